@@ -8,7 +8,7 @@ from sojourn.console.form import Form
 from sojourn.console.page import Visit
 from sojourn.contracts.message import Message
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.talking import REUSED, Said, reply_to
+from sojourn.http.protocols.messages import REUSED, IncomingMessage, token_of_accepted
 
 __all__ = ["message_id_for", "say"]
 
@@ -24,9 +24,9 @@ async def say(
     """
     message_id = form.text("message_id")
     turn = await session.send(message, message_id=message_id or None, mode=mode, by=visit.asking.subject)
-    said = Said(Message.user(message) if isinstance(message, str) else message, message_id)
+    sent = IncomingMessage(Message.user(message) if isinstance(message, str) else message, message_id)
     try:
-        await reply_to(visit.service, session.run.id, turn.accepted, said)
+        await token_of_accepted(visit.service, session.run.id, turn.accepted, sent)
     except Problem as problem:
         if problem.code != REUSED:
             raise

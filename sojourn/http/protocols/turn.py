@@ -1,33 +1,29 @@
-"""Turn: the events of one turn of a conversation from where a client begins, until the turn ends or waits for people only."""
+"""The events of one turn of a conversation from where a client starts, until the turn ends or waits for people only."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from sojourn.answers import open_waits, wait_view
 from sojourn.client.run import Run
 from sojourn.contracts.event import (
-    AgentRunStartedEvent,
     AwaitAnsweredEvent,
     Event,
-    RunResumedEvent,
-    ToolEndEvent,
     ToolResultReceivedEvent,
-    ToolStartEvent,
-    TurnCompletedEvent,
-    TurnFailedEvent,
     TurnStartedEvent,
     TurnSteeredEvent,
 )
 from sojourn.contracts.run import RunStatus
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.events import Cursor
-from sojourn.http.protocols.waits import OpenWait, is_blocked, open_waits, waits_of
+from sojourn.http.protocols.waits import ClientWait, client_waits, is_blocked, waits_of_status
 from sojourn.reader import Delivery, Feeds
+from sojourn.timeline import TimelineTree, is_run_end, is_turn_end
 
-__all__ = ["ENDS", "Begin", "Blocked", "Seen", "Turn"]
+__all__ = ["Begin", "Blocked", "Seen", "Turn"]
 
 QUIET = 0.1
 """Seconds without an event after which a conversation with open waits is asked whether anything else goes on."""
@@ -37,12 +33,10 @@ MOST_LATE = 50
 
 ALWAYS = 86_400.0
 
-ENDS = ("run_canceled", "run_completed", "run_failed", "run_terminated", "run_timed_out")
-
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Where a client begins to read."""
+    """Where a client starts to read."""
 
     after: str
     """An event_id before the turn; empty for the beginning of the run."""
@@ -57,13 +51,13 @@ class Seen(NamedTuple):
 
     event: Event
     is_shown: bool
-    """Whether it is the client's; one before that tells only what was open."""
+    """Whether it is the client's; one before that says only what was open."""
 
 
 class Blocked(NamedTuple):
     """The turn waits for people only."""
 
-    waits: list[OpenWait]
+    waits: list[ClientWait]
     status: RunStatus
 
 
@@ -73,43 +67,42 @@ class Turn:
     Args:
         feeds: The live feeds of the process.
         run: The conversation's run.
-        begin: Where the client begins.
-        known: By run and wait, ids of what was asked for perhaps before that.
+        begin: Where the client starts.
+        known: By run and wait, ids of waits that were perhaps opened before that.
     """
 
     def __init__(
         self, feeds: Feeds, run: Run, begin: Begin, known: Mapping[tuple[str, str], list[str]] | None = None
     ) -> None:
         self.run = run
-        self.since: dict[str, datetime] = {}
-        """By id of a wait, since when it is open, of those that were opened in the events."""
         self.first = ""
         """The event_id of the first event that is the client's."""
-        self._feeds = feeds
-        self._begin = begin
-        self._unanswered = set(begin.answers)
-        self._ids = dict(known or {})
-        """By run and wait, the ids of what is asked for."""
-        self._open: set[tuple[str, str]] = set()
-        self._running: set[str] = set()
-        """The conversation's own calls that have started and not ended, as far as the events say."""
-        self._below: set[str] = set()
-        """The child runs that have started."""
-        self._is_mine = begin.message_id is None
-        self._is_whole = not begin.after
-        """Whether what is open was opened in the events."""
         self.turn_id = ""
         """The turn of the message, once it has begun."""
         self.is_ended = False
         """Whether the last event ended the turn."""
+        self._feeds = feeds
+        self._begin = begin
+        self._unanswered = set(begin.answers)
+        self._tree = TimelineTree(run.id, is_conversation=True)
+        self._ids = dict(known or {})
+        """By run and wait, the ids by which clients answer it."""
+        self._is_mine = begin.message_id is None
+        self._is_whole = not begin.after
+        """Whether what is open was opened in the events."""
 
     @property
     def message_id(self) -> str | None:
         """The message that opens, or joins, the turn; None for the turn of the answers."""
         return self._begin.message_id
 
+    def since(self, wait: ClientWait) -> datetime | None:
+        """Return when a wait was opened, if that is among the events."""
+        opened = self._tree.open_waits.get((wait.view.run_id, wait.view.await_id))
+        return opened.since if opened else None
+
     async def events(self) -> AsyncGenerator[Seen | Blocked]:
-        """The events of the conversation's run and its child runs, in the end perhaps `Blocked`.
+        """Yield the events of the conversation's run and its child runs, in the end perhaps `Blocked`.
 
         Raises:
             Problem: This process stops, or the reader is too slow; it can resume.
@@ -128,84 +121,63 @@ class Turn:
                             if looks := is_blocked(status):
                                 late += 1
                                 if self._has_events_of(status) or late > MOST_LATE:
-                                    yield Blocked(open_waits(status), status)
+                                    yield Blocked(waits_of_status(status), status)
                                     return
                             continue
                         batch = next_batch.result()
                         if batch is None:
                             return
                         for delivery in batch:
-                            yield self._seen(delivery.event)
+                            yield self._see(delivery.event)
                             if self.is_ended:
                                 return
-                        looks, late = bool(self._open) or not self._is_mine, 0
+                        looks, late = bool(self._tree.open_waits) or not self._is_mine, 0
                         next_batch = asyncio.ensure_future(_next(batches))
                 finally:
                     next_batch.cancel()
                     with suppress(asyncio.CancelledError, Exception):
                         await next_batch
 
-    def _seen(self, event: Event) -> Seen:
+    def _see(self, event: Event) -> Seen:
         is_own = event.run_id == self.run.id
-        self._note_calls(event)
-        if wait := wait_in(event):
-            asked = list(waits_of(self.run.id, event.run_id, wait))
-            self._ids[event.run_id, wait.id] = [each.id for each in asked]
-            self._open.add((event.run_id, wait.id))
-            self.since |= {each.id: event.time for each in asked}
-        elif isinstance(event, AwaitAnsweredEvent):
-            key = event.run_id, event.await_id
-            self._open.discard(key)
-            self._unanswered -= set(self._ids.get(key, ()))
-        elif isinstance(event, ToolResultReceivedEvent):
-            self._unanswered -= set(self._of_call(event.run_id, event.tool_call_id))
-        elif is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
+        self._tree.feed(event)
+        self._note_answers(event)
+        if is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
             if self._begin.message_id in event.message_ids:
                 self._is_mine, self.turn_id = True, event.turn_id
             self._is_whole |= self._is_mine and isinstance(event, TurnStartedEvent)
         is_shown = not self._unanswered and (self._is_mine or bool(self._begin.answers))
-        ends = is_own and isinstance(event, (TurnCompletedEvent, TurnFailedEvent))
-        if is_own and isinstance(event, RunResumedEvent):
-            self._open.clear()  # a resume with messages closes the turn's questions; the status says what is open
-        if ends:
-            self._open.clear()
         if is_shown and not self.first:
             self.first = event.event_id
-        is_over = ends and self._is_mine and (is_shown or self._begin.message_id is not None)
-        self.is_ended = is_over or (is_own and event.type in ENDS)
+        is_over = is_turn_end(event) and self._is_mine and (is_shown or self._begin.message_id is not None)
+        self.is_ended = is_own and (is_over or is_run_end(event))
         return Seen(event, is_shown or self.is_ended)
 
-    def _note_calls(self, event: Event) -> None:
-        if isinstance(event, AgentRunStartedEvent):
-            self._below.add(event.run_link.run_id)
-        if event.run_id == self.run.id:
-            match event:
-                case ToolStartEvent() | AgentRunStartedEvent():
-                    self._running.add(event.tool_call_id)
-                case ToolEndEvent() | ToolResultReceivedEvent():
-                    self._running.discard(event.tool_call_id)
-                case _:
-                    pass
+    def _note_answers(self, event: Event) -> None:
+        """Note which of the answers that the client has seen came."""
+        if wait := wait_in(event):
+            waits = client_waits(wait_view(wait, event.run_id), self.run.id)
+            self._ids[event.run_id, wait.id] = [each.id for each in waits]
+        elif isinstance(event, AwaitAnsweredEvent):
+            self._unanswered -= set(self._ids.get((event.run_id, event.await_id), ()))
+        elif isinstance(event, ToolResultReceivedEvent):
+            bound = f"#{event.tool_call_id}"
+            ids = [id for (run_id, _), ids in self._ids.items() if run_id == event.run_id for id in ids]
+            self._unanswered -= {id for id in ids if id.endswith(bound)}
+            self._unanswered -= {bound} if event.run_id == self.run.id else set()
 
     def _has_events_of(self, status: RunStatus) -> bool:
-        """Whether the events have come of what the status says, which may be ahead of them; what was open before them is not missed."""
+        """Whether the event stream has caught up with this status. What was open before it is not missed."""
         if not (self._is_mine or status.queued):
             return False
-        settled = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}
+        done = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}
+        running = {call.id for call in self._tree.top.calls if call.result is None}
         asked = {
-            (each.run_id, each.wait.id)
-            for each in open_waits(status)
-            if self._is_whole or each.run_id in self._below
+            (view.run_id, view.await_id)
+            for view in open_waits(status)
+            if self._is_whole or view.run_id in self._tree.parents
         }
-        return not self._running & settled and asked <= self._ids.keys()
-
-    def _of_call(self, run_id: str, tool_call_id: str) -> Iterator[str]:
-        """The ids of what a call's result answers."""
-        if run_id == self.run.id:
-            yield f"#{tool_call_id}"
-        for (waiting, _), ids in self._ids.items():
-            if waiting == run_id:
-                yield from (each for each in ids if each.endswith(f"#{tool_call_id}"))
+        return not running & done and asked <= self._ids.keys()
 
 
 async def _next(batches: AsyncGenerator[list[Delivery]]) -> list[Delivery] | None:

@@ -1,8 +1,4 @@
-"""NativeEvents: the events of a turn as the model layer's own events, the only form that the encoders of the protocols take.
-
-Text is shown while it is written. When a plan is attempted again, what was shown stays, and nothing more is shown until its message is there: where
-that begins with what was shown, it goes on with the rest. So text is not doubled by an attempt that wrote the same.
-"""
+"""The events of a turn as the model layer's own events, which the encoders of user interfaces take."""
 
 import json
 from collections.abc import AsyncGenerator, Iterator
@@ -27,6 +23,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 
+from sojourn.answers import status_view, wait_view
 from sojourn.contracts.event import (
     AssistantMessageEvent,
     AwaitClarificationEvent,
@@ -49,9 +46,10 @@ from sojourn.core.values.numbers import exact
 from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.markup import Unmarked
+from sojourn.http.protocols.reply import PlanText
 from sojourn.http.protocols.streamed import StreamCut
 from sojourn.http.protocols.turn import Blocked, Seen, Turn
-from sojourn.http.protocols.waits import OpenWait, waits_of
+from sojourn.http.protocols.waits import ClientWait, client_waits
 from sojourn.http.redaction import redact
 
 __all__ = [
@@ -119,7 +117,7 @@ class StatusSnapshot(CustomEvent, name="sojourn_stated"):
 class OpenWaits(CustomEvent, name="sojourn_asked"):
     """What the turn waits for, at the end of a stream."""
 
-    waits: list[OpenWait]
+    waits: list[ClientWait]
 
 
 @dataclass(kw_only=True)
@@ -144,9 +142,7 @@ class NativeEvents:
         self._plan = ""
         self._index = -1
         self._part: TextPart | ThinkingPart | None = None
-        self._shown = {"text": "", "thinking": ""}
-        """What was shown of the present plan."""
-        self._is_void = False
+        self._texts = {"text": PlanText(), "thinking": PlanText()}
         self._is_stepping = False
         self.pending: dict[str, ToolCallPart] = {}
         """The calls without result, by their id."""
@@ -166,7 +162,8 @@ class NativeEvents:
             return made
         self._part, self._is_stepping = None, False  # nobody has seen them begin
         self._unmarked = Unmarked()
-        self._shown = {"text": "", "thinking": ""}
+        for text in self._texts.values():
+            text.begin()
         return []
 
     @staticmethod
@@ -191,19 +188,20 @@ class NativeEvents:
         if isinstance(event, PlanStartedEvent):
             yield from self._begin_plan(event)
         elif isinstance(event, StreamRestartedEvent):
-            self._is_void = bool(self._shown["text"] or self._shown["thinking"])
-        elif isinstance(event, TextDeltaEvent) and not self._is_void:
-            yield from self._delta("text", event.text)
-        elif isinstance(event, ThinkingDeltaEvent) and not self._is_void:
-            yield from self._delta("thinking", event.text)
+            for text in self._texts.values():
+                text.restart()
+        elif isinstance(event, TextDeltaEvent):
+            yield from self._add("text", *self._texts["text"].add(event.text))
+        elif isinstance(event, ThinkingDeltaEvent):
+            yield from self._add("thinking", *self._texts["thinking"].add(event.text))
 
     def _of_outcome(self, event: Event) -> Iterator[AgentStreamEvent]:
         if isinstance(event, AssistantMessageEvent):
             yield from self._message(event.message)
         elif isinstance(event, AwaitClarificationEvent):
             if event.question.tool_call_id not in self.pending:
-                asked = next(waits_of(self._run_id, self._run_id, event.question))
-                yield from self._message(Message.assistant(asked.prompt))
+                (question,) = client_waits(wait_view(event.question, event.run_id), self._run_id)
+                yield from self._message(Message.assistant(question.prompt))
         elif isinstance(event, (ToolResultReceivedEvent, ToolEndEvent)):
             yield from self._result(event.result)
         elif isinstance(event, TurnCompletedEvent):
@@ -214,7 +212,8 @@ class NativeEvents:
     def _begin_plan(self, event: PlanStartedEvent) -> Iterator[AgentStreamEvent]:
         yield from self.close()
         self._plan = event.event_id
-        self._shown, self._is_void = {"text": "", "thinking": ""}, False
+        for text in self._texts.values():
+            text.begin()
         self._is_stepping = True
         yield PlanStep(step=f"plan {event.event_id}", is_begin=True)
 
@@ -225,8 +224,9 @@ class NativeEvents:
             self._is_stepping = False
             yield PlanStep(step=f"plan {self._plan}", is_begin=False)
 
-    def _delta(self, kind: str, text: str) -> Iterator[AgentStreamEvent]:
-        self._shown[kind] += text
+    def _add(self, kind: str, text: str, is_other: bool) -> Iterator[AgentStreamEvent]:
+        if is_other:
+            yield from self._close()
         text = self._unmarked.take(text) if kind == "text" else text
         if text:
             yield from self._emit(kind, text)
@@ -253,9 +253,9 @@ class NativeEvents:
     def _message(self, message: Message) -> Iterator[AgentStreamEvent]:
         thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
         text = "".join(part.text for part in message.parts if isinstance(part, Text))
-        if not self._shown["text"] or not text:
-            yield from self._rest("thinking", thinking)
-        yield from self._rest("text", text)
+        if not self._texts["text"].sent or not text:
+            yield from self._add("thinking", *self._texts["thinking"].finish(thinking))
+        yield from self._add("text", *self._texts["text"].finish(text))
         yield from self._close()
         self._last_text = text or self._last_text
         calls = message.tool_calls
@@ -274,16 +274,6 @@ class NativeEvents:
         for part in parts:
             self.pending[part.tool_call_id] = part
             yield FunctionToolCallEvent(part=part, args_valid=True)
-
-    def _rest(self, kind: str, whole: str) -> Iterator[AgentStreamEvent]:
-        """What of a text was not shown while it was written; where something else was shown, all of it, as a part of its own."""
-        redact = self._shown[kind]
-        self._shown[kind] = ""
-        if whole.startswith(redact):
-            yield from self._delta(kind, whole[len(redact) :])
-        else:
-            yield from self._close()
-            yield from self._delta(kind, whole)
 
     def _result(self, result: ToolResult) -> Iterator[AgentStreamEvent]:
         call = self.pending.pop(result.tool_call_id, None)
@@ -358,13 +348,12 @@ class TurnEvents:
 
 
 def status_snapshot(status: RunStatus) -> StatusSnapshot:
-    """The event of a status, as it is told over HTTP."""
-    told = redact(status).model_dump(mode="json")
-    for wait in (*told["awaits"], *chain.from_iterable(told["child_awaits"].values())):
-        for call in (wait, *wait.get("items", ())):
-            if "payload" in call:
-                call["payload"] = exact(call["payload"])
-    return StatusSnapshot(status=told)
+    """Return the event of a status, with integers that JavaScript rounds as digits."""
+    fields = status_view(redact(status)).model_dump(mode="json")
+    for wait in (*fields["awaits"], *chain.from_iterable(fields["child_awaits"].values())):
+        for call in (wait, *wait["calls"]):
+            call["payload"] = exact(call["payload"])
+    return StatusSnapshot(status=fields)
 
 
 def _failure(event: Event, turn: Turn) -> RunFailed | None:

@@ -1,30 +1,54 @@
 """Open the turn that a request of a user interface asks for, or join it."""
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import Header
 
+from sojourn.answers import (
+    Answer,
+    ClosedWait,
+    Decision,
+    Declined,
+    GivenAnswer,
+    Results,
+    WaitRef,
+    WaitView,
+    check_may_answer,
+    closed_wait,
+    is_same_answer,
+)
 from sojourn.client.client import Client
 from sojourn.client.run import Run
-from sojourn.contracts.event import MessageReceivedEvent
-from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
-from sojourn.errors import SojournError
+from sojourn.core.awaits.confirmation import NO_EDIT
+from sojourn.core.values.numbers import exact, is_same
+from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound, SojournError
+from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.settle import Answer, settle
+from sojourn.http.protocols.messages import IncomingMessage
 from sojourn.http.protocols.streamed import Left
 from sojourn.http.protocols.turn import Begin, Turn
-from sojourn.http.protocols.waits import open_waits
+from sojourn.http.protocols.waits import ClientWait, check_fields, waits_of_status
 from sojourn.http.security.principals import require
-from sojourn.http.sent_before import Delivered, is_same, require_same
+from sojourn.http.sent_before import require_same
 from sojourn.http.service import Service
 from sojourn.live.transport import topic_of
 
-__all__ = ["OnDisconnect", "Result", "Sent", "TurnRequest", "begin", "interrupting", "subscribe_early"]
+__all__ = [
+    "ClientAnswer",
+    "OnDisconnect",
+    "Result",
+    "TurnRequest",
+    "begin",
+    "find_closed",
+    "interrupting",
+    "submit_answers",
+    "subscribe_early",
+]
 
 LONGEST = 30.0
 """Seconds; by then the follower of the run, which gets the present draft from its beginning, listens by itself."""
@@ -38,26 +62,83 @@ OnDisconnect = Annotated[
 ]
 
 
+DECISION = ("approved", "reason", "scope")
+"""The fields of a decision on a call."""
+
+
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A message of a user in a request."""
+class ClientAnswer:
+    """An answer as a client sent it."""
 
     id: str
-    message: Message
-    context: Sequence[DocumentPart] | None = None
-    """What the page says beside it, perhaps other things when the message is sent again; None if the protocol has no such thing."""
+    """The id of the `ClientWait`."""
+    payload: Any = None
+    """Of a question a text or values by field, of an approval `{approved, reason, scope}`, of an external call its result."""
+    is_declined: bool = False
+    """Whether the client gives no answer: it declines the question, denies the call, has no result."""
+    error: str = ""
+    """Of an external call: why it has no result."""
+    message_id: str = ""
+    """The id of the message that is the answer, if it names no wait: it is delivered once."""
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the client has sent beside the payload; a decision on a call has nothing there."""
+    arguments: Any = None
+    """The arguments of the call as the client shows them, if it sends them."""
+    is_old: bool = False
+    """Whether the client has sent it with an earlier message. It is ignored once the wait is closed."""
+
+    def as_given(self, view: WaitView, call_id: str = "") -> GivenAnswer:
+        """Return the answer to a wait.
+
+        Args:
+            view: The wait, open or closed.
+            call_id: Of a wait for results, the call.
+
+        Raises:
+            InvalidInput: It does not fit the wait, or has fields that would be ignored, such as other arguments.
+        """
+        if view.kind == "approval":
+            return self._decision(view)
+        if view.kind == "tool_results":
+            result: dict[str, Any] = {"tool_call_id": call_id}
+            if self.is_declined or self.error:
+                result["error"] = self.error or "the caller gave no result"
+            else:
+                result["result"] = self.payload
+            return Results([result])
+        if self.is_declined:
+            return Declined(self._reason)
+        payload: Any = self.payload
+        if isinstance(payload, (str, dict)):
+            return Answer(cast("str | dict[str, Any]", payload))
+        raise InvalidInput(
+            f"the answer to {self.id} is a text, or an object with values by field", run_id=view.run_id
+        )
+
+    def _decision(self, view: WaitView) -> Decision:
+        fields = self._fields
+        check_fields((*fields, *self.more), DECISION)
+        if self.arguments is not None and not is_same(self.arguments, exact(view.payload)):
+            raise InvalidInput(f"the decision shows other arguments than those of the call; {NO_EDIT}")
+        approved, scope = fields.get("approved"), fields.get("scope", "call")
+        if self.is_declined:
+            return Decision(approved=False, digest=view.digest, reason=self._reason)
+        if not isinstance(approved, bool) or scope not in ("call", "tool"):
+            raise InvalidInput(
+                f"the answer to {self.id} is an object with `approved`, true or false, and perhaps `reason`",
+                run_id=view.run_id,
+            )
+        return Decision(approved, view.digest, self._reason, scope)
 
     @property
-    def whole(self) -> Message:
-        """The message with its context."""
-        return self.message.model_copy(update={"parts": [*self.message.parts, *(self.context or ())]})
+    def _fields(self) -> dict[str, Any]:
+        payload: Any = self.payload
+        return cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
 
-    def is_same(self, event: Delivered, message: Message) -> bool:
-        """Whether what was delivered under its id is this message, whatever its context was."""
-        if isinstance(event, MessageReceivedEvent) and self.context is not None:
-            own, rest = event.message.parts[: len(message.parts)], event.message.parts[len(message.parts) :]
-            return own == message.parts and all(isinstance(each, DocumentPart) for each in rest)
-        return is_same(event, message)
+    @property
+    def _reason(self) -> str:
+        reason = self._fields.get("reason", self.payload)
+        return reason if isinstance(reason, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +154,9 @@ class Result:
 class TurnRequest:
     """What a request of a user interface asks for. Each protocol reads its own body into one."""
 
-    sent: Sequence[Sent] = ()
+    sent: Sequence[IncomingMessage] = ()
     """The newest messages of the user, in order; the turn is that of the last one."""
-    answers: Sequence[Answer] = ()
+    answers: Sequence[ClientAnswer] = ()
     """Answers to what the conversation waits for."""
     results: Sequence[Result] = ()
     """Results that the client has seen last, or made itself: those of external calls go to the run."""
@@ -115,34 +196,104 @@ async def begin(
     if sent and "user" in asking.roles:
         await subscribe_early(service.client, session.run)
         for each in sent:
-            turn = await session.send(each.whole, message_id=each.id, by=asking.subject)
-            await require_same(session.run, turn.accepted, each.message, each.is_same)
-            after, message_id, is_new = turn.after, None if turn.is_answer else each.id, not turn.is_repeated
+            turn = await session.send(each.whole, message_id=each.message_id, by=asking.subject)
+            await require_same(
+                session.run, turn.accepted, each.message, lambda event, _, each=each: each.is_same(event)
+            )
+            after, message_id, is_new = (
+                turn.after,
+                None if turn.is_answer else each.message_id,
+                not turn.is_repeated,
+            )
     run = session.run
-    given = [*answers, *(await _from_outside(run, results) if results else ())]
+    waits = waits_of_status(await run.status()) if answers or results else []
+    given = [*answers, *_external_results(waits, results)]
     had = {*request.seen, *(each.id for each in answers), *(f"#{each.tool_call_id}" for each in results)}
     if is_new and had:  # the answers that were given before the message are not among what follows it
-        had &= {each.id for each in open_waits(await run.status())}
-    settled = await settle(service, asking, run, given)
-    return Turn(service.feeds, run, Begin(after, message_id, frozenset(had)), settled)
+        had &= {each.id for each in waits_of_status(await run.status())}
+    known = await submit_answers(service, asking, run, given, {each.id: each for each in waits})
+    return Turn(service.feeds, run, Begin(after, message_id, frozenset(had)), known)
 
 
-async def _without_old(run: Run, answers: Sequence[Answer]) -> Sequence[Answer]:
-    """The answers less those of earlier messages whose waits are open no more."""
+async def _without_old(run: Run, answers: Sequence[ClientAnswer]) -> Sequence[ClientAnswer]:
+    """Return the answers without those of earlier messages whose waits are closed."""
     if not any(each.is_old for each in answers):
         return answers
-    still = {each.id for each in open_waits(await run.status())}
+    still = {each.id for each in waits_of_status(await run.status())}
     return [each for each in answers if each.id in still or not each.is_old]
 
 
-async def _from_outside(run: Run, results: Sequence[Result]) -> list[Answer]:
-    """The answers that results are: those of calls outside that are open."""
+def _external_results(waits: Sequence[ClientWait], results: Sequence[Result]) -> list[ClientAnswer]:
+    """Return the answers that results are: those of external calls that are open."""
     known = {each.tool_call_id: each for each in results}
     return [
-        Answer(wait.id, payload=result.payload, error=result.error)
-        for wait in open_waits(await run.status())
-        if wait.call and (result := known.get(wait.call.tool_call_id))
+        ClientAnswer(wait.id, payload=result.payload, error=result.error)
+        for wait in waits
+        for call in wait.view.calls
+        if (result := known.get(call.tool_call_id))
     ]
+
+
+async def submit_answers(
+    service: Service,
+    asking: Principal,
+    run: Run,
+    answers: Sequence[ClientAnswer],
+    waits: Mapping[str, ClientWait],
+) -> dict[tuple[str, str], list[str]]:
+    """Submit answers; one that the same principal gave before is ignored. Returns their ids by run and wait.
+
+    Args:
+        service: The service.
+        asking: The principal that answers.
+        run: The conversation's run, which the principal may see.
+        answers: The answers.
+        waits: The open waits, by id.
+
+    Raises:
+        MissingRole: The principal may not answer.
+        AwaitClosed: A wait has another answer, or never was; the answers before it are given.
+        InvalidInput: An answer does not fit its wait, which stays open.
+    """
+    submitted: dict[tuple[str, str], list[str]] = {}
+    given = [(each, wait, _given(each, wait)) for each in answers if (wait := waits.get(each.id))]
+    for answer, wait, sent in given:
+        await submit_answer(service, asking, wait.view, sent, message_id=answer.message_id, conversation=run)
+        submitted.setdefault((wait.view.run_id, wait.view.await_id), []).append(answer.id)
+    for answer in answers:
+        if answer.id not in waits:
+            key = await _check_repeated(run, asking, answer)
+            submitted.setdefault(key, []).append(answer.id)
+    return submitted
+
+
+def _given(answer: ClientAnswer, wait: ClientWait) -> GivenAnswer:
+    return answer.as_given(wait.view, wait.view.calls[0].tool_call_id if wait.view.calls else "")
+
+
+async def find_closed(run: Run, id: str) -> ClosedWait | None:
+    """Find the closed wait of a conversation, or of a child run, that a client knows by this id."""
+    waiting = Run(run.client, WaitRef.parse(id, run.id).run_id)
+    try:
+        return await closed_wait(waiting, lambda view: any(ref.token(run.id) == id for ref, _ in view.refs()))
+    except (InvalidInput, RunNotFound):
+        return None
+
+
+async def _check_repeated(run: Run, asking: Principal, answer: ClientAnswer) -> tuple[str, str]:
+    """Check that a closed wait has this answer from before, and return its run and id.
+
+    Raises:
+        MissingRole: The principal may not answer.
+        AwaitClosed: It has another answer, or never was.
+    """
+    ref = WaitRef.parse(answer.id, run.id)
+    check_may_answer(asking, ref, Decision(approved=False) if ref.digest else Answer(""))
+    closed = await find_closed(run, answer.id)
+    if closed is not None and is_same_answer(closed, answer.as_given(closed.view), asking):
+        return closed.view.run_id, closed.view.await_id
+    message = f"{run.id} does not wait for {answer.id[:200]!r}: look at what the conversation waits for now"
+    raise AwaitClosed(message, run_id=run.id)
 
 
 def interrupting(turn: Turn, asking: Principal) -> Left | None:

@@ -1,114 +1,210 @@
-"""The open waits of a conversation and its child runs, each with the id by which a protocol's client answers it.
+"""Open waits as clients of protocols see them: with an id and JSON in a user interface, as text in a chat.
 
-The id says all that an answer is bound to: the wait, of a child run also the run, of an approval also the arguments that were shown, and
-of a call outside the call. So an answer to something that has changed fits no open wait.
+`sojourn.answers` describes the wait and takes the answer. Here a text becomes that answer, and nothing else is decided.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.answers import wait_view
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, ExternalCall
+from sojourn.answers import Answer, Decision, GivenAnswer, WaitView, open_waits
 from sojourn.contracts.run import RunStatus
+from sojourn.core.awaits.clarification import wanted
+from sojourn.core.awaits.confirmation import NO_EDIT
+from sojourn.core.awaits.disclosure import disclose
 from sojourn.core.values.numbers import exact
-from sojourn.core.values.visible import inert
+from sojourn.core.values.visible import fence, inert, visible
+from sojourn.errors import InvalidInput, StaleDigest
 from sojourn.http.protocols.markup import unmarked
+from sojourn.http.service import Service
 
-__all__ = ["OpenWait", "is_blocked", "open_waits", "waits_of"]
+__all__ = [
+    "ClientWait",
+    "Verdict",
+    "chat_prompt",
+    "chat_text",
+    "check_fields",
+    "client_waits",
+    "explain_external_calls",
+    "is_blocked",
+    "read_answer",
+    "read_verdict",
+    "waits_of_status",
+]
 
-_SETTLED = ("done", "failed", "denied", "not_executed")
+YES = frozenset({"yes", "y", "approve", "approved", "ok", "okay"})
+"""The word of an approval, in any case; nothing is beside it but the code, and perhaps a full stop."""
+
+NO = frozenset({"no", "n", "deny", "denied"})
+"""The word of a denial."""
+
+_NAMED = re.compile(r"[\s`'\"]*(\w+)[\s,:`'\"]+([0-9a-f]{12})\b[\s.,:;!`'\"]*(.*)", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class OpenWait:
-    """One thing that somebody is asked for."""
+class ClientWait:
+    """One answer that a conversation waits for, as a user interface shows it."""
 
     id: str
-    """By which it is answered, unique in the conversation."""
-    run_id: str
-    wait: Await
-    call: ExternalCall | None = None
-    """The call whose result is asked for."""
-    shown_call: str | None = None
-    """The conversation's own call that it belongs to, of a child run the one that the child run answers."""
-
-    @property
-    def kind(self) -> str:
-        """`question`, `approval` or `tool_result`."""
-        if isinstance(self.wait, AwaitClarification):
-            return "question"
-        return "approval" if isinstance(self.wait, AwaitConfirmation) else "tool_result"
+    """The token by which a client answers it. An answer to something that has changed since fits no open wait."""
+    view: WaitView
+    """The wait; of a wait for results, with this call only."""
+    call_id: str | None = None
+    """The conversation's own call that it belongs to: of a child run, the call that the child run answers."""
 
     @property
     def prompt(self) -> str:
-        """What a person is asked."""
-        if self.call:
-            return f"Result of {self.call.tool}"
-        if isinstance(self.wait, AwaitConfirmation):  # a page may read it as Markdown
-            return inert(self.wait.prompt)
-        return unmarked(wait_view(self.wait, self.run_id).prompt)
+        """What a person is asked. A page may render it as Markdown."""
+        if self.view.calls:
+            return f"Result of {self.view.calls[0].tool}"
+        return inert(self.view.prompt) if self.view.call else unmarked(self.view.prompt)
 
     @property
-    def about(self) -> dict[str, Any]:
-        """What a user interface may show of it."""
-        view = wait_view(self.wait, self.run_id).model_dump(mode="json", exclude_defaults=True)
-        asked = {"tool": self.call.tool, "payload": self.call.payload} if self.call else view
-        about = {**asked, "kind": self.kind, "run_id": self.run_id, "await_id": self.wait.id}
-        left_out = ("prompt", "tool_call_id", "payload_text")
-        if self.kind == "approval":
-            about["title"] = inert(str(about["title"]))
-        if "payload" in about:
-            about["payload"] = exact(about["payload"])
-        return {
-            name: value
-            for name, value in about.items()
-            if name not in left_out and value not in (None, "", [])
-        }
+    def json(self) -> dict[str, Any]:
+        """The `WaitView` as JSON, with integers that JavaScript rounds as digits."""
+        fields = self.view.model_dump(mode="json", exclude_defaults=True, exclude={"prompt", "payload_text"})
+        if self.view.title:
+            fields["title"] = inert(self.view.title)
+        for call in (fields, *fields.get("calls", ())):
+            if call.get("payload") is not None:
+                call["payload"] = exact(call["payload"])
+        return fields
 
 
-def waits_of(root: str, run_id: str, wait: Await) -> Iterator[OpenWait]:
-    """What somebody is asked for by a wait.
+def client_waits(view: WaitView, root: str) -> Iterator[ClientWait]:
+    """Yield the answers that a wait asks for, one per external call.
 
     Args:
-        root: The conversation's run.
-        run_id: The run that waits.
-        wait: The wait.
+        view: The wait.
+        root: The conversation's run, which the client follows.
     """
-    below = run_id.removeprefix(root)
-    of = f"{wait.id}@{below}" if below else wait.id
-    parent = below.strip("/").partition("/")[0] if below else None
-    if isinstance(wait, AwaitConfirmation):
-        yield OpenWait(f"{of}#{wait.payload_digest}", run_id, wait, None, parent or wait.tool_call_id)
-    elif isinstance(wait, AwaitClarification):
-        yield OpenWait(of, run_id, wait, None, parent or wait.tool_call_id)
-    else:
-        for call in wait.items:
-            yield OpenWait(f"{of}#{call.tool_call_id}", run_id, wait, call, parent or call.tool_call_id)
+    below = view.run_id.removeprefix(root).strip("/").partition("/")[0]
+    for ref, call in view.refs():
+        own = call.tool_call_id if call else view.tool_call_id
+        of_call = view.model_copy(update={"calls": [call]}) if call else view
+        yield ClientWait(ref.token(root), of_call, below or own)
 
 
-def open_waits(status: RunStatus) -> list[OpenWait]:
-    """What a conversation and its child runs wait for, oldest first, less the calls whose result is there."""
-    settled = {call.tool_call_id for call in status.calls if call.state in _SETTLED}
-    own = [
-        each
-        for wait in status.awaits
-        for each in waits_of(status.run_id, status.run_id, wait)
-        if not (each.call and each.call.tool_call_id in settled)
-    ]
-    below = [
-        each
-        for run_id, waits in status.child_awaits.items()
-        for wait in waits
-        for each in waits_of(status.run_id, run_id, wait)
-    ]
-    return own + below
+def waits_of_status(status: RunStatus) -> list[ClientWait]:
+    """Return what a conversation and its child runs wait for, its own waits first."""
+    return [each for view in open_waits(status) for each in client_waits(view, status.run_id)]
 
 
 def is_blocked(status: RunStatus) -> bool:
-    """Whether a conversation waits for people only: nothing else goes on that would bring it forward."""
-    waits = open_waits(status)
+    """Whether a conversation goes on only once somebody has answered."""
+    waits = waits_of_status(status)
     if not waits or status.phase in ("planning", "finalizing"):
         return False
-    waiting = {each.shown_call for each in waits}
+    waiting = {each.call_id for each in waits}
     return all(call.state != "running" or call.tool_call_id in waiting for call in status.calls)
+
+
+async def explain_external_calls(service: Service, run_id: str) -> str:
+    """Say for which external calls alone a run waits, and who gives their results how; empty if anything else goes on.
+
+    Raises:
+        RunNotFound: There is no such run.
+        SojournError: Its status cannot be read.
+    """
+    status = await service.client.get_run(run_id).status()
+    waits = [view for view in open_waits(status) if view.calls]
+    if not waits or not is_blocked(status):
+        return ""
+    calls = [
+        f"`{call.tool}` is the call `{call.tool_call_id}` of `{view.await_id}`, by `POST /v1/runs/{view.run_id}/tool-results`"
+        for view in waits
+        for call in view.calls
+    ]
+    return f"The agent waits for results from outside: {'; '.join(calls)}."
+
+
+def chat_text(view: WaitView) -> str:
+    """Return what is asked, for a chat. A call begins with the tool and all arguments, so that its reader has seen what runs."""
+    if view.call is None:
+        more = view.question.clarifying_prompt if view.question else ""
+        fields = wanted(view.question) if view.question else []
+        question = view.question.question if view.question else view.prompt
+        texts = [visible(question, keep="\n"), *([visible(more, keep="\n")] if more else [])]
+        return unmarked("\n\n".join([*texts, *([f"Wanted: {', '.join(fields)}"] if fields else [])]))
+    block = "\n".join([str(view.tool), *disclose(view.payload or {}, whole=True).lines])
+    changed = [f"Changed since it was shown: {inert(', '.join(view.changes))}"] if view.changes else []
+    deciders = [inert(f"It is decided by {view.deciders}.")] if view.deciders else []
+    prompt = inert(view.prompt or view.title or "May this call run?")
+    return "\n\n".join([fence(block), *changed, prompt, *deciders])
+
+
+def chat_prompt(view: WaitView) -> str:
+    """Return what is asked, and how a call is decided in a chat."""
+    code = view.ref.code
+    if not code:
+        return chat_text(view)
+    how = (
+        f"Answer `yes {code}` to run it, or `no {code}` and a reason to deny it. Without the code, `yes` runs it and anything else "
+        "denies it where the client sends this text back or names this response; elsewhere this is shown again."
+    )
+    return f"{chat_text(view)}\n\n{how}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a text says about a call."""
+
+    is_approved: bool
+    """Whether the call may run."""
+    reason: str = ""
+    """Why it may not."""
+    code: str = ""
+    """The code of the call that is meant; empty if the text names none."""
+    is_plain: bool = True
+    """Whether it begins with the word of an approval or a denial. A text without one denies, and may be about something else."""
+
+
+def read_verdict(text: str) -> Verdict:
+    """Read what a text says about a call. All but an approval denies: these are a person's words, not a button."""
+    if found := _NAMED.fullmatch(text):
+        word, code, rest = found[1].casefold(), found[2].casefold(), found[3].strip()
+        if word in YES:
+            return Verdict(not rest, reason=rest and text, code=code)
+        if word in NO:
+            return Verdict(is_approved=False, reason=rest, code=code)
+    plain = _plain(text)
+    if plain in YES:
+        return Verdict(is_approved=True)
+    is_plain = _plain(text.partition(" ")[0].rstrip(",:;")) in NO
+    return Verdict(is_approved=False, reason="" if plain in NO else text, is_plain=is_plain)
+
+
+def _plain(text: str) -> str:
+    return text.strip().rstrip(".!").strip("`'\"").casefold()
+
+
+def read_answer(view: WaitView, text: str) -> GivenAnswer:
+    """Read a text as the answer to a wait.
+
+    Raises:
+        StaleDigest: It names another call than the one that waits.
+    """
+    if view.call is None:
+        return Answer(text)
+    verdict, code = read_verdict(text), view.ref.code
+    if verdict.code not in ("", code):
+        message = f"the answer names another call than the one that waits: answer yes {code}, or no {code}, once it was seen"
+        raise StaleDigest(message, run_id=view.run_id, await_id=view.await_id, digest=view.digest or "")
+    return Decision(verdict.is_approved, view.digest, "" if verdict.is_approved else verdict.reason)
+
+
+def check_fields(given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse fields of a decision that would be ignored.
+
+    A client that sends other arguments, under whatever name, would else have the call run with those that were shown.
+
+    Raises:
+        InvalidInput: There is another field than these.
+    """
+    known = tuple(known)
+    for name in given:
+        if name not in known:
+            raise InvalidInput(
+                f"a decision on a call has no field {name[:80]!r}, but {', '.join(known)}; {NO_EDIT}"
+            )

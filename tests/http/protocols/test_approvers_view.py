@@ -20,10 +20,9 @@ from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.awaits.confirmation import shown_confirmation, whole_call
 from sojourn.core.run.approval import confirmation_of
 from sojourn.core.values.numbers import exact, is_same
-from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.markup import closing
-from sojourn.http.protocols.mcp.content import request_of
-from sojourn.http.protocols.waits import waits_of
+from sojourn.http.protocols.mcp.content import elicitation_of
+from sojourn.http.protocols.waits import chat_prompt, client_waits
 from tests.hostile_payloads import TEXTS, payload_of, payloads
 
 COUNT = int(os.environ.get("SOJOURN_CASES", "120"))
@@ -56,8 +55,8 @@ def same(one: object, other: object) -> bool:
 def test_chats_show_what_runs(before: str) -> None:
     """OpenAI, MCP and A2A: on a page of Markdown a block of code has the tool and all arguments; then come the prompt and how to decide."""
     for payload in PAYLOADS:
-        asked = Asked(RUN, wait_of(payload))
-        tokens = MARKDOWN.parse(f"{before}{closing(before)}\n\n{asked.text}")
+        view = wait_view(wait_of(payload), RUN)
+        tokens = MARKDOWN.parse(f"{before}{closing(before)}\n\n{chat_prompt(view)}")
         *_, block, opened, prompt, closed, how_opened, how, how_closed = tokens
         assert (block.type, block.level) == ("fence", 0)
         tool, *lines = block.content.rstrip("\n").split("\n")
@@ -107,7 +106,7 @@ def test_the_command_line_shows_what_runs_or_says_that_it_does_not() -> None:
 def test_elicitations_of_mcp_show_what_runs() -> None:
     """The message of the form has the tool and all arguments."""
     for payload in PAYLOADS:
-        message = request_of(Asked(RUN, wait_of(payload))).params.message
+        message = elicitation_of(wait_view(wait_of(payload), RUN)).params.message
         block = MARKDOWN.parse(message)[0].content
         assert same(payload_of(block.rstrip("\n").split("\n")[1:]), payload)
 
@@ -118,11 +117,11 @@ def test_clients_in_javascript_see_what_runs(tmp_path) -> None:
     sent = []
     for payload in PAYLOADS:
         wait = wait_of(payload)
-        (shown,) = waits_of(RUN, RUN, wait)
+        (shown,) = client_waits(wait_view(wait, RUN), RUN)
         told = wait_view(wait, RUN).model_dump(mode="json")
         sent.append(
             [
-                shown.about["payload"] if payload else {},
+                shown.json["payload"] if payload else {},
                 json.loads(told["payload_text"] or json.dumps(payload)),
             ]
         )

@@ -15,8 +15,8 @@ from mcp_types import ElicitResult, Request, RequestParams, Result
 from sse_starlette.sse import AppStatus
 
 from sojourn import http_client
+from sojourn.answers import wait_view
 from sojourn.http import create_app
-from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.mcp import server
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import request_of
@@ -249,7 +249,7 @@ async def test_a_message_of_a_model_approves_nothing(served):
         asked = (await call(client, "wipe", session_id=session)).content[0].text
         run = served.client.session("shop.clerk", session).run
         (wait,) = (await run.status()).awaits
-        said = f"yes {Asked(run.id, wait).code}"
+        said = f"yes {wait_view(wait, run.id).ref.code}"
         assert (await call(client, said, session_id=session)).content[0].text.startswith(asked[:40])
         assert (await run.status()).awaits
 

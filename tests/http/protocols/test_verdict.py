@@ -1,6 +1,6 @@
 """What a text says about a call."""
 
-from sojourn.http.protocols.verdict import Verdict, verdict_of
+from sojourn.http.protocols.waits import Verdict, read_verdict
 
 CODE = "d4fb1ce2a342"
 
@@ -25,4 +25,4 @@ def test_only_a_whole_approval_approves() -> None:
         (f"{CODE}", Verdict(is_approved=False, reason=CODE, is_plain=False)),
         (f"yes {CODE}0", Verdict(is_approved=False, reason=f"yes {CODE}0", is_plain=False)),
     ]
-    assert [(text, found) for text, verdict in rows if (found := verdict_of(text)) != verdict] == []
+    assert [(text, found) for text, verdict in rows if (found := read_verdict(text)) != verdict] == []

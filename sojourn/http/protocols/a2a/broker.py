@@ -25,9 +25,9 @@ from sojourn.errors import RunNotFound
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
 from sojourn.http.protocols.a2a.tasks import ANSWER, artifact_data, state_of, status_of, task_of
+from sojourn.http.protocols.messages import stop
 from sojourn.http.protocols.reply import Reply, follow, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.talking import stop
 from sojourn.http.request_scope import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.service import Service

@@ -1,29 +1,24 @@
 """Storage: tasks as the histories have them; to submit one is to send its message, once."""
 
-from contextlib import aclosing
-from functools import partial
 from typing import Any, cast
 
 from fasta2a.schema import Artifact, Message, Task, TaskState
 from fasta2a.storage import Storage
 
-from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.contracts.event import AwaitAnsweredEvent
-from sojourn.contracts.message import DocumentPart, ImagePart, Part, TextPart
+from sojourn.answers import Answer, ClosedWait, Decision, GivenAnswer, WaitView, is_same_answer, wait_view
 from sojourn.contracts.message import Message as Words
+from sojourn.contracts.message import Part
 from sojourn.contracts.principal import Principal
 from sojourn.core.run.inbox import MAX_ID_CHARS
-from sojourn.errors import RunNotFound
+from sojourn.errors import AwaitClosed, RunNotFound, StaleDigest
+from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.tasks import artifact_data, limit_history, task_of
-from sojourn.http.protocols.asked import Asked
-from sojourn.http.protocols.attempts import attempted
-from sojourn.http.protocols.decision import check_fields
-from sojourn.http.protocols.delivery_log import Delivered
-from sojourn.http.protocols.reply import Reply, read, recorded
+from sojourn.http.protocols.message_parts import file_part, read_message, text_part
+from sojourn.http.protocols.messages import IncomingMessage, deliver_to_session, digest_of, reused
+from sojourn.http.protocols.reply import Reply, read
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.talking import Said, digest_of, repeated, reused, say_in_session
-from sojourn.http.protocols.verdict import Verdict, is_same_answer, verdict_of
+from sojourn.http.protocols.waits import check_fields, read_answer, read_verdict
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
@@ -72,17 +67,17 @@ class RunStorage(Storage[Any]):
         """
         del context_id  # made by the library where the message has none
         require(self._asking, "user")
-        said = Words(role="user", parts=[_part(part) for part in message["parts"]])
+        said = read_message(message["parts"], _part)
         if task_id := message.get("task_id"):
             token = await place_of_task(self._service, self._asking, task_id)
-            await attempted(partial(self._answer, token, message, said.text))
+            await self._answer(token, message, said.text)
             return await self._submit(token)
         # A client that sends its first message again has no context yet, and means the same one.
         session_id = (
             message.get("context_id") or f"a2a-{digest_of(self._asking.subject, message['message_id'])}"
         )
-        named = Said(said, _id_of(message))
-        token = await say_in_session(self._service, self._asking, self._agent_id, session_id, named)
+        named = IncomingMessage(said, _id_of(message))
+        token = await deliver_to_session(self._service, self._asking, self._agent_id, session_id, named)
         return await self._submit(token)
 
     async def _submit(self, token: ReplyToken) -> Task:
@@ -99,55 +94,46 @@ class RunStorage(Storage[Any]):
         limit_history(self._submitted, most)
 
     async def _answer(self, token: ReplyToken, message: Message, text: str) -> None:
-        """Answer what a task asks, once.
+        """Answer what a task asks, once. Data with `await_id` names the wait; another message answers the oldest one.
 
         Raises:
-            Problem: The principal may not, or the task asks nothing.
-            RunError: The run does not take it.
+            AwaitClosed: The task asks nothing, or the wait has another answer.
+            Problem: The id of the message is that of another one.
+            RunError: As `submit`.
         """
-        reply = await read(self._service, token, is_task=True)
-        data: list[Any] = [part.get("data") for part in message["parts"]]
-        given = next(
-            (cast("dict[str, Any]", each) for each in data if isinstance(each, dict)), dict[str, Any]()
-        )
-        asked, named = reply.asked, given.get("await_id")
-        message_id = "" if named is not None else _id_of(message)  # what names its wait is that wait's
+        service, asking = self._service, self._asking
+        reply = await read(service, token, is_task=True)
+        fields = next((data for part in message["parts"] if (data := _data_of(part))), dict[str, Any]())
+        named = fields.get("await_id")
+        message_id = "" if named is not None else _id_of(message)
         if message_id and message_id == token.message_id:
             raise reused(message_id, token.run_id)
-        if event := reply.answers.get(message_id):
-            repeated(Delivered(token, event), Said(Words.user(text), message_id))
+        if delivery := reply.answered(message_id):
+            IncomingMessage(Words.user(text), message_id).check_same(delivery, token.run_id)
             return
-        if named is not None:
-            asked = next((each for each in reply.waits if each.wait.id == named), None)
-        if asked is None:
-            if named is not None and await self._has_answered(token, str(named), given, text):
-                return
-            raise Problem(
-                409,
-                "await_closed",
-                "the task asks nothing",
-                then="Send the message to its context, without the task.",
-            )
-        if isinstance(asked.wait, AwaitConfirmation):
-            check_fields(given, ("await_id", "approved", "digest", "reason", "text"))
-            verdict = _verdict(asked, asked.wait.payload_digest, given, text)
-            await asked.decide(self._service, self._asking, verdict, token.run_id, message_id)
-        else:
-            await asked.settle(self._service, self._asking, text, token.run_id, message_id)
+        waits = [view for view in reply.waits if named in (None, view.await_id)]
+        if not waits:
+            await self._check_repeated(reply, str(named), fields, text)
+            return
+        conversation = service.client.get_run(token.run_id)
+        answer = _answer_of(waits[0], fields, text)
+        await submit_answer(
+            service, asking, waits[0], answer, message_id=message_id, conversation=conversation
+        )
 
-    async def _has_answered(self, token: ReplyToken, await_id: str, given: dict[str, Any], text: str) -> bool:
-        """Whether the principal gave a wait that is closed this answer before: a client that got no reply sends it again."""
-        async with aclosing(recorded(self._service, token)) as events:
-            async for event, _ in events:
-                if isinstance(event, AwaitAnsweredEvent) and event.await_id == await_id:
-                    is_decided = event.approved is not None and "approved" in given
-                    is_same = (
-                        event.approved == (given["approved"] is True)
-                        if is_decided
-                        else is_same_answer(event, text)
-                    )
-                    return is_same and event.by == self._asking.subject
-        return False
+    async def _check_repeated(self, reply: Reply, await_id: str, fields: dict[str, Any], text: str) -> None:
+        """Check that a closed wait has this answer from before: a client that got no reply sends it again.
+
+        Raises:
+            AwaitClosed: The task asks nothing, or the wait has another answer.
+        """
+        for decision in reply.tree.decisions:
+            if decision.wait is not None and decision.event.await_id == await_id:
+                closed = ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)
+                if is_same_answer(closed, _answer_of(closed.view, fields, text), self._asking):
+                    return
+        message = "the task asks nothing: send the message to its context, without the task"
+        raise AwaitClosed(message, run_id=reply.token.run_id)
 
     async def update_task(
         self,
@@ -185,39 +171,42 @@ def _id_of(message: Message) -> str:
     return id if len(id) <= MAX_ID_CHARS else f"{id[: MAX_ID_CHARS - 33]}-{digest_of(id)}"
 
 
-def _verdict(asked: Asked, digest: str, given: dict[str, Any], text: str) -> Verdict:
-    """The decision on a call; an approval names the call that was seen.
+def _answer_of(view: WaitView, fields: dict[str, Any], text: str) -> GivenAnswer:
+    """Read data and text as the answer to a wait. An approval names the call that was seen, by its digest or code.
 
     Raises:
-        Problem: It names none, or another one.
+        InvalidInput: A decision has a field that would be ignored.
+        StaleDigest: It names no call, or another one.
     """
-    if "approved" in given:
-        verdict = Verdict(given["approved"] is True, reason=str(given.get("reason") or ""))
-        is_seen = str(given.get("digest"))[:12] == digest[:12]
-    else:
-        verdict = verdict_of(text)
-        is_seen = verdict.code == asked.code
-    if verdict.is_approved and not is_seen:
-        raise Problem(
-            409,
-            "stale_digest",
-            "an approval names the call that was seen",
-            then=f"Answer yes {asked.code}, once it was seen.",
-        )
-    return verdict
+    if view.call is None:
+        return Answer(text)
+    check_fields(fields, ("await_id", "approved", "digest", "reason", "text"))
+    digest, verdict = view.digest or "", read_verdict(text)
+    is_seen, approved = verdict.code == view.ref.code, verdict.is_approved
+    if "approved" in fields:
+        is_seen, approved = str(fields.get("digest"))[:12] == digest[:12], fields["approved"] is True
+    if approved and not is_seen:
+        message = f"an approval names the call that was seen: answer yes {view.ref.code}, once it was seen"
+        raise StaleDigest(message, run_id=view.run_id, await_id=view.await_id, digest=digest)
+    if "approved" in fields:
+        return Decision(approved, digest, str(fields.get("reason") or ""))
+    return read_answer(view, text)
+
+
+def _data_of(part: Any) -> dict[str, Any]:
+    data: Any = part.get("data")
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
 
 
 def _part(part: Any) -> Part:
     if isinstance(text := part.get("text"), str):
-        return TextPart(type="text", text=text)
+        return text_part(text)
     if isinstance(raw := part.get("raw"), str):
         media_type = str(part.get("media_type") or "application/octet-stream")
-        if media_type.startswith("image/"):
-            return ImagePart(type="image", media_type=media_type, data=raw)
-        return DocumentPart(type="document", media_type=media_type, data=raw, title=part.get("filename"))
+        return file_part(media_type, data=raw, title=part.get("filename"))
     if isinstance(part.get("data"), dict):
-        data: dict[str, Any] = part["data"]
-        return TextPart(type="text", text=str(data.get("text") or data.get("reason") or ""))
+        data = _data_of(part)
+        return text_part(str(data.get("text") or data.get("reason") or ""))
     raise Problem(
         422, "invalid_input", "a part is a text, a file in base64 or an object", then="No URL is fetched."
     )

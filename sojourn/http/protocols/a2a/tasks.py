@@ -8,15 +8,14 @@ from typing import Any
 
 from fasta2a.schema import Artifact, Message, Part, Task, TaskState, TaskStatus
 
-from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.answers import WaitView
 from sojourn.contracts.principal import Principal
-from sojourn.core.values.numbers import exact
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.asked import Asked
 from sojourn.http.protocols.markup import unmarked
 from sojourn.http.protocols.reply import Reply
 from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.protocols.waits import chat_text, client_waits
 from sojourn.http.service import Service
 
 __all__ = [
@@ -121,7 +120,7 @@ def task_of(reply: Reply, context_id: str, data: Mapping[str, Any] | None = None
             task_id=task["id"],
             context_id=context_id,
         )
-        for each in reply.said
+        for each in reply.history
     ]
     if history:
         task["history"] = history
@@ -136,17 +135,14 @@ def limit_history(task: Task, most: int | None) -> None:
             del task["history"]
 
 
-def _asking(asked: Asked) -> list[Part]:
-    wait = asked.wait
-    if not isinstance(wait, AwaitConfirmation):
-        data: dict[str, Any] = {"await_id": wait.id, "form": wait.form, "missing_fields": wait.missing_fields}
-        return [Part(text=asked.text), Part(data=data, media_type="application/json")]
-    call = {
-        "await_id": wait.id,
-        "tool": str(wait.tool),
-        "payload": exact(wait.payload),
-        "digest": wait.payload_digest,
-    }
-    how = f"Answer `yes {asked.code}` to run it. Any other answer denies it, and is the reason."
-    data = json.loads(json.dumps(call))
-    return [Part(text=f"{asked.shown}\n\n{how}"), Part(data=data, media_type="application/json")]
+def _asking(view: WaitView) -> list[Part]:
+    data = Part(data=json.loads(json.dumps(_json_of(view))), media_type="application/json")
+    if view.call is None:
+        return [Part(text=chat_text(view)), data]
+    how = f"Answer `yes {view.ref.code}` to run it. Any other answer denies it, and is the reason."
+    return [Part(text=f"{chat_text(view)}\n\n{how}"), data]
+
+
+def _json_of(view: WaitView) -> dict[str, Any]:
+    (wait,) = client_waits(view, view.run_id)
+    return wait.json

@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field
 from sojourn.contracts.message import DocumentPart, Part
 from sojourn.errors import InvalidInput
 from sojourn.http.protocols.message_parts import CamelBody, file_part, read_message, read_result, text_part
-from sojourn.http.protocols.settle import Answer
-from sojourn.http.protocols.turn_request import Result, Sent, TurnRequest
+from sojourn.http.protocols.messages import IncomingMessage
+from sojourn.http.protocols.turn_request import ClientAnswer, Result, TurnRequest
 
 __all__ = ["AguiBody", "AguiContext", "AguiMessage", "AguiResume", "AguiTool", "read"]
 
@@ -97,7 +97,7 @@ def read(body: AguiBody) -> TurnRequest:
     return TurnRequest(
         sent=_sent(body.messages, body.context),
         answers=[
-            Answer(
+            ClientAnswer(
                 each.interrupt_id,
                 payload=each.payload,
                 is_declined=each.status == "cancelled",
@@ -109,13 +109,14 @@ def read(body: AguiBody) -> TurnRequest:
     )
 
 
-def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[Sent]:
+def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[IncomingMessage]:
     """Return the last message of the user, with the context, and those of the user just before it."""
-    found: list[Sent] = []
+    found: list[IncomingMessage] = []
     for message in reversed(messages):
         if message.role == "user":
             beside = [] if found else [_document(each) for each in context]
-            found.insert(0, Sent(message.id, read_message(_parts(message.content), _part), beside))
+            content = read_message(_parts(message.content), _part)
+            found.insert(0, IncomingMessage(content, message.id, context=beside))
         elif found:
             break
     return found

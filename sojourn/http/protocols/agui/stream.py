@@ -27,7 +27,6 @@ from pydantic_ai.messages import FunctionToolResultEvent, PartStartEvent, ToolCa
 from pydantic_ai.ui.ag_ui import AGUIEventStream
 
 from sojourn.authoring.app import App
-from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.ids import place_of
 from sojourn.errors import RunFailed
 from sojourn.http.protocols.turn import Turn
@@ -39,7 +38,7 @@ from sojourn.http.protocols.turn_events import (
     StatusSnapshot,
     TurnEvents,
 )
-from sojourn.http.protocols.waits import OpenWait
+from sojourn.http.protocols.waits import ClientWait
 
 __all__ = ["Encoder", "Opened", "frames"]
 
@@ -55,7 +54,7 @@ APPROVAL: dict[str, Any] = {
 }
 """What answers an approval."""
 
-_REASONS = {"question": "input_required", "approval": "tool_call", "tool_result": "tool_call"}
+_REASONS = {"question": "input_required", "approval": "tool_call", "tool_results": "tool_call"}
 
 _MADE = re.compile(r"^(\d+-\d+-\d+)-\d+$")
 """An id of a message that was made here: the place of its plan or result, and a number."""
@@ -168,23 +167,23 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
         elif isinstance(event, OpenWaits):
             self._interrupts = [self._interrupt(each) for each in event.waits]
 
-    def _interrupt(self, wait: OpenWait) -> Interrupt:
+    def _interrupt(self, wait: ClientWait) -> Interrupt:
         return Interrupt(
             id=wait.id,
-            reason=_REASONS[wait.kind],
+            reason=_REASONS[wait.view.kind],
             message=wait.prompt or None,
-            tool_call_id=wait.shown_call,
+            tool_call_id=wait.call_id,
             response_schema=self._schema(wait),
-            expires_at=_expiry(wait, self.turn_events.turn.since.get(wait.id)),
-            metadata=wait.about,
+            expires_at=_expiry(wait, self.turn_events.turn.since(wait)),
+            metadata=wait.json,
         )
 
-    def _schema(self, wait: OpenWait) -> dict[str, Any] | None:
-        if isinstance(wait.wait, AwaitClarification):
-            return wait.wait.form or {"type": "string"}
-        if wait.call is None:
+    def _schema(self, wait: ClientWait) -> dict[str, Any] | None:
+        if wait.view.kind == "question":
+            return wait.view.form or {"type": "string"}
+        if wait.view.kind == "approval":
             return APPROVAL
-        spec = self._app.tool_spec(wait.call.tool)
+        spec = self._app.tool_spec(wait.view.calls[0].tool)
         return spec.result.json_schema if spec and spec.result else None
 
     async def after_stream(self) -> AsyncIterator[BaseEvent]:
@@ -202,8 +201,8 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
             yield each
 
 
-def _expiry(wait: OpenWait, since: datetime | None) -> str | None:
-    after = wait.wait.expires_after
+def _expiry(wait: ClientWait, since: datetime | None) -> str | None:
+    after = wait.view.expires_after
     return (since + after).isoformat() if since and after else None
 
 

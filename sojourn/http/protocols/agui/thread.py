@@ -25,8 +25,6 @@ from sojourn.client.run import Run
 from sojourn.contracts.event import (
     Event,
     MessageReceivedEvent,
-    TurnCompletedEvent,
-    TurnFailedEvent,
     TurnStartedEvent,
     TurnSteeredEvent,
 )
@@ -35,11 +33,12 @@ from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.agui.stream import Encoder, Opened
 from sojourn.http.protocols.reply import FREE
-from sojourn.http.protocols.turn import ENDS, Begin, Seen, Turn
+from sojourn.http.protocols.turn import Begin, Seen, Turn
 from sojourn.http.protocols.turn_events import TurnEvents, status_snapshot
 from sojourn.http.redaction import redact
 from sojourn.http.security.limits import heavy_read
 from sojourn.reader import Feeds
+from sojourn.timeline import is_run_end, is_turn_end
 
 __all__ = ["Thread", "frames", "read"]
 
@@ -80,7 +79,7 @@ class Thread:
             if isinstance(event, TurnStartedEvent) and event.message_ids:
                 self.begin = Begin(self._before, event.message_ids[0])
                 self._trim()
-        elif isinstance(event, (TurnCompletedEvent, TurnFailedEvent)) or event.type in ENDS:
+        elif is_turn_end(event) or is_run_end(event):
             self.begin = None
         self._before = event.event_id
 

@@ -1,4 +1,4 @@
-"""Results: a reply as the result of a tool, its artifacts as resources, and its events as progress."""
+"""A reply as content of MCP: results, progress, elicitations; and a response as the answer."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -14,35 +14,34 @@ from mcp_types import (
     TextContent,
 )
 
-from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
+from sojourn.answers import Answer, Decision, Declined, GivenAnswer, WaitView
 from sojourn.contracts.event import Event, PlanStartedEvent, ToolStartEvent, ToolUpdateEvent
 from sojourn.contracts.principal import Principal
+from sojourn.errors import NotApprover
 from sojourn.forms import elicitation_schema
-from sojourn.http.deciding import decide, require_approver
+from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.asked import Asked
-from sojourn.http.protocols.decision import check_fields
 from sojourn.http.protocols.markup import without_tokens
 from sojourn.http.protocols.reply import Reply
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.security import audit
-from sojourn.http.security.principals import require
+from sojourn.http.protocols.waits import chat_text, check_fields
 from sojourn.http.service import Service
 
 __all__ = [
     "ANSWER",
     "ARTIFACTS",
-    "decided_of",
+    "elicitation_of",
+    "explain_look",
+    "explain_next",
+    "explain_waits",
+    "failed",
     "key_of",
-    "looks_of",
     "progress_of",
     "ref_of",
-    "request_of",
     "respond",
     "result_of",
-    "then_of",
-    "told_of",
 ]
+
 
 ARTIFACTS = "sojourn://artifacts/"
 """What the addresses of artifacts begin with; a reference follows."""
@@ -91,100 +90,90 @@ def progress_of(event: Event) -> str | None:
     return None
 
 
-def key_of(asked: Asked) -> str:
-    """The key of a request: of a call, also of its arguments, so that an approval is of what was shown."""
-    wait = asked.wait
-    bound = f"#{wait.payload_digest[:16]}" if isinstance(wait, AwaitConfirmation) else ""
-    return f"{asked.run_id.partition('/')[2]}:{wait.id}{bound}"
+def key_of(view: WaitView) -> str:
+    """Return the key of a wait. That of a call names its arguments too, so that an approval is of what was shown."""
+    bound = f"#{view.digest[:16]}" if view.digest else ""
+    return f"{view.run_id.partition('/')[2]}:{view.await_id}{bound}"
 
 
-def request_of(asked: Asked) -> ElicitRequest:
-    """The request for a form that a client shows."""
-    wait = asked.wait
-    if isinstance(wait, AwaitClarification):
-        schema = elicitation_schema(wait.form, wait.missing_fields) or _object(
-            {"answer": {"type": "string"}}, ["answer"]
-        )
-        message = asked.shown
+def elicitation_of(view: WaitView) -> ElicitRequest:
+    """Return what is asked as a form."""
+    if view.call is None:
+        schema = _form_of(view) or _object({"answer": {"type": "string"}}, ["answer"])
     else:
         decision: dict[str, Any] = {"type": "string", "enum": ["approve", "deny"]}
         schema = _object({"decision": decision, "reason": {"type": "string"}}, ["decision"])
-        message = asked.shown
-    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+    return ElicitRequest(params=ElicitRequestFormParams(message=chat_text(view), requested_schema=schema))
 
 
 async def respond(
-    service: Service, asking: Principal, asked: Asked, response: ElicitResult, token: ReplyToken
+    service: Service, asking: Principal, view: WaitView, response: ElicitResult, token: ReplyToken
 ) -> bool:
-    """Settle what is asked by a response; whether it did, since a dismissed form settles nothing.
+    """Submit a response as the answer; returns False for a dismissed form, which answers nothing.
 
     Args:
         service: The service.
-        asking: Who responds.
-        asked: What is asked.
+        asking: The principal that responds.
+        view: What is asked.
         response: The response.
         token: The token of the task that asks.
 
     Raises:
-        Problem: It is a call, and the principal is no approver.
-        RunError: The run does not take the answer.
+        Problem: The principal may not decide; it says which call it is, who may, and how the task goes on.
+        RunError: As `submit`.
     """
     if response.action == "cancel":
         return False
-    wait, content = asked.wait, dict(response.content or {})
-    run = await service.run(asking, asked.run_id)
-    if isinstance(wait, AwaitConfirmation):
-        check_fields(content, ("decision", "reason"))
-        approved = response.action == "accept" and content.get("decision") == "approve"
-        audit.bind_answer(asked.run_id, wait.id, approved=approved, digest=wait.payload_digest)
-        _require_approver(asking, asked, wait, token, approved=approved)
-        reason = "" if approved else str(content.get("reason") or "")
-        await decide(asking, run, wait, approved=approved, digest=wait.payload_digest, reason=reason)
-        return True
-    audit.bind_answer(asked.run_id, wait.id)
-    require(asking, "user")
-    if response.action == "decline":
-        await run.decline(wait.id, principal=asking)
-    elif elicitation_schema(wait.form, wait.missing_fields):
-        values = {name: value for name, value in content.items() if value is not None}
-        await run.answer(wait.id, values, principal=asking)
-    else:
-        await run.answer(wait.id, str(content.get("answer") or ""), principal=asking)
+    try:
+        await submit_answer(service, asking, view, _answer_of(view, response))
+    except NotApprover as error:
+        detail = f"{error}, which `{view.await_id}` of the run `{view.run_id}` waits for"
+        then = f"{explain_decision(view)} {explain_look(token)}"
+        raise Problem(403, "forbidden", detail, then=then, run_id=view.run_id) from None
     return True
 
 
-def _require_approver(
-    asking: Principal, asked: Asked, wait: AwaitConfirmation, token: ReplyToken, *, approved: bool
-) -> None:
-    """Check that who responds may decide on a call; else say which call it is, who may, and how the task goes on."""
-    try:
-        require_approver(asking, wait, approved=approved)
-    except Problem as problem:
-        detail = f"{problem.detail}, which `{asked.wait.id}` of the run `{asked.run_id}` waits for"
-        then = f"{decided_of(asked)} {looks_of(token)}"
-        raise Problem(problem.status, problem.code, detail, then=then, run_id=asked.run_id) from None
+def _answer_of(view: WaitView, response: ElicitResult) -> GivenAnswer:
+    content = dict(response.content or {})
+    if view.call:
+        check_fields(content, ("decision", "reason"))
+        approved = response.action == "accept" and content.get("decision") == "approve"
+        return Decision(approved, view.digest, "" if approved else str(content.get("reason") or ""))
+    if response.action == "decline":
+        return Declined()
+    if _form_of(view):
+        return Answer({name: value for name, value in content.items() if value is not None})
+    return Answer(str(content.get("answer") or ""))
+
+
+def _form_of(view: WaitView) -> dict[str, Any] | None:
+    """Return the form of a question; None if it has none that is flat, as an elicitation's is."""
+    return elicitation_schema(view.form, view.missing_fields)
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required}
 
 
+# For clients without forms. The tool `answer` is called by a model: it passes on what the user has answered, and may deny
+# a call. A person approves a call elsewhere.
+
 ANSWER = "answer"
-"""The tool by which a client that shows no forms answers a question."""
+"""The tool by which a client without forms answers a question."""
 
 
-def told_of(waits: Sequence[Asked], token: ReplyToken) -> str:
-    """What is asked, who settles it, and how the call goes on."""
-    told = [
-        f"{asked.shown}\n\n{decided_of(asked)}" if asked.code else without_tokens(asked.shown)
-        for asked in waits
+def explain_waits(views: Sequence[WaitView], token: ReplyToken) -> str:
+    """Say what is asked, who answers it, and how the call goes on."""
+    texts = [
+        f"{chat_text(view)}\n\n{explain_decision(view)}" if view.call else without_tokens(chat_text(view))
+        for view in views
     ]
-    return "\n\n".join([*told, then_of(waits, token)])
+    return "\n\n".join([*texts, explain_next(views, token)])
 
 
-def then_of(waits: Sequence[Asked], token: ReplyToken) -> str:
-    """What the client may do."""
-    if all(asked.code for asked in waits):
+def explain_next(views: Sequence[WaitView], token: ReplyToken) -> str:
+    """Say what the client may do."""
+    if all(view.call for view in views):
         return (
             f"To deny, call the tool `{ANSWER}` with the answer `no` and a reason. Once it is decided, call it without an answer: "
             f"the agent goes on with task {token.text}."
@@ -192,15 +181,15 @@ def then_of(waits: Sequence[Asked], token: ReplyToken) -> str:
     return f"To answer, ask the user, and call the tool `{ANSWER}` with task {token.text}."
 
 
-def looks_of(token: ReplyToken) -> str:
-    """How the client looks whether the call goes on."""
+def explain_look(token: ReplyToken) -> str:
+    """Say how the client looks whether the call goes on."""
     return f"To look whether it goes on, call the tool `{ANSWER}` without an answer, with task {token.text}."
 
 
-def decided_of(asked: Asked) -> str:
-    """Who decides on a call, and how."""
+def explain_decision(view: WaitView) -> str:
+    """Say who decides on a call, and how."""
     return (
-        f"It waits for somebody with the role `approver`, as `{asked.wait.id}` of the run `{asked.run_id}`. It is approved by "
-        f"`sojourn approve {asked.run_id} {asked.wait.id}`, by `POST /v1/runs/{asked.run_id}/approvals` with the digest that "
-        f"`GET /v1/runs/{asked.run_id}` shows, or in another client; not by the tool `{ANSWER}`."
+        f"It waits for somebody with the role `approver`, as `{view.await_id}` of the run `{view.run_id}`. It is approved by "
+        f"`sojourn approve {view.run_id} {view.await_id}`, by `POST /v1/runs/{view.run_id}/approvals` with the digest that "
+        f"`GET /v1/runs/{view.run_id}` shows, or in another client; not by the tool `{ANSWER}`."
     )

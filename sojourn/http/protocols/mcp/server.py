@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import aclosing
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -35,30 +34,28 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import suggestion
 from sojourn.errors import SojournError
+from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.protocols.attempts import attempted
-from sojourn.http.protocols.delivery_log import Delivered, read_delivery_log
 from sojourn.http.protocols.mcp.content import (
     ANSWER,
     ARTIFACTS,
+    elicitation_of,
+    explain_look,
+    explain_next,
+    explain_waits,
     failed,
     key_of,
-    looks_of,
     progress_of,
     ref_of,
-    request_of,
     respond,
     result_of,
-    then_of,
-    told_of,
 )
 from sojourn.http.protocols.mcp.context import Context, asking_of, attendance_of, told
 from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks, task_place
-from sojourn.http.protocols.outside import told_of_outside
-from sojourn.http.protocols.reply import Reply, follow, read
+from sojourn.http.protocols.messages import IncomingMessage, deliver_to_session, start_once
+from sojourn.http.protocols.reply import Reply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.talking import Said, ask_once, repeated, say_in_session
-from sojourn.http.protocols.verdict import verdict_of
+from sojourn.http.protocols.waits import explain_external_calls, read_answer, read_verdict
 from sojourn.http.request_scope import RequestScope, ServerStopping
 from sojourn.http.security import audit
 from sojourn.http.security.principals import require
@@ -232,9 +229,9 @@ async def _started(
         raise Problem(422, "invalid_input", "message is missing", then="Say what the agent is asked to do.")
     session_id, key = _text(arguments, "session_id", most=200), _text(arguments, "request_id", most=200)
     if session_id:
-        said = Said(Message.user(message), key)
-        return await say_in_session(service, asking, agent_id, session_id, said, approves=False)
-    return await ask_once(service, asking, agent_id, [Message.user(message)], key)
+        incoming = IncomingMessage(Message.user(message), key)
+        return await deliver_to_session(service, asking, agent_id, session_id, incoming, approves=False)
+    return await start_once(service, asking, agent_id, [Message.user(message)], key)
 
 
 async def _responded(service: Service, asking: Principal, params: CallToolRequestParams) -> Reply:
@@ -245,15 +242,33 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
         response = (params.input_responses or {}).get(key_of(asked))
         if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response, token):
             detail = "the form was dismissed; the agent still waits"
-            raise Problem(409, "canceled", detail, then=then_of([asked], token))
+            raise Problem(409, "canceled", detail, then=explain_next([asked], token))
     return Reply(token, is_task=True)
 
 
 async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reply:
+    """Answer what a task asks, if it asks anything, once; the reply then goes on."""
     token = await task_place(service, asking, _text(arguments, "task", most=4_000))
     await _require_own(service, asking, token)
-    key = _text(arguments, "request_id", most=200)
-    return await attempted(partial(_settled, service, asking, token, _text(arguments, "answer"), key))
+    text, key = _text(arguments, "answer"), _text(arguments, "request_id", most=200)
+    message = IncomingMessage(Message.user(text), key)
+    reply = await read(service, token, is_task=True)
+    if delivery := reply.answered(key):
+        message.check_same(delivery, token.run_id)
+        return reply
+    calls = [view for view in reply.waits if view.call]
+    asked = next((view for view in reply.waits if not view.call), reply.asked)
+    if not text or asked is None:
+        return reply
+    verdict = read_verdict(text)
+    if asked.call and (verdict.is_approved or not verdict.is_plain):
+        raise Problem(
+            403, "forbidden", f"the tool `{ANSWER}` approves no call", then=explain_waits(calls, token)
+        )
+    conversation = service.client.get_run(token.run_id)
+    answer = read_answer(asked, text)
+    await submit_answer(service, asking, asked, answer, message_id=key, conversation=conversation)
+    return Reply(token, is_task=True)
 
 
 async def _require_own(service: Service, asking: Principal, token: ReplyToken) -> None:
@@ -262,12 +277,12 @@ async def _require_own(service: Service, asking: Principal, token: ReplyToken) -
     The model of a host calls `answer`, and it may have read the id of a task in a text that somebody else wrote.
 
     Raises:
-        Problem: It is another one's.
+        Problem: The task is another principal's.
     """
     principal = (await service.client.get_run(token.run_id).status()).principal
     if principal is not None and principal.subject == asking.subject:
         return
-    delivered = (await read_delivery_log(service, token.run_id)).delivered.values()
+    delivered = (await read_timeline(service, ReplyToken(token.run_id))).delivered.values()
     if not any(each.event.by == asking.subject for each in delivered):
         raise Problem(
             403,
@@ -276,23 +291,6 @@ async def _require_own(service: Service, asking: Principal, token: ReplyToken) -
             then="Answer it in the console, or by the API.",
             run_id=token.run_id,
         )
-
-
-async def _settled(service: Service, asking: Principal, token: ReplyToken, text: str, key: str) -> Reply:
-    """Answer what a task asks, if it asks anything, once; the reply then goes on."""
-    reply = await read(service, token, is_task=True)
-    if event := reply.answers.get(key):
-        repeated(Delivered(token, event), Said(Message.user(text), key))
-        return reply
-    calls = [each for each in reply.waits if each.code]
-    asked = next((each for each in reply.waits if not each.code), reply.asked)
-    if not text or asked is None:
-        return reply
-    verdict = verdict_of(text)
-    if asked.code and (verdict.is_approved or not verdict.is_plain):
-        raise Problem(403, "forbidden", f"the tool `{ANSWER}` approves no call", then=told_of(calls, token))
-    await asked.settle(service, asking, text, token.run_id, key)
-    return Reply(token, is_task=True)
 
 
 async def _result(
@@ -306,16 +304,16 @@ async def _result(
         except ServerStopping:
             told = "This process of the service stops; the agent goes on."
         except TimeoutError:
-            told = await told_of_outside(attending.service, reply.token.run_id)
+            told = await explain_external_calls(attending.service, reply.token.run_id)
     if told:
-        return CallToolResult(content=[TextContent(type="text", text=f"{told} {looks_of(reply.token)}")])
+        return CallToolResult(content=[TextContent(type="text", text=f"{told} {explain_look(reply.token)}")])
     if reply.state != "asked":
         return result_of(reply)
     capabilities = context.session.client_capabilities
     if capabilities and capabilities.elicitation and context.protocol_version >= "2026":
-        requests: InputRequests = {key_of(asked): request_of(asked) for asked in reply.waits}
+        requests: InputRequests = {key_of(asked): elicitation_of(asked) for asked in reply.waits}
         return InputRequiredResult(input_requests=requests, request_state=reply.token.text)
-    return CallToolResult(content=[TextContent(type="text", text=told_of(reply.waits, reply.token))])
+    return CallToolResult(content=[TextContent(type="text", text=explain_waits(reply.waits, reply.token))])
 
 
 async def _told_to_end(service: Service, context: Context, reply: Reply, numbers: Iterator[int]) -> None:

@@ -21,11 +21,11 @@ from pydantic import Field, ValidationError
 
 from sojourn.contracts.principal import Principal
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.mcp.content import key_of, request_of, respond, result_of
+from sojourn.http.protocols.mcp.content import elicitation_of, key_of, respond, result_of
 from sojourn.http.protocols.mcp.context import Context, asking_of, told
+from sojourn.http.protocols.messages import stop
 from sojourn.http.protocols.reply import Reply, read
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.talking import stop
 from sojourn.http.security import audit
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
@@ -151,7 +151,7 @@ def _response(value: Any) -> ElicitResult:
 def _detailed(reply: Reply) -> dict[str, Any]:
     if reply.state == "asked":
         requests = {
-            key_of(asked): request_of(asked).model_dump(by_alias=True, mode="json", exclude_none=True)
+            key_of(asked): elicitation_of(asked).model_dump(by_alias=True, mode="json", exclude_none=True)
             for asked in reply.waits
         }
         return {**_task(reply, "input_required"), "inputRequests": requests}

@@ -9,15 +9,23 @@ from fastapi.responses import JSONResponse
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, SojournError
 from sojourn.http.problems import Problem, problem_of, stopped
+from sojourn.http.protocols.messages import (
+    IncomingMessage,
+    answer_reply,
+    deliver,
+    deliver_to_session,
+    digest_of,
+    start_once,
+    stop,
+)
 from sojourn.http.protocols.openai.chat import chunks, completion, failure, last_reply, without_marks
 from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
 from sojourn.http.protocols.openai.request import ChatBody, ResponseBody, messages_of
 from sojourn.http.protocols.openai.responses import place_of_response, response, response_events
-from sojourn.http.protocols.outside import told_of_outside
 from sojourn.http.protocols.reply import Reply, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.streamed import Streamed
-from sojourn.http.protocols.talking import Said, answer, ask_once, digest_of, say, say_in_session, stop
+from sojourn.http.protocols.waits import explain_external_calls
 from sojourn.http.request_scope import RequestScope, ServerStopping
 from sojourn.http.routes.answering import Attending, Serving
 from sojourn.http.security import audit
@@ -82,15 +90,15 @@ async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, ke
     of = (await service.session(asking, body.model, session_id)).run.id if session_id else ""
     if seen := await last_reply(service, asking, messages, of):
         previous, shown = seen
-        token = await answer(service, asking, previous, Said(said, key), shown)
+        token = await answer_reply(service, asking, previous, IncomingMessage(said, key), shown)
         if token is not None:
             return token
     messages = without_marks(messages)
     if not session_id:
-        return await ask_once(service, asking, body.model, messages, key)
+        return await start_once(service, asking, body.model, messages, key)
     told = digest_of(body.model, *(message.model_dump_json() for message in messages))
-    named = Said(said, key or f"chat-{told}", is_named=bool(key))
-    return await say_in_session(service, asking, body.model, session_id, named)
+    named = IncomingMessage(said, key or f"chat-{told}", is_named=bool(key))
+    return await deliver_to_session(service, asking, body.model, session_id, named)
 
 
 @routes.post("/responses", summary="Create a response")
@@ -127,20 +135,24 @@ async def _place_of_response(service: Service, asking: Principal, body: Response
         previous = place_of_response(body.previous_response_id)
         if previous is None:
             raise _no_response(body.previous_response_id)
-        token = await answer(service, asking, previous, Said(said, key))
+        token = await answer_reply(service, asking, previous, IncomingMessage(said, key))
         if token is not None:
             return token
         told = digest_of(asking.subject, previous.text, said.model_dump_json())
         try:
-            return await say(service, asking, previous.run_id, Said(said, key or f"resp-{told}"))
+            return await deliver(
+                service, asking, previous.run_id, IncomingMessage(said, key or f"resp-{told}")
+            )
         except (AwaitClosed, InvalidInput) as error:
             raise refused(f"previous_response_id: {error}", "previous_response_id") from error
     if body.session_id:
-        return await say_in_session(service, asking, body.model, body.session_id, Said(said, key))
+        return await deliver_to_session(
+            service, asking, body.model, body.session_id, IncomingMessage(said, key)
+        )
     if len(messages) > 1:
-        return await ask_once(service, asking, body.model, messages, key)
+        return await start_once(service, asking, body.model, messages, key)
     session_id = f"resp-{digest_of(asking.subject, key) if key else uuid.uuid4().hex}"
-    return await say_in_session(service, asking, body.model, session_id, Said(said, key))
+    return await deliver_to_session(service, asking, body.model, session_id, IncomingMessage(said, key))
 
 
 @routes.get("/responses/{response_id}", summary="Look at a response")
@@ -223,7 +235,7 @@ async def _read_to_end(attending: RequestScope, reply: Reply) -> None:
         detail = f"{stops.detail}; the run {run_id} goes on"
         raise Problem(stops.status, stops.code, detail, then=stops.then, headers=stops.headers) from error
     except TimeoutError as error:
-        told = await told_of_outside(attending.service, run_id)
+        told = await explain_external_calls(attending.service, run_id)
         on = "ask for a stream, or for a response in the background"
         detail = f"the run {run_id} goes on; {on}. {told}".strip()
         raise Problem(504, "still_running", detail, then="Stream it.") from error

@@ -13,8 +13,8 @@ from pydantic import ConfigDict, Field
 from sojourn.contracts.message import Message, Part
 from sojourn.errors import InvalidInput
 from sojourn.http.protocols.message_parts import CamelBody, file_part, read_message, text_part
-from sojourn.http.protocols.settle import Answer
-from sojourn.http.protocols.turn_request import Result, Sent, TurnRequest
+from sojourn.http.protocols.messages import IncomingMessage
+from sojourn.http.protocols.turn_request import ClientAnswer, Result, TurnRequest
 
 __all__ = ["ANSWER", "Chat", "VercelBody", "VercelMessage", "card_id", "read"]
 
@@ -78,11 +78,11 @@ class Chat(TurnRequest):
     """The id of the assistant's message that is streamed."""
     calls: frozenset[str] = frozenset()
     """Calls that the assistant's message has already."""
-    reply: Sent | None = None
+    reply: IncomingMessage | None = None
     """The text after a question."""
 
     @property
-    def replies(self) -> Sequence[Answer]:
+    def replies(self) -> Sequence[ClientAnswer]:
         """The answers that are the text of a message, which may be one of its own."""
         return [each for each in self.answers if each.message_id] if self.reply else ()
 
@@ -90,7 +90,7 @@ class Chat(TurnRequest):
         """The same, with the text after the question as a message of its own."""
         assert self.reply is not None
         decisions = [each for each in self.answers if not each.message_id]
-        return Chat(sent=[self.reply], message_id=f"{ANSWER}{self.reply.id}", answers=decisions)
+        return Chat(sent=[self.reply], message_id=f"{ANSWER}{self.reply.message_id}", answers=decisions)
 
 
 def read(messages: Sequence[VercelMessage]) -> Chat:
@@ -115,7 +115,7 @@ def read(messages: Sequence[VercelMessage]) -> Chat:
     )
 
 
-def _decisions(message: VercelMessage, *, is_old: bool = False) -> Iterator[Answer]:
+def _decisions(message: VercelMessage, *, is_old: bool = False) -> Iterator[ClientAnswer]:
     """The decisions in a message of the assistant; a call that an earlier message shows may be open still."""
     if message.role != "assistant":
         return
@@ -131,17 +131,17 @@ def _decisions(message: VercelMessage, *, is_old: bool = False) -> Iterator[Answ
             name: value for name, value in cast("dict[str, Any]", approval).items() if name not in _OF_SDK
         }
         id = wait_id(str(cast("dict[str, Any]", approval)["id"])[:2_000])
-        yield Answer(id, payload=decided, arguments=part.get("input"), is_old=is_old)
+        yield ClientAnswer(id, payload=decided, arguments=part.get("input"), is_old=is_old)
 
 
 def _of_user(messages: Sequence[VercelMessage]) -> Chat:
     last = messages[-1]
-    sent: list[Sent] = []
+    sent: list[IncomingMessage] = []
     at = len(messages)
     while at and messages[at - 1].role != "assistant":
         at -= 1
         if messages[at].role == "user":
-            sent.insert(0, Sent(messages[at].id, Message(role="user", parts=[])))
+            sent.insert(0, IncomingMessage(Message(role="user", parts=[]), messages[at].id))
     asked = _questions(messages[at - 1]) if at and len(sent) == 1 else []
     explicit = [each for each in _explicit(last) if each.id in asked]
     if explicit:
@@ -151,12 +151,12 @@ def _of_user(messages: Sequence[VercelMessage]) -> Chat:
     text = sent[-1].message.text if sent else ""
     if len(asked) == 1 and text:
         opening, seen = _opening(messages, at - 1)
-        answers = [Answer(asked[0], payload=text, message_id=last.id)]
+        answers = [ClientAnswer(asked[0], payload=text, message_id=last.id)]
         return Chat(opening, answers, seen=seen, message_id=f"{ANSWER}{asked[0]}", reply=sent[-1])
     return Chat(sent, message_id=f"{ANSWER}{last.id}")
 
 
-def _opening(messages: Sequence[VercelMessage], at: int) -> tuple[list[Sent], list[str]]:
+def _opening(messages: Sequence[VercelMessage], at: int) -> tuple[list[IncomingMessage], list[str]]:
     """The message that opened the turn of an assistant's message, and the question whose answer led to it.
 
     Args:
@@ -186,7 +186,7 @@ def _questions(message: VercelMessage) -> list[str]:
     return [str(part.get("id")) for part in message.parts if part.get("type") == "data-question"]
 
 
-def _explicit(message: VercelMessage) -> Iterator[Answer]:
+def _explicit(message: VercelMessage) -> Iterator[ClientAnswer]:
     """Answers in data parts: `{"type": "data-answer", "data": {"id", "answer" or "declined"}}`."""
     for part in message.parts:
         data: Any = part.get("data")
@@ -194,7 +194,7 @@ def _explicit(message: VercelMessage) -> Iterator[Answer]:
             found = cast("dict[str, Any]", data)
             declined = found.get("declined") is True
             payload = found.get("reason") if declined else found.get("answer")
-            yield Answer(str(found.get("id")), payload=payload, is_declined=declined)
+            yield ClientAnswer(str(found.get("id")), payload=payload, is_declined=declined)
 
 
 def _results(message: VercelMessage) -> Iterator[Result]:
@@ -207,8 +207,8 @@ def _results(message: VercelMessage) -> Iterator[Result]:
             yield Result(str(part["toolCallId"]), error=str(part.get("errorText") or "the call failed"))
 
 
-def _sent(message: VercelMessage) -> Sent:
-    return Sent(message.id, read_message(message.parts, _part))
+def _sent(message: VercelMessage) -> IncomingMessage:
+    return IncomingMessage(read_message(message.parts, _part), message.id)
 
 
 def _part(part: Any) -> Part | None:

@@ -1,31 +1,27 @@
 """`POST /vercel/{agent_id}`: the AI SDK's `useChat`. A chat is a conversation, and a message of the assistant is what a message or an answer led to."""
 
 import asyncio
-from contextlib import aclosing
 from dataclasses import replace
-from datetime import datetime
 from importlib import import_module
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
+from sojourn.answers import wait_view
 from sojourn.client.run import Run
-from sojourn.contracts.event import (
-    AwaitAnsweredEvent,
-    AwaitClarificationEvent,
-    TurnStartedEvent,
-)
+from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.delivery_log import read_delivery_log
+from sojourn.http.protocols.messages import token_of_delivery
 from sojourn.http.protocols.reply import read as read_reply
-from sojourn.http.protocols.settle import given
+from sojourn.http.protocols.reply import read_timeline
+from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.streamed import Left, Streamed
 from sojourn.http.protocols.turn import Begin, Turn
-from sojourn.http.protocols.turn_request import OnDisconnect, begin, interrupting
+from sojourn.http.protocols.turn_request import OnDisconnect, begin, find_closed, interrupting
 from sojourn.http.protocols.vercel.request import ANSWER, Chat, VercelBody, read
-from sojourn.http.protocols.waits import open_waits, waits_of
+from sojourn.http.protocols.waits import waits_of_status
 from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
 from sojourn.http.security import audit
 from sojourn.http.security.limits import count_stream
@@ -86,7 +82,7 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
         run = await service.conversation(asking, agent_id, chat_id)
     except RunNotFound:
         return Response(status_code=204)
-    newest = await _newest(run)
+    newest = await _newest(service, run)
     if newest is None:
         return Response(status_code=204)
     begins, message_id = newest
@@ -101,16 +97,18 @@ async def _require_open(service: Service, asking: Principal, agent_id: str, chat
     """
     try:
         run = await service.conversation(asking, agent_id, chat_id)
-        delivered = (await read_delivery_log(service, run.id)).delivered
+        tree = await read_timeline(service, ReplyToken(run.id))
     except RunNotFound:
         return
-    found = delivered.get(chat.sent[-1].id) if chat.sent else None
-    if found is None or (await read_reply(service, found.token)).state in ("open", "asked"):
+    delivery = tree.delivered.get(chat.sent[-1].message_id) if chat.sent else None
+    if delivery is None:
+        return
+    if (await read_reply(service, token_of_delivery(run.id, delivery))).state in ("open", "asked"):
         return
     raise Problem(
         409,
         "message_answered",
-        f"the message {found.token.message_id or chat.sent[-1].id!r} has its answer, and a conversation keeps it",
+        f"the message {delivery.event.message_id!r} has its answer, and a conversation keeps it",
         then="Send the words again as a new message. A conversation has no branches.",
         run_id=run.id,
     )
@@ -124,32 +122,27 @@ async def _streamed(turn: Turn, message_id: str, calls: frozenset[str], left: Le
 async def _is_reply(run: Run, chat: Chat) -> bool:
     """Whether a text after a question is its answer: the question is open, or has this answer."""
     (reply,) = chat.replies
-    if any(each.id == reply.id for each in open_waits(await run.status())):
+    if any(each.id == reply.id for each in waits_of_status(await run.status())):
         return True
-    had = await given(run, reply.id)
-    return had is not None and had[1].text == reply.payload
+    closed = await find_closed(run, reply.id)
+    return closed is not None and closed.event.text == reply.payload
 
 
-async def _newest(run: Run) -> tuple[Begin, str] | None:
-    """Where the newest message of the assistant begins, and its id."""
-    before = ""
-    begin: Begin | None = None
-    answered = list[tuple[datetime, str]]()
-    asked: dict[tuple[str, str], str] = {}
-    async with aclosing(run.events(follow=False, children=True)) as events:
-        async for event in events:
-            if isinstance(event, TurnStartedEvent) and event.message_ids:
-                begin, answered = Begin(before, event.message_ids[0]), []
-            elif isinstance(event, AwaitClarificationEvent):
-                wait = next(waits_of(run.id, event.run_id, event.question))
-                asked[event.run_id, event.question.id] = wait.id
-            elif isinstance(event, AwaitAnsweredEvent) and (id := asked.get((event.run_id, event.await_id))):
-                answered.append((event.time, id))
-            if event.run_id == run.id:
-                before = event.event_id
-    if begin is None:
+async def _newest(service: Service, run: Run) -> tuple[Begin, str] | None:
+    """Return where the newest message of the assistant starts, and its id."""
+    tree = await read_timeline(service, ReplyToken(run.id))
+    turns = [(turn, [*(each.message_id for each in turn.messages), *turn.missing]) for turn in tree.top.turns]
+    turn, (message_id, *_) = next(((turn, ids) for turn, ids in reversed(turns) if ids), (None, ("",)))
+    if turn is None:
         return None
+    delivery = tree.delivered.get(message_id)
+    begin = Begin(delivery.before if delivery else "", message_id)
+    answered = [
+        (each.at, wait_view(each.wait, each.event.run_id).ref.token(run.id))
+        for each in tree.decisions
+        if isinstance(each.wait, AwaitClarification) and each.at >= turn.at
+    ]
     if not answered:
-        return begin, f"{ANSWER}{begin.message_id}"
+        return begin, f"{ANSWER}{message_id}"
     _, last = max(answered)
     return replace(begin, answers=frozenset({last})), f"{ANSWER}{last}"

@@ -18,7 +18,6 @@ from pydantic_ai.ui.vercel_ai.response_types import (
     ToolOutputErrorChunk,
 )
 
-from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.numbers import exact
 from sojourn.http.protocols.turn import Turn
@@ -32,11 +31,11 @@ from sojourn.http.protocols.turn_events import (
     TurnEvents,
 )
 from sojourn.http.protocols.vercel.request import card_id
-from sojourn.http.protocols.waits import OpenWait
+from sojourn.http.protocols.waits import ClientWait
 
 __all__ = ["frames"]
 
-_PARTS = {"question": "data-question", "approval": "data-approval", "tool_result": "data-call"}
+_PARTS = {"question": "data-question", "approval": "data-approval", "tool_results": "data-call"}
 
 
 class Encoder(StableEncoder, VercelAIEventStream[Any, Any]):
@@ -83,41 +82,41 @@ class Encoder(StableEncoder, VercelAIEventStream[Any, Any]):
         elif isinstance(event, OpenWaits):
             for wait in event.waits:
                 yield DataChunk(
-                    type=_PARTS[wait.kind], id=wait.id, data={**wait.about, "prompt": wait.prompt}
+                    type=_PARTS[wait.view.kind], id=wait.id, data={**wait.json, "prompt": wait.prompt}
                 )
-            for chunk in self._cards([each for each in event.waits if each.kind == "approval"]):
+            for chunk in self._cards([each for each in event.waits if each.view.call]):
                 yield chunk
         elif (
             isinstance(event, CallSettled)
-            and (call_id := self._call_id(event.run_id, event.result)) in self._calls
+            and (call_id := self._call_id(event.run_id, event.result.tool_call_id)) in self._calls
         ):
             yield _output(call_id, event.result)
 
-    def _cards(self, waits: Sequence[OpenWait]) -> Iterator[BaseChunk]:
+    def _cards(self, waits: Sequence[ClientWait]) -> Iterator[BaseChunk]:
         """The calls to approve, each as it runs.
 
         `useChat` sends decisions once no call of the last step is open. So calls of child runs begin a step: the conversation's own call,
         which waits for the child run, is in the one before.
         """
-        begins_step = any(wait.run_id != self.turn_events.turn.run.id for wait in waits)
+        begins_step = any(wait.view.run_id != self.turn_events.turn.run.id for wait in waits)
         if begins_step:
             yield StartStepChunk()
         for wait in waits:
-            assert isinstance(wait.wait, AwaitConfirmation)
-            call_id, given = self._call_id(wait.run_id, wait.wait), exact(wait.wait.payload)
+            view = wait.view
+            call_id, given = self._call_id(view.run_id, view.tool_call_id), exact(view.payload or {})
             told = self.turn_events.native.pending.get(call_id)
             is_told = call_id in self._calls and (told is None or told.args_as_dict() == given)
             if begins_step or not is_told:
-                yield ToolInputAvailableChunk(tool_call_id=call_id, tool_name=wait.wait.tool, input=given)
+                yield ToolInputAvailableChunk(tool_call_id=call_id, tool_name=view.tool or "", input=given)
             self._calls.add(call_id)
             yield ToolApprovalRequestChunk(
                 approval_id=card_id(wait.id, self._answer_id), tool_call_id=call_id
             )
 
-    def _call_id(self, run_id: str, of: AwaitConfirmation | ToolResult) -> str:
+    def _call_id(self, run_id: str, tool_call_id: str | None) -> str:
         """The id of a call in the chat; those of child runs have their run's too."""
         below = run_id.removeprefix(self.turn_events.turn.run.id)
-        return f"{below}/{of.tool_call_id}" if below else of.tool_call_id
+        return f"{below}/{tool_call_id}" if below else tool_call_id or ""
 
 
 def _output(call_id: str, result: ToolResult) -> BaseChunk:

@@ -1,0 +1,390 @@
+"""Deliver what a person writes, once: as the answer to an open wait, as a message of a conversation, or as a new run."""
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.answers import ClosedWait, WaitView, is_same_answer, open_waits, wait_view
+from sojourn.client.run import Run
+from sojourn.contracts.awaits import AwaitExternalTools
+from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent
+from sojourn.contracts.message import DocumentPart, Message
+from sojourn.contracts.principal import Principal
+from sojourn.core.run.inbox import Accepted
+from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
+from sojourn.http.answering import submit_answer
+from sojourn.http.bodies import StartBody
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.reply import Reply, follow, read, read_timeline
+from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.protocols.waits import chat_prompt, read_answer, read_verdict
+from sojourn.http.security.principals import require
+from sojourn.http.security.tenancy import chosen_id
+from sojourn.http.service import Service
+from sojourn.timeline import Delivery, TimelineTree
+
+__all__ = [
+    "REUSED",
+    "IncomingMessage",
+    "answer_reply",
+    "deliver",
+    "deliver_to_session",
+    "digest_of",
+    "start_once",
+    "stop",
+    "token_of_accepted",
+    "token_of_delivery",
+]
+
+REUSED = "idempotency_key_reused"
+"""The code of the problem of a request whose id another one had."""
+
+BEGINS = 5.0
+"""Seconds in which the turn of a message that is canceled has to begin."""
+
+ATTEMPTS = 3
+"""How often an answer looks for its wait, if others close what it finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingMessage:
+    """A message of a person, as a client sent it."""
+
+    message: Message
+    message_id: str = ""
+    """The id by which a message that is sent again is delivered once; made if it is empty."""
+    is_named: bool = True
+    """Whether the sender gave the id. One that is made of the text names a repeated message, but no repeated answer: a person who says
+    `yes` twice may answer two questions."""
+    context: Sequence[DocumentPart] | None = None
+    """What the page adds to it, perhaps other things when the message is sent again; None if the protocol has no such thing."""
+
+    @property
+    def text(self) -> str:
+        """Its text, which is what an answer is."""
+        return self.message.text
+
+    @property
+    def answer_id(self) -> str:
+        """The id by which an answer that is sent again is given once; empty if the sender gave none."""
+        return self.message_id if self.is_named else ""
+
+    @property
+    def whole(self) -> Message:
+        """The message with its context."""
+        return self.message.model_copy(update={"parts": [*self.message.parts, *(self.context or ())]})
+
+    def is_same(self, event: MessageReceivedEvent | AwaitAnsweredEvent) -> bool:
+        """Whether what was delivered under its id is this message, whatever its context was."""
+        if isinstance(event, AwaitAnsweredEvent):
+            return (
+                event.text == self.text
+                if event.approved is None
+                else event.approved == read_verdict(self.text).is_approved
+            )
+        if self.context is None:
+            return event.message == self.message
+        count = len(self.message.parts)
+        own, rest = event.message.parts[:count], event.message.parts[count:]
+        return own == self.message.parts and all(isinstance(each, DocumentPart) for each in rest)
+
+    def check_same(self, delivery: Delivery, run_id: str) -> None:
+        """Check that what was delivered under its id is this message.
+
+        Raises:
+            Problem: It was something else.
+        """
+        if not self.is_same(delivery.event):
+            raise reused(self.message_id, run_id)
+
+
+def digest_of(*texts: str) -> str:
+    """Return a short digest of texts, for ids."""
+    return hashlib.sha256("\0".join(texts).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+# Start a run, or send a message.
+
+
+async def start_once(
+    service: Service, asking: Principal, agent_id: str, messages: Sequence[Message], key: str = ""
+) -> ReplyToken:
+    """Start a run for one request, with all its messages. With a key, the same request is the same run.
+
+    Raises:
+        Problem: The principal may not, or has sent another request with this key.
+        RunError: As `Client.start`.
+    """
+    require(asking, "user")
+    opening = [message.model_dump(mode="json", exclude_defaults=True) for message in messages]
+    body = StartBody.model_validate({"agent_id": agent_id, "input": opening})
+    run_id = chosen_id(asking, f"once-{digest_of(asking.subject, key)}") if key else None
+    try:
+        run = await service.start(asking, body, run_id)
+    except RunAlreadyExists:
+        if run_id is None:
+            raise
+        if not await service.has_started(asking, run_id, body):
+            raise reused(key, run_id) from None
+        return ReplyToken(run_id)
+    return ReplyToken(run.id)
+
+
+async def deliver(service: Service, asking: Principal, run_id: str, message: IncomingMessage) -> ReplyToken:
+    """Send a message to a conversation that exists; raises as `Run.send`, and if another message had the id."""
+    require(asking, "user")
+    run = await service.run(asking, run_id)
+    content: dict[str, Any] = {
+        "parts": message.message.model_dump(mode="json", exclude_defaults=True)["parts"]
+    }
+    message_id = message.message_id or uuid.uuid4().hex
+    accepted = await run.send({"message_id": message_id, **content, "by": asking.subject}, principal=asking)
+    return await token_of_accepted(service, run.id, accepted, message)
+
+
+async def deliver_to_session(
+    service: Service,
+    asking: Principal,
+    agent_id: str,
+    session_id: str,
+    message: IncomingMessage,
+    *,
+    approves: bool = True,
+) -> ReplyToken:
+    """Send a message to a conversation, which it starts if there is none; if a question is open, the message answers it.
+
+    A call to approve is decided by an answer that has its code. A person who gives none may not have seen the call, so the
+    reply then is what is asked.
+
+    Args:
+        service: The service.
+        asking: The principal that sends it.
+        agent_id: The agent.
+        session_id: The conversation.
+        message: The message.
+        approves: Whether the text may approve a call, since a person has written it.
+
+    Raises:
+        Problem: The principal may not, or has sent another message with this id.
+        RunError: As `Session.send`.
+    """
+    require(asking, "user")
+    session = await service.session(asking, agent_id, session_id)
+    for attempt in range(ATTEMPTS):
+        try:
+            token = await _answer_in_session(service, asking, session.run, message, approves=approves)
+        except AwaitClosed:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            if token is not None:
+                return token
+            break
+    turn = await session.send(message.message, message_id=message.message_id or None, by=asking.subject)
+    return await token_of_accepted(service, session.run.id, turn.accepted, message)
+
+
+async def token_of_accepted(
+    service: Service, run_id: str, accepted: Accepted, message: IncomingMessage
+) -> ReplyToken:
+    """Return the token of the reply to a message that a conversation has accepted, now or before.
+
+    Raises:
+        Problem: The message of this id was another one.
+    """
+    token = ReplyToken(run_id, accepted.after, "" if accepted.is_answer else accepted.message_id)
+    if not accepted.repeated:
+        return token
+    start = ReplyToken(run_id, "" if accepted.is_answer else accepted.after)
+    tree = await read_timeline(service, start, until=accepted.message_id)
+    if delivery := tree.delivered.get(accepted.message_id):
+        message.check_same(delivery, run_id)
+        return token_of_delivery(run_id, delivery) if accepted.is_answer else token
+    return token
+
+
+def token_of_delivery(run_id: str, delivery: Delivery) -> ReplyToken:
+    """Return the token of the reply to what a conversation has accepted under a message id."""
+    is_message = isinstance(delivery.event, MessageReceivedEvent)
+    return ReplyToken(run_id, delivery.before, delivery.event.message_id or "" if is_message else "")
+
+
+def reused(key: str, run_id: str) -> Problem:
+    """Return the problem of a request whose id another one had."""
+    return Problem(
+        409,
+        REUSED,
+        f"another request had the id {key[:200]!r} before",
+        then="Send the same request, or another id.",
+        run_id=run_id,
+    )
+
+
+# Answer what is asked.
+
+
+async def _answer_in_session(
+    service: Service, asking: Principal, run: Run, message: IncomingMessage, *, approves: bool
+) -> ReplyToken | None:
+    """Return the token of the reply to an answer, or to a message that was sent before; None for a new message."""
+    try:
+        # Another request may have started the conversation since `Service.session` looked for it.
+        status = await (await service.run(asking, run.id)).status()
+    except RunNotFound:
+        return None
+    code = read_verdict(message.text).code
+    is_answer = bool(code) or any(view.is_for_people for view in open_waits(status))
+    # The conversation learns of an answer to a child run after the child run has it: until then only the histories have its id.
+    may_be_known = (
+        bool(message.message_id) and status.status != "idle" and any(call.run_link for call in status.calls)
+    )
+    if not is_answer and not may_be_known:
+        return None
+    tree = await read_timeline(service, ReplyToken(run.id))
+    if delivery := tree.delivered.get(message.message_id):
+        message.check_same(delivery, run.id)
+        return token_of_delivery(run.id, delivery)
+    return await _answer_open(service, asking, tree, message, code, approves=approves) if is_answer else None
+
+
+async def _answer_open(
+    service: Service,
+    asking: Principal,
+    tree: TimelineTree,
+    message: IncomingMessage,
+    code: str,
+    *,
+    approves: bool,
+) -> ReplyToken | None:
+    """Answer the wait that a code names, or else the oldest one, unless it is a call that the message does not name."""
+    run_id = tree.top.run_id
+    for decision in tree.decisions:
+        closed = decision.wait and ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)
+        if closed and code and closed.view.ref.code == code and _is_repeated(closed, asking, message):
+            return ReplyToken(run_id, decision.after)
+    waits = [each for each in tree.open_waits.values() if not isinstance(each.wait, AwaitExternalTools)]
+    views = [(opened, wait_view(opened.wait, opened.run_id)) for opened in waits]
+    named = [each for each in views if code and each[1].ref.code == code]
+    for opened, view in named or views:
+        may_decide = bool(named) and (approves or not read_verdict(message.text).is_approved)
+        if view.call and not may_decide:
+            return ReplyToken(run_id, opened.before)
+        await _submit(service, asking, view, message, run_id)
+        return ReplyToken(run_id, opened.after)
+    return None
+
+
+def _is_repeated(closed: ClosedWait, asking: Principal, message: IncomingMessage) -> bool:
+    if message.answer_id and closed.event.message_id == message.answer_id:
+        return True
+    return is_same_answer(closed, read_answer(closed.view, message.text), asking)
+
+
+async def _submit(
+    service: Service, asking: Principal, view: WaitView, message: IncomingMessage, run_id: str
+) -> None:
+    await submit_answer(
+        service,
+        asking,
+        view,
+        read_answer(view, message.text),
+        message_id=message.answer_id,
+        conversation=service.client.get_run(run_id),
+    )
+
+
+async def answer_reply(
+    service: Service,
+    asking: Principal,
+    previous: ReplyToken,
+    message: IncomingMessage,
+    shown: str | None = None,
+) -> ReplyToken | None:
+    """Answer what a reply has asked, once.
+
+    Args:
+        service: The service.
+        asking: The principal that answers.
+        previous: The reply.
+        message: The answer.
+        shown: What the client has shown of the reply, if the protocol knows it. A question that it does not end with is asked again.
+
+    Returns:
+        The token of the next reply; None if nothing was asked, or the question has another answer.
+
+    Raises:
+        Problem: The call was decided otherwise.
+        MissingRole: The principal may not answer.
+        RunError: The run does not take the answer, or is not there for the principal.
+    """
+    await service.run(asking, previous.run_id)
+    reply = await read(service, previous)
+    asked = reply.asked
+    if asked is None:
+        return None
+    verdict = read_verdict(message.text)
+    names_another = asked.call is not None and verdict.code not in ("", asked.ref.code)
+    if names_another or (shown is not None and not _ends_with(shown, chat_prompt(asked))):
+        return previous
+    try:
+        await _submit(service, asking, asked, message, previous.run_id)
+    except AwaitClosed as error:
+        if asked.call is None or not verdict.is_plain:
+            return None
+        raise Problem(
+            409,
+            "await_closed",
+            "the call was decided otherwise before, or its turn has ended",
+            then="Look at the conversation, and say what is to be done now.",
+            run_id=asked.run_id,
+        ) from error
+    return ReplyToken(previous.run_id, reply.end)
+
+
+def _ends_with(text: str, end: str) -> bool:
+    """Whether a text ends with another, whatever white space a client has changed."""
+    return " ".join(text.split()).endswith(" ".join(end.split()))
+
+
+# End a reply.
+
+
+async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
+    """End what a reply is made of: the turn of a conversation, or the run, which the principal that started it may end.
+
+    Raises:
+        Problem: The principal may not.
+        RunError: The run has ended, or is not there for the principal.
+    """
+    require(asking, "user")
+    run = await service.run(asking, token.run_id)
+    if token.message_id:
+        turn_id = await _begun(service, token)
+        with suppress(AwaitClosed):  # the turn has ended meanwhile
+            await run.interrupt("canceled", by=asking.subject, turn_id=turn_id)
+        return
+    principal = (await run.status()).principal
+    if principal is None or principal.subject != asking.subject:
+        require(asking, "operator")
+    await run.cancel(f"requested by {asking.subject}")
+
+
+async def _begun(service: Service, token: ReplyToken) -> str:
+    """Wait until the turn of a message is under way, and return its id: the present one may be another message's."""
+    reply = Reply(token)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(BEGINS), aclosing(follow(service, reply)) as steps:
+            async for _ in steps:
+                if reply.turn_id:
+                    return reply.turn_id
+    raise Problem(
+        409,
+        "not_begun",
+        "the message waits for the turns before it",
+        then="Cancel it once its turn has begun.",
+        run_id=token.run_id,
+    )
