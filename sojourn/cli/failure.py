@@ -1,4 +1,4 @@
-"""Failure: the exit code of a command, and the sentence, or with `--json` the object, that it prints on standard error."""
+"""A failed command: its exit code, and the sentence, or with `--json` the object, on standard error."""
 
 import contextlib
 import json
@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.cli.screen.text import plain
 from sojourn.contracts import safe_exceptions
-from sojourn.errors import (
-    ApprovalVoid,
-    DefinitionError,
-    InvalidInput,
-    RunCanceled,
-    ServerNotFound,
-    ServerUnavailable,
-    SojournError,
+from sojourn.error_kinds import (
+    CANCELED,
+    FAILED,
+    INTERRUPTED,
+    NO_SERVER,
+    OK,
+    USAGE,
+    WAITING,
+    details_of,
+    kind_of,
 )
+from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
     from temporalio.service import RPCError
@@ -36,17 +39,6 @@ __all__ = [
     "failure_of",
     "wants_json",
 ]
-
-OK = 0
-FAILED = 1
-"""The run failed, or what was asked for does not exist, is not possible or is not healthy."""
-USAGE = 2
-"""Bad usage, or an app that is declared wrongly."""
-NO_SERVER = 3
-WAITING = 4
-"""The run waits for a person: there is no terminal to ask at, or the person did not answer."""
-CANCELED = 5
-INTERRUPTED = 130
 
 _NAMES = {USAGE: "Usage", WAITING: "Waiting"}
 """The names of a `CommandError`, for machines, by its exit code."""
@@ -119,10 +111,13 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, SystemExit):
         return Failure(error.code if isinstance(error.code, int) else FAILED)
     if isinstance(error, SojournError):
-        code = _exit_code_of(error)
+        if isinstance(error, CommandError):
+            code, more = error.exit_code, error.more
+        else:
+            code, more = (kind.exit_code if (kind := kind_of(error)) else FAILED), _more_of(error)
         name = _NAMES.get(code) if type(error) is CommandError else None
         message = "\n".join([str(error), *getattr(error, "__notes__", ())])
-        return Failure(code, name or type(error).__name__, message, _more_of(error))
+        return Failure(code, name or type(error).__name__, message, more)
     if isinstance(error, BrokenPipeError):
         return Failure(FAILED)  # the reader of the pipe, such as `head`, has closed it
     if usage := getattr(error, "format_message", None):
@@ -136,29 +131,10 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(FAILED, type(error).__name__, message)
 
 
-def _exit_code_of(error: SojournError) -> int:
-    if isinstance(error, CommandError):
-        return error.exit_code
-    if isinstance(error, (DefinitionError, InvalidInput)):
-        return USAGE
-    if isinstance(error, (ServerUnavailable, ServerNotFound)):
-        return NO_SERVER
-    return CANCELED if isinstance(error, RunCanceled) else FAILED
-
-
 def _more_of(error: SojournError) -> dict[str, Any]:
-    """Return the further fields of the error object that `--json` prints."""
-    if isinstance(error, CommandError):
-        return error.more
-    run_id = getattr(error, "run_id", None)
-    more: dict[str, Any] = {"run_id": run_id} if run_id else {}
-    if code := getattr(error, "code", None):
-        more["code"] = code
-    return (
-        more | {"await_id": error.await_id, "changes": error.changes}
-        if isinstance(error, ApprovalVoid)
-        else more
-    )
+    """Return the further fields of the error object that `--json` prints: of a failed run the failure's type, too."""
+    code = getattr(error, "code", None)
+    return details_of(error) | ({"code": code} if code else {})
 
 
 def _is_interrupt(error: BaseException) -> bool:

@@ -77,6 +77,8 @@ MISSING: Any = object()
 class UnknownEvent(InvalidInput):
     """The origin has no event of the id; commands and the HTTP service each say how to list the ids."""
 
+    then = "GET /v1/runs/{run_id}/events lists the ids of the events."
+
 
 @dataclass(frozen=True, slots=True)
 class ForkRequest:

@@ -1,4 +1,4 @@
-"""Problem: what every refused or failed request is answered with, as RFC 9457 tells it, with a code and what to do next."""
+"""Problem details (RFC 9457): the answer to every refused or failed request, with a code and what to do next."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,28 +13,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
-from sojourn.client.forking import UnknownEvent
-from sojourn.errors import (
-    ApprovalVoid,
-    ArtifactNotFound,
-    AwaitClosed,
-    DefinitionError,
-    InvalidInput,
-    MissingRole,
-    NotApprover,
-    NoWorker,
-    OtherKind,
-    RunAlreadyExists,
-    RunFailed,
-    RunNotFound,
-    RunUnreadable,
-    ServerUnavailable,
-    SessionBusy,
-    SojournError,
-    StaleDigest,
-)
+from sojourn.error_kinds import details_of, kind_of
+from sojourn.errors import RunFailed, SojournError
 from sojourn.http.redaction import redact_text
-from sojourn.reader import STOPPED, FeedStopped, SlowSubscriber
+from sojourn.reader import STOPPED, FeedStopped
 
 __all__ = [
     "MEDIA_TYPE",
@@ -185,107 +167,28 @@ def shaped(problem: Problem, scope: Scope) -> Response:
     return problem.response() if told is None else told(problem)
 
 
-_READ_STATUS = (
-    "Where the run has ended or the conversation is closed, start another run or session; "
-    "else GET /v1/runs/{run_id} tells what the run waits for now."
-)
-
-_KNOWN: Mapping[type[SojournError], tuple[int, str, str]] = {
-    ApprovalVoid: (409, "approval_void", "Look at the call as it is now, and decide again with its digest."),
-    AwaitClosed: (409, "await_closed", _READ_STATUS),
-    RunNotFound: (404, "run_not_found", "GET /v1/runs lists the runs that you may see."),
-    ArtifactNotFound: (404, "artifact_not_found", "The references are in the run's events and output."),
-    RunAlreadyExists: (
-        409,
-        "run_already_exists",
-        "Choose another run_id; or send it as Idempotency-Key, to get the run that the same request has started.",
-    ),
-    MissingRole: (403, "forbidden", "Ask whoever runs the service for that role."),
-    NotApprover: (403, "forbidden", "GET /v1/waits says which roles may decide on each call."),
-    StaleDigest: (
-        409,
-        "stale_digest",
-        "GET /v1/waits has the call as it is now; decide on that one.",
-    ),
-    InvalidInput: (422, "invalid_input", "Correct what the detail names, and send the request again."),
-    UnknownEvent: (
-        422,
-        "invalid_input",
-        "GET /v1/runs/{run_id}/events lists the ids of the events.",
-    ),
-    SessionBusy: (
-        429,
-        "session_busy",
-        "Send the message again, with the same message_id, once a turn has ended.",
-    ),
-    NoWorker: (503, "no_worker", "Start a worker of the agent, and send the request again."),
-    ServerUnavailable: (
-        503,
-        "server_unavailable",
-        "Send the request again once the Temporal server answers.",
-    ),
-    RunUnreadable: (
-        502,
-        "run_unreadable",
-        "Give the service the codec and the storage of the run's workers.",
-    ),
-    RunFailed: (409, "run_failed", "GET /v1/runs/{run_id}/output has the failure and its causes."),
-    FeedStopped: (
-        503,
-        "service_stops",
-        "Send the same request again, with the ids that it had, or connect to a stream again with its last id; another process goes on.",
-    ),
-    SlowSubscriber: (
-        503,
-        "slow_subscriber",
-        "Connect again with `after`, or as EventSource does, with Last-Event-ID.",
-    ),
-    DefinitionError: (500, "bad_definition", "Correct the app or the settings of the service."),
-}
-"""Status, code and what to do next, by the error's class; of a subclass that is not here, those of the class above it."""
-
-
 def problem_of(error: Exception) -> Problem:
-    """The problem that an error is told as; an unexpected one says nothing of what is inside."""
+    """Return the problem details of an error; those of an unexpected one say nothing about it."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):
         return _of_status(error)
-    known = next((_KNOWN[kind] for kind in type(error).__mro__ if kind in _KNOWN), None)
-    if known is None:
+    kind = kind_of(error)
+    if kind is None:
         return Problem(
             500,
             "internal_error",
             "the service failed; its log says why",
             then="Report it to whoever runs the service, with the time.",
         )
-    status, code, then = known
     return Problem(
-        status,
-        code,
+        kind.status,
+        kind.code,
         redact_text(str(error)) if isinstance(error, RunFailed) else str(error),
-        then=_then_of(error) or then,
-        headers=SOON if status in (429, 503) else None,
-        run_id=getattr(error, "run_id", None),
-        await_id=getattr(error, "await_id", None),
-        changes=getattr(error, "changes", None),
-        after=getattr(error, "after", None),
+        then=kind.then,
+        headers=SOON if kind.status in (429, 503) else None,
+        **details_of(error),
     )
-
-
-_PATHS = {"question": "answers", "approval": "approvals", "tool_results": "tool-results"}
-"""The last part of the path at which a kind of wait is answered."""
-
-
-def _then_of(error: Exception) -> str:
-    """What to do next, if the error itself says more than its class."""
-    if isinstance(error, NotApprover):
-        return error.deciders and f"It is decided by {error.deciders}."
-    if isinstance(error, MissingRole):
-        return f"Ask whoever runs the service for the role {error.role}."
-    if isinstance(error, OtherKind):
-        return f"POST /v1/runs/{{run_id}}/{_PATHS[error.kind]} answers it."
-    return ""
 
 
 def stopped() -> Problem:

@@ -23,6 +23,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.ids import place_of
 from sojourn.core.history.fold import END
+from sojourn.error_kinds import ErrorKind
 from sojourn.errors import RunError
 from sojourn.events import Cursor, event_line
 from sojourn.events.cursor import Position
@@ -63,6 +64,12 @@ STOPPED = "this process of the service stops"
 class FeedStopped(RunError):  # noqa: N818 - named as Sojourn's other errors
     """This process stops; a subscriber resumes at another one."""
 
+    error_kind = ErrorKind(
+        "service_stops",
+        503,
+        "Send the same request again, with the ids that it had, or connect to a stream again with its last id; another process goes on.",
+    )
+
 
 class SlowSubscriber(RunError):  # noqa: N818
     """A subscriber reads more slowly than the run goes on; it can resume.
@@ -71,6 +78,10 @@ class SlowSubscriber(RunError):  # noqa: N818
         run_id: The run.
         after: The cursor where it resumes.
     """
+
+    error_kind = ErrorKind(
+        "slow_subscriber", 503, "Connect again with `after`, or as EventSource does, with Last-Event-ID."
+    )
 
     def __init__(self, run_id: str, after: str) -> None:
         super().__init__("the events were read more slowly than the run goes on", run_id=run_id)

@@ -1,0 +1,145 @@
+"""What each error means to a caller: its code, HTTP status, exit code, and what to do next.
+
+This is the one table of them: the API, its protocols, the console and the command line only format what it says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sojourn.errors import (
+    ApprovalVoid,
+    ArtifactNotFound,
+    AwaitClosed,
+    DefinitionError,
+    InvalidInput,
+    MissingRole,
+    NotApprover,
+    NoWorker,
+    OtherKind,
+    RunAlreadyExists,
+    RunCanceled,
+    RunFailed,
+    RunNotFound,
+    RunUnreadable,
+    ServerNotFound,
+    ServerUnavailable,
+    SessionBusy,
+    SojournError,
+    StaleDigest,
+)
+
+__all__ = [
+    "CANCELED",
+    "FAILED",
+    "INTERRUPTED",
+    "NO_SERVER",
+    "OK",
+    "USAGE",
+    "WAITING",
+    "ErrorKind",
+    "details_of",
+    "kind_of",
+]
+
+OK = 0
+FAILED = 1
+"""The run failed, or what was asked for does not exist, is not possible or is not healthy."""
+USAGE = 2
+"""Bad usage, or an app that is declared wrongly."""
+NO_SERVER = 3
+WAITING = 4
+"""The run waits for a person: there is no terminal to ask at, or the person did not answer."""
+CANCELED = 5
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKind:
+    """What an error means to a caller."""
+
+    code: str
+    """For programs."""
+    status: int
+    """The HTTP status."""
+    then: str
+    """What to do next, for a caller of the HTTP service."""
+    exit_code: int = FAILED
+    """The exit code of a command."""
+
+
+_INVALID = "Correct what the detail names, and send the request again."
+_FAILED = ErrorKind("run_failed", 409, "GET /v1/runs/{run_id}/output has the failure and its causes.")
+
+_KINDS: Mapping[type[SojournError], ErrorKind] = {
+    DefinitionError: ErrorKind(
+        "bad_definition", 500, "Correct the app or the settings of the service.", USAGE
+    ),
+    RunNotFound: ErrorKind("run_not_found", 404, "GET /v1/runs lists the runs that you may see."),
+    RunAlreadyExists: ErrorKind(
+        "run_already_exists",
+        409,
+        "Choose another run_id; or send it as Idempotency-Key, to get the run that the same request has started.",
+    ),
+    ArtifactNotFound: ErrorKind(
+        "artifact_not_found", 404, "The references are in the run's events and output."
+    ),
+    RunFailed: _FAILED,
+    RunCanceled: replace(_FAILED, exit_code=CANCELED),
+    AwaitClosed: ErrorKind(
+        "await_closed",
+        409,
+        "Where the run has ended or the conversation is closed, start another run or session; "
+        "else GET /v1/runs/{run_id} tells what the run waits for now.",
+    ),
+    ApprovalVoid: ErrorKind(
+        "approval_void", 409, "Look at the call as it is now, and decide again with its digest."
+    ),
+    MissingRole: ErrorKind("forbidden", 403, "Ask whoever runs the service for that role."),
+    NotApprover: ErrorKind("forbidden", 403, "GET /v1/waits says which roles may decide on each call."),
+    InvalidInput: ErrorKind("invalid_input", 422, _INVALID, USAGE),
+    StaleDigest: ErrorKind(
+        "stale_digest", 409, "GET /v1/waits has the call as it is now; decide on that one.", USAGE
+    ),
+    NoWorker: ErrorKind("no_worker", 503, "Start a worker of the agent, and send the request again."),
+    RunUnreadable: ErrorKind(
+        "run_unreadable", 502, "Give the service the codec and the storage of the run's workers."
+    ),
+    SessionBusy: ErrorKind(
+        "session_busy", 429, "Send the message again, with the same message_id, once a turn has ended."
+    ),
+    ServerUnavailable: ErrorKind(
+        "server_unavailable",
+        503,
+        "Send the request again once the Temporal server answers.",
+        NO_SERVER,
+    ),
+    ServerNotFound: ErrorKind("server_unavailable", 503, "Install the `temporal` command.", NO_SERVER),
+}
+"""By class; a subclass that is not here has the kind of the class above it. An error of another package has its own as `error_kind`."""
+
+_PATHS = {"question": "answers", "approval": "approvals", "tool_results": "tool-results"}
+"""The last part of the path at which each kind of wait is answered."""
+
+
+def kind_of(error: BaseException) -> ErrorKind | None:
+    """Return what an error means to a caller, or None for one that no caller can do anything about."""
+    found = getattr(error, "error_kind", None) or next(
+        (_KINDS[each] for each in type(error).__mro__ if each in _KINDS), None
+    )
+    if not isinstance(found, ErrorKind):
+        return None
+    then = getattr(error, "then", "")
+    if isinstance(error, NotApprover):
+        then = error.deciders and f"It is decided by {error.deciders}."
+    elif isinstance(error, MissingRole):
+        then = f"Ask whoever runs the service for the role {error.role}."
+    elif isinstance(error, OtherKind):
+        then = f"POST /v1/runs/{{run_id}}/{_PATHS[error.kind]} answers it."
+    return replace(found, then=then) if then else found
+
+
+def details_of(error: BaseException) -> dict[str, Any]:
+    """Return what an error names: the run, the wait, changes of a tool, and the cursor where to resume."""
+    found = {name: getattr(error, name, None) for name in ("run_id", "await_id", "changes", "after")}
+    return {name: value for name, value in found.items() if value}
