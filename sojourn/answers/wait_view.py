@@ -18,6 +18,7 @@ from sojourn.contracts.awaits import (
     AwaitConfirmation,
     AwaitExternalTools,
     ExternalCall,
+    expires_at,
 )
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
@@ -241,7 +242,7 @@ def wait_view(
         session_id=status.session_id if status and status.run_id == run_id else "",
         since=since,
         expires_after=wait.expires_after,
-        expires_at=since + wait.expires_after if since and wait.expires_after else None,
+        expires_at=expires_at(wait, since),
         context=context,
         wait=wait,
         **_FIELDS[type(wait)](wait),

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["follow_turn", "for_people", "last_turn", "print_turn", "waits_error"]
 
-_OPEN = ("running", "waiting", "paused")
-
 
 def for_people(status: "RunStatus") -> list[OpenWait]:
     """Return the open waits that a person has to answer."""
@@ -97,7 +95,7 @@ async def last_turn(run: "Run", *, patient: bool) -> TurnEnd | list[OpenWait] | 
         status = await run.status()
         async for event in run.events(after=after, follow=False):
             after, last = event.event_id or after, event if is_turn_end(event) else last
-        if status.status not in _OPEN and not status.queued:
+        if (status.status == "idle" or not status.is_open) and not status.queued:
             return last
         if not patient and (waits := for_people(status)):
             return waits

@@ -87,9 +87,6 @@ MAX_CHILDREN_ASKED = 20
 WAITING_DEADLINE = timedelta(seconds=60)
 """How long `until_waiting` waits by default."""
 
-OPEN = ("running", "waiting", "paused", "idle")
-"""`RunStatus.status` of a run that has not ended."""
-
 MAX_QUOTED = 200
 """Most characters of an answer in an error."""
 
@@ -315,7 +312,7 @@ class Run:
         state, delays = RunStatus(run_id=self.id), backoff(0.25)
         try:
             async with asyncio.timeout(timeout.total_seconds() if timeout else None):
-                while (state := await self.status()).status in OPEN:
+                while (state := await self.status()).is_open:
                     if state.awaits:
                         return state.awaits
                     await asyncio.sleep(next(delays))

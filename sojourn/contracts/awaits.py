@@ -1,6 +1,6 @@
 """The waits of a run; `sojourn.core.awaits.kinds` reads the answers."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -9,7 +9,14 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.tool_spec import ShownTool
 
-__all__ = ["Await", "AwaitClarification", "AwaitConfirmation", "AwaitExternalTools", "ExternalCall"]
+__all__ = [
+    "Await",
+    "AwaitClarification",
+    "AwaitConfirmation",
+    "AwaitExternalTools",
+    "ExternalCall",
+    "expires_at",
+]
 
 Expiry = Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=3650))]
 """How long a wait may last; Temporal refuses a timer that is not positive."""
@@ -139,3 +146,8 @@ class AwaitExternalTools(Input):
 
 Await = AwaitClarification | AwaitConfirmation | AwaitExternalTools
 """Any wait; `question`, `tool_call_id` and `items` tell the kinds apart."""
+
+
+def expires_at(wait: Await, since: datetime | None) -> datetime | None:
+    """Return when an open wait expires; None if it does not, or if it is unknown since when it is open."""
+    return since + wait.expires_after if since and wait.expires_after else None

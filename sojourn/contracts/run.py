@@ -18,6 +18,7 @@ from sojourn.contracts.tool_result import Artifact, RunLink, ToolTelemetry
 __all__ = [
     "IDLE",
     "NOTICE_KINDS",
+    "OPEN_STATUSES",
     "PAUSED",
     "CallStatus",
     "ForkChange",
@@ -316,6 +317,10 @@ PAUSED = "(paused)"
 """`RunStatus.awaiting` of a paused run, the same as `sojourn.search_attributes.PAUSED`."""
 
 
+OPEN_STATUSES = ("running", "waiting", "paused", "idle")
+"""`RunStatus.status` of a run that has not ended."""
+
+
 class RunStatus(Record):
     """The status of a run at one moment: its phase, open waits, calls, and what is left of its limits.
 
@@ -379,6 +384,11 @@ class RunStatus(Record):
     """The code of the failure, such as `PlannerError`; `Run.result()` raises it with its causes."""
     hints: list[str] = []
     """Hints for the operator, such as `no worker polls task queue sojourn`, or a pending attempt and its last error."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run has not ended."""
+        return self.status in OPEN_STATUSES
 
 
 class ScheduledMessage(Record):

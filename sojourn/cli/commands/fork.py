@@ -171,7 +171,7 @@ def retry(
     sojourn retry RUN
     """
     from sojourn.cli.attach import attach
-    from sojourn.client.run import OPEN
+    from sojourn.contracts.run import OPEN_STATUSES
 
     async def start(client: "Client") -> int:
         status = (await client.get_run(run_id).status()).status
@@ -183,7 +183,7 @@ def retry(
             line = f"sojourn fork {shell_word(run_id)}{connection_options()}"
             cancel = f"sojourn cancel {shell_word(run_id)}{connection_options()}"
             first = f"it goes on by itself; to go on in another run, cancel it first: {cancel}; then: {line}"
-            what = first if status in OPEN else f"go on from it with: {line}"
+            what = first if status in OPEN_STATUSES else f"go on from it with: {line}"
             raise CommandError(
                 f"{plain(run_id, 300)} did not fail, it is {status}; {what}",
                 run_id=run_id,

@@ -161,10 +161,9 @@ async def _require_open(client: "Client", run_id: str, verb: str, *, needs_worke
         RunNotFound: There is no such run.
     """
     from sojourn.cli.waits import require_worker
-    from sojourn.client.run import OPEN
 
     status: RunStatus = await client.get_run(run_id).status()
-    if status.status not in OPEN:
+    if not status.is_open:
         raise CommandError(f"{run_id} has ended ({status.status}); there is nothing to {verb}", run_id=run_id)
     if verb == "resume" and status.status != "paused":
         raise CommandError(

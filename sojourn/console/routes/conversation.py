@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, Response
 
-from sojourn.client.run import OPEN, Run
+from sojourn.client.run import Run
 from sojourn.console import settling
 from sojourn.console.conversing import MOST, TURNS, read_part
 from sojourn.console.form import Form, form_with_files
@@ -128,7 +128,7 @@ async def _page(
 
 def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> dict[str, Any]:
     agent, status = visit.service.app.agent(agent_id), talk.status
-    is_open = status.status in OPEN
+    is_open = status.is_open
     return {
         "agent_id": agent_id,
         "session_id": session_id,

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from sojourn.client.forking import MISSING
-from sojourn.client.run import OPEN, Run
+from sojourn.client.run import Run
 from sojourn.console.form import Form
 from sojourn.console.history_parts import event_at
 from sojourn.console.page import Pages, Visit
@@ -40,7 +40,7 @@ pages = Pages()
 async def _open(visit: Visit, run_id: str, what: str) -> Run:
     run = await visit.service.run(visit.asking, run_id)
     status = await run.status()
-    if status.status not in OPEN:
+    if not status.is_open:
         raise Problem(
             409,
             "run_ended",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, expires_at
 from sojourn.core.values.visible import one_line
 from sojourn.reader import FoundWait
 
@@ -67,7 +67,7 @@ def row_of(found: FoundWait) -> InboxRow:
         asked=one_line(found.waiting.asked, 160),
         agent_id=status.agent_id,
         since=since,
-        expires_at=since + wait.expires_after if since and wait.expires_after else None,
+        expires_at=expires_at(wait, since),
         is_destructive=bool(shown and shown.annotations.destructive),
         is_paused=status.paused is not None,
     )

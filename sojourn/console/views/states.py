@@ -1,5 +1,7 @@
 """States: the status of a run as a word for a person; its shape and colour in a page go by the same name."""
 
+from sojourn.contracts.run import OPEN_STATUSES
+
 __all__ = ["ENDED", "OPEN", "WORDS", "word_of"]
 
 WORDS = {
@@ -16,7 +18,7 @@ WORDS = {
 }
 """By status; `stuck` is a running one that does not go on."""
 
-OPEN = ("running", "waiting", "paused", "idle", "stuck")
+OPEN = (*OPEN_STATUSES, "stuck")
 """Of a run that has not ended."""
 
 ENDED = ("completed", "failed", "canceled", "terminated", "timed_out")

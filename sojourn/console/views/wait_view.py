@@ -11,7 +11,13 @@ from sojourn.console.views.arguments import Arguments, arguments_of
 from sojourn.console.views.inbox_rows import KINDS, kind_of
 from sojourn.console.views.text import shown
 from sojourn.console.views.wait_history import WaitHistory
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import (
+    Await,
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+    expires_at,
+)
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
@@ -222,7 +228,7 @@ def wait_view(
         for_whom=_prose(around.for_whom),
         said=_prose(said),
         since=since,
-        expires_at=since + wait.expires_after if since and wait.expires_after else None,
+        expires_at=expires_at(wait, since),
         paused=status.paused,
         tool="",
         tool_title="",

@@ -9,7 +9,6 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from sojourn.answers import StatusView, status_view
 from sojourn.client.listing import Selection
-from sojourn.client.run import OPEN
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
@@ -193,7 +192,7 @@ async def get_output(
     require(asking, "viewer")
     run = await service.run(asking, run_id)
     try:
-        if not wait and (status := await run.status()).status in OPEN:
+        if not wait and (status := await run.status()).is_open:
             return json_of(_open(status), 202)
         output = await (attending.wait(run.result(), wait) if wait else run.result())
         return json_of(Outcome(run_id=run.id, status="completed", output=output))

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from sojourn.client.forking import MISSING
-from sojourn.client.run import OPEN, Run
+from sojourn.client.run import Run
 from sojourn.client.setting_aside import is_plan_under_way
 from sojourn.http.bodies import NO_CHANGE, NO_NOTE, NO_REASON, ForkBody, ReasonBody, ResumeBody, SetAsideBody
 from sojourn.http.problems import Problem
@@ -83,7 +83,7 @@ _STILL_READ = "The plan under way still has it; POST /v1/sessions/{agent_id}/{se
 
 async def _require_open(run: Run, what: str) -> None:
     status = await run.status()
-    if status.status not in OPEN:
+    if not status.is_open:
         raise Problem(
             409,
             "run_ended",
