@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sojourn import AwaitClarification, AwaitConfirmation, Client, Event, Run, ToolResult
+from sojourn.answers import Decision
 from sojourn.cli.follow import show_end
 from sojourn.cli.screen.prompt import ask_approval, read_line
 from sojourn.cli.screen.view import RunView
@@ -207,12 +208,13 @@ async def decide(run: Run, call: AwaitConfirmation, view: RunView) -> None:
         decision = await ask_approval(call, PATIENCE)
         end_line_of_prompt(decision)
         view.resume()
-    letter, reason = decision or ("y", "")
     by = "you" if decision else "demo"
-    if letter == "n":
-        await run.deny(call, reason, by=by)
+    decision = decision or Decision(approved=True)
+    if decision.approved:
+        for_run = decision.scope == "tool"
+        await run.approve(call, by=by, reason=decision.reason, for_run=for_run)
     else:
-        await run.approve(call, by=by, reason=reason, for_run=letter == "a")
+        await run.deny(call, decision.reason, by=by)
 
 
 async def follow(run: Run, workers: Workers, console: Console) -> Seen:

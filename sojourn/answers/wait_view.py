@@ -145,7 +145,7 @@ class WaitView(_Shape):
     @property
     def is_for_people(self) -> bool:
         """Whether a person answers; a program gives the results of external calls."""
-        return self.kind != "tool_results"
+        return kind_of(self.wait).is_for_people
 
     @property
     def ref(self) -> WaitRef:

@@ -13,6 +13,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
+from sojourn.answers import Answer, Decision, open_waits, submit, wait_view
 from sojourn.cli.chat_view import ChatView
 from sojourn.cli.failure import OK, CommandError
 from sojourn.cli.follow import code_of, ends_turn
@@ -20,7 +21,7 @@ from sojourn.cli.options import connection_options
 from sojourn.cli.screen.messages import MessageLines
 from sojourn.cli.screen.prompt import CHOICES, UNSEEN, decision_in, is_full
 from sojourn.cli.screen.text import plain, shell_word
-from sojourn.cli.waits import open_waits
+from sojourn.cli.waits import lines_of
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.core.values.text import counted
@@ -212,27 +213,25 @@ class Chat:
             self._following = asyncio.create_task(self._follow(Cursor(self._session.run.id)))
 
     async def _answer(self, run_id: str, wait: Await, line: str) -> None:
-        run = Run(self._session.run.client, run_id)
-        if isinstance(wait, AwaitConfirmation):
-            await self._decide(run, wait, line)
-            return
-        await run.answer(wait.id, line, by=self._by)
-        self._view.bar.answered(run_id, wait.id)
+        view = wait_view(wait, run_id)
+        given = self._decision(view.call, line) if view.call else Answer(line)
+        if given is not None:
+            run = Run(self._session.run.client, run_id)
+            await submit(run, None, view, given, by=self._by, trusted=True)
+            self._view.bar.answered(run_id, wait.id)
 
-    async def _decide(self, run: Run, wait: AwaitConfirmation, line: str) -> None:
+    def _decision(self, call: AwaitConfirmation, line: str) -> Decision | None:
+        """The decision that a line makes; None, and a line that says what to type, if it makes none."""
         decision = decision_in(line)
         if is_full(line):
-            self._view.show_whole(wait)
+            self._view.show_whole(call)
         elif decision is None:
             print(CHOICES)
-        elif decision[0] == "n":
-            await run.deny(wait, decision[1], by=self._by)
-            self._view.bar.answered(run.id, wait.id)
-        elif not self._view.is_whole(wait):
+        elif decision.approved and not self._view.is_whole(call):
             print(UNSEEN)
         else:
-            await run.approve(wait, reason=decision[1], for_run=decision[0] == "a", by=self._by)
-            self._view.bar.answered(run.id, wait.id)
+            return decision
+        return None
 
     async def _steer(self, text: str) -> None:
         await self._send(text, "steer")
@@ -249,7 +248,7 @@ class Chat:
         counts = f"{counted(status.turns, 'turn')}, {waiting}"
         print(f"{plain(status.run_id, 300)}  {status.status}  {counts}")
         for wait in open_waits(status):
-            print("\n".join(f"  {line}" for line in wait.lines()))
+            print("\n".join(f"  {line}" for line in lines_of(wait)))
 
     async def _transcript(self, _rest: str) -> None:
         shown = MessageLines()

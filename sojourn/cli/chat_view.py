@@ -11,7 +11,7 @@ from sojourn.cli.screen.run_trees import grow
 from sojourn.cli.screen.text import Line, plain, shell_word
 from sojourn.cli.screen.turn_lines import accepted_lines, opening_line
 from sojourn.cli.screen.view import RunView
-from sojourn.cli.screen.wait_views import call_lines, view_of
+from sojourn.cli.screen.waits import call_lines
 from sojourn.cli.waits import answer_lines
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import (
@@ -23,7 +23,7 @@ from sojourn.contracts.event import (
     TurnStartedEvent,
     TurnSteeredEvent,
 )
-from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.awaits.kinds import kind_of, wait_in
 from sojourn.timeline import TimelineTree, UserMessage
 
 __all__ = ["ChatBar", "ChatView"]
@@ -83,7 +83,7 @@ class ChatBar:
         does = "decides it: y, n or a" if isinstance(wait, AwaitConfirmation) else "answers it"
         others = len(self._waits(for_people=True)) - 1
         more = f" · {others} more {'waits' if others == 1 else 'wait'} after it" if others else ""
-        return f" {view_of(wait).kind}: your next line {does}{more} · /say TEXT sends a message · Ctrl-C ends the turn"
+        return f" {kind_of(wait).kind}: your next line {does}{more} · /say TEXT sends a message · Ctrl-C ends the turn"
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
@@ -99,7 +99,7 @@ class ChatBar:
         return [
             (run_id, each.wait)
             for (run_id, await_id), each in opened.items()
-            if view_of(each.wait).is_for_people is for_people and (run_id, await_id) not in self._answered
+            if kind_of(each.wait).is_for_people is for_people and (run_id, await_id) not in self._answered
         ]
 
 

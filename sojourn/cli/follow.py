@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+from sojourn.answers import Answer, GivenAnswer, WaitView, open_waits, submit, wait_view
 from sojourn.cli.client import by_or_user
 from sojourn.cli.failed_call import FailedCall
 from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING
@@ -15,14 +16,12 @@ from sojourn.cli.screen.lines import summed
 from sojourn.cli.screen.prompt import ask_approval, ask_person
 from sojourn.cli.screen.text import plain, shell_word, took
 from sojourn.cli.screen.view import RunView
-from sojourn.cli.screen.wait_views import view_of
 from sojourn.cli.unserved import telling_of_workers
-from sojourn.cli.waits import answer_lines
+from sojourn.cli.waits import answer_lines, command_of
 from sojourn.client.run import CANCEL_REQUESTED, Run
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import Event
-from sojourn.core.awaits.deciding import is_restricted
-from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.awaits.kinds import kind_of, wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import Cursor, event_line
 from sojourn.timeline import is_run_end, is_turn_end
@@ -84,15 +83,16 @@ async def follow(
                 if wait is None or not await _is_open(run, event.run_id, wait, view):
                     continue
                 shown.add((event.run_id, wait.id))
-                if not view_of(wait).is_for_people:
+                is_for_people = kind_of(wait).is_for_people
+                if not is_for_people:
                     view.say(f"send results with: {answer_lines(event.run_id, wait)[0]}", "dim")
                 if not sys.stdin.isatty():
                     if await _waits_for_people(run, shown):
                         await _print_waits(run, view)
                         return WAITING
-                elif view_of(wait).is_for_people:
+                elif is_for_people:
                     view.pause()
-                    if not await _asked(Run(run.client, event.run_id), wait, event.event_id):
+                    if not await _asked(run, wait_view(wait, event.run_id), event.event_id):
                         line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
                         print(f"\nthe run waits for an answer; follow it with: {line}")
                         return WAITING
@@ -178,33 +178,32 @@ async def _is_open(run: Run, run_id: str, wait: Await, view: RunView | None = No
 
 async def _waits_for_people(run: Run, shown: set[tuple[str, str]]) -> bool:
     """Whether a person must answer, and every open wait of the run and its child runs was printed; others come with later events."""
-    status = await run.status()
-    by_run = {run.id: status.awaits, **status.child_awaits}
-    waits = [(run_id, wait) for run_id, each in by_run.items() for wait in each]
-    is_needed = any(view_of(wait).is_for_people for _, wait in waits)
-    return is_needed and all((run_id, wait.id) in shown for run_id, wait in waits)
+    waits = open_waits(await run.status())
+    is_needed = any(wait.is_for_people for wait in waits)
+    return is_needed and all((wait.run_id, wait.await_id) in shown for wait in waits)
 
 
 async def _print_waits(run: Run, view: RunView) -> None:
-    status = await run.status()
-    for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
-        for wait in waits:
-            view.say(f"waiting; answer with: {answer_lines(run_id, wait)[0]}")
+    for wait in open_waits(await run.status()):
+        view.say(f"waiting; answer with: {command_of(wait)}")
 
 
-async def _asked(run: Run, wait: Await, opened: str) -> bool:
+async def _asked(run: Run, wait: WaitView, opened: str) -> bool:
     """Ask the person, and send the answer, unless somebody else answers meanwhile; False at the end of input.
 
     Args:
-        run: The run that waits.
+        run: The run that is followed.
         wait: The wait.
         opened: The id of the event that opened it.
     """
-    elsewhere = asyncio.create_task(_answered_elsewhere(run, wait, opened))
+    waiting = Run(run.client, wait.run_id)
+    elsewhere = asyncio.create_task(_answered_elsewhere(waiting, wait.await_id, opened))
     try:
-        if isinstance(wait, AwaitClarification):
-            return await _answer(run, wait, elsewhere)
-        return await _decide(run, wait, elsewhere)
+        return await _answer(waiting, wait, elsewhere)
+    except ApprovalVoid as void:
+        if void.await_id is None:  # else the run's note says why, above the question that follows
+            print(f"  {plain(str(void), 1000)}")
+        return True
     except AwaitClosed:
         print("  somebody else answered first")
         return True
@@ -213,11 +212,11 @@ async def _asked(run: Run, wait: Await, opened: str) -> bool:
         await asyncio.gather(elsewhere, return_exceptions=True)
 
 
-async def _answered_elsewhere(run: Run, wait: Await, opened: str) -> None:
+async def _answered_elsewhere(run: Run, await_id: str, opened: str) -> None:
     """Return once a wait has ended, or its run has."""
     async with aclosing(run.events(after=opened)) as events:
         async for event in events:
-            if event.type == "await_answered" and event.await_id == wait.id:
+            if event.type == "await_answered" and event.await_id == await_id:
                 return
 
 
@@ -239,39 +238,27 @@ async def _typed(line: Coroutine[Any, Any, Line], elsewhere: asyncio.Task[None])
         await asyncio.gather(typing, return_exceptions=True)
 
 
-async def _answer(run: Run, question: AwaitClarification, elsewhere: asyncio.Task[None]) -> bool:
-    """Ask until an answer fits the question's form; False at the end of input."""
-    while (answer := await _typed(ask_person(), elsewhere)) is not None:
+async def _answer(run: Run, wait: WaitView, elsewhere: asyncio.Task[None]) -> bool:
+    """Ask until the run takes an answer; False at the end of input."""
+    if wait.is_restricted:
+        print(f"  decide in the console, over HTTP, or with: {command_of(wait)}")
+        await elsewhere
+        return True
+    while (given := await _typed(_given(wait), elsewhere)) is not None:
         try:
-            await run.answer(question.id, answer, by=by_or_user(None))
-        except InvalidInput as error:
-            print(f"  {plain(str(error), 1000)}")
+            await submit(run, None, wait, given, by=by_or_user(None), trusted=True)
+        except (
+            InvalidInput
+        ) as refused:  # it does not fit the form, or the asking about this tool cannot be stopped
+            print(f"  {plain(str(refused), 1000)}")
         else:
             return True
     return False
 
 
-async def _decide(run: Run, call: Await, elsewhere: asyncio.Task[None]) -> bool:
-    """Ask for a decision, and say where an approval is void; False at the end of input."""
-    assert isinstance(call, AwaitConfirmation)
-    if is_restricted(call):
-        line = view_of(call).commands(run.id, call)[0]
-        print(f"  decide in the console, over HTTP, or with: sojourn {line}{connection_options()}")
-        await elsewhere
-        return True
-    decision = await _typed(ask_approval(call), elsewhere)
-    if decision is None:
-        return False
-    letter, reason = decision
-    try:
-        if letter == "n":
-            await run.deny(call, reason, by=by_or_user(None))
-        else:
-            await run.approve(call, reason=reason, for_run=letter == "a", by=by_or_user(None))
-    except InvalidInput as refused:  # the asking about this tool cannot be stopped
-        print(f"  {plain(str(refused), 1000)}")
-        return await _decide(run, call, elsewhere)
-    except ApprovalVoid as void:
-        if void.await_id is None:  # else the run's note says why, above the question that follows
-            print(f"  {plain(str(void), 1000)}")
-    return True
+async def _given(wait: WaitView) -> GivenAnswer | None:
+    """What the person types; None at the end of input."""
+    if wait.call is not None:
+        return await ask_approval(wait.call)
+    line = await ask_person()
+    return None if line is None else Answer(line)

@@ -3,9 +3,9 @@
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from sojourn.answers import WaitView, open_waits
 from sojourn.cli.failure import FAILED, OK, WAITING, CommandError
-from sojourn.cli.screen.wait_views import view_of
-from sojourn.cli.waits import OpenWait, listed, open_waits
+from sojourn.cli.waits import listed, to_json
 from sojourn.contracts.event import TurnFailedEvent
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.values.visible import visible
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["follow_turn", "for_people", "last_turn", "print_turn", "waits_error"]
 
 
-def for_people(status: "RunStatus") -> list[OpenWait]:
+def for_people(status: "RunStatus") -> list[WaitView]:
     """Return the open waits that a person has to answer."""
-    return [each for each in open_waits(status) if view_of(each.wait).is_for_people]
+    return [each for each in open_waits(status) if each.is_for_people]
 
 
 def print_turn(ended: TurnEnd, *, as_json: bool) -> int:
@@ -60,7 +60,7 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
             if wait is None:
                 continue
             found = for_people(await turn.run.status())
-            if asked := [each for each in found if each.wait.id == wait.id]:
+            if asked := [each for each in found if each.await_id == wait.id]:
                 raise waits_error(turn.run, asked)
     await turn.result()  # raises why the run ended
     return FAILED
@@ -72,17 +72,17 @@ async def _has_ended(turn: "SessionTurn") -> bool:
     return any(turn.message_id in message_ids for message_ids in ended)
 
 
-def waits_error(run: "Run", waits: list[OpenWait]) -> CommandError:
+def waits_error(run: "Run", waits: list[WaitView]) -> CommandError:
     """The error of a command that waits for no person: what the run waits for, and how to answer."""
     return CommandError(
         listed(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),
         exit_code=WAITING,
         run_id=run.id,
-        open=[each.to_json() for each in waits],
+        open=[to_json(each) for each in waits],
     )
 
 
-async def last_turn(run: "Run", *, patient: bool) -> TurnEnd | list[OpenWait] | None:
+async def last_turn(run: "Run", *, patient: bool) -> TurnEnd | list[WaitView] | None:
     """Return the end of the last turn, once no message waits; or what the conversation waits for; None where there was no turn.
 
     Args:

@@ -65,25 +65,17 @@ def answer(
     who = by_or_user(subject if by is None else by)
 
     async def send(client: "Client") -> int:
+        from sojourn.answers import Answer, Declined, submit
         from sojourn.cli.waits import find_wait
-        from sojourn.contracts.awaits import AwaitClarification
 
-        found = await find_wait(client, run_id, AwaitClarification, await_id, command="answer")
-        run, question = client.get_run(found.run_id), found.wait
-        assert isinstance(question, AwaitClarification)
+        found = await find_wait(client, run_id, "question", await_id, command="answer")
+        run = client.get_run(found.run_id)
         principal = await answerer(client, run.id, named)
-        if decline:
-            await run.decline(question.id, why, by=who, principal=principal)
-        else:
-            by_field = (
-                values
-                if values is not None
-                else {name: typed_value(question.form, name, given) for name, given in pairs}
-            )
-            given = by_field if text is None else text
-            await run.answer(question.id, given, by=who, principal=principal)
-        done = "declined" if decline else "answered"
-        return print_done(done, run.id, as_json=as_json, by=who, await_id=question.id)
+        typed = {name: typed_value(found.form, name, value) for name, value in pairs}
+        by_field = typed if values is None else values
+        given = Declined(why) if decline else Answer(by_field if text is None else text)
+        done = await submit(run, principal, found, given, by=who, trusted=True)
+        return print_done(done.done, run.id, as_json=as_json, by=who, await_id=found.await_id)
 
     return with_client(send)
 

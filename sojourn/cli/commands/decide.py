@@ -13,13 +13,12 @@ from sojourn.cli.acting import principal_of
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, WAITING, CommandError
 from sojourn.cli.options import By, Json, RunId, connected, connection_options
-from sojourn.cli.screen.text import plain, shell_word
+from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
-    from sojourn.cli.waits import OpenWait
+    from sojourn.answers import AlreadyAnswered, Decision, WaitView
     from sojourn.client.client import Client
-    from sojourn.contracts.awaits import Await, AwaitConfirmation
-    from sojourn.contracts.event import AwaitAnsweredEvent, AwaitConfirmationEvent, ToolEndEvent
+    from sojourn.contracts.awaits import AwaitConfirmation
     from sojourn.contracts.principal import Principal
     from sojourn.errors import ApprovalVoid
 
@@ -38,7 +37,7 @@ DigestOption = Annotated[
     typer.Option(
         "--digest",
         metavar="DIGEST",
-        help="The payload_digest of a call that you saw elsewhere; needs AWAIT_ID, shows and asks nothing.",
+        help="The digest of a call that you saw elsewhere; needs AWAIT_ID, shows and asks nothing.",
     ),
 ]
 AsOption = Annotated[
@@ -85,7 +84,7 @@ def approve(
     sojourn approve RUN AWAIT_ID --as ana --role finance
     """
     return _decide(
-        Decision(
+        Options(
             run_id,
             await_id,
             True,
@@ -122,7 +121,7 @@ def deny(
     sojourn deny RUN --why "not before Monday"
     """
     return _decide(
-        Decision(
+        Options(
             run_id,
             await_id,
             False,
@@ -139,7 +138,7 @@ def deny(
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Options:
     """The arguments and options of the command."""
 
     run_id: str
@@ -150,7 +149,7 @@ class Decision:
     principal: "Principal | None"
     """As whom, where the caller says."""
     digest: str | None
-    """The payload_digest of a call that was seen elsewhere."""
+    """The digest of a call that was seen elsewhere."""
     full: bool
     """Whether to show all of the call."""
     yes: bool
@@ -171,197 +170,146 @@ class Decision:
         return "approved" if self.approved else "denied"
 
 
-def _decide(decision: Decision) -> int:
+def _decide(options: Options) -> int:
     """Show the call, ask, send the decision, and return the exit code."""
-    who = decision.by or (decision.principal.subject if decision.principal else by_or_user(None))
+    who = options.by or (options.principal.subject if options.principal else by_or_user(None))
 
     async def send(client: "Client") -> int:
-        from sojourn.cli.screen.wait_views import call_lines
+        from sojourn.answers import AlreadyAnswered, Decision, submit
+        from sojourn.cli.screen.waits import call_lines
         from sojourn.cli.waits import find_wait
-        from sojourn.contracts.awaits import AwaitConfirmation
         from sojourn.errors import ApprovalVoid
 
+        scope = "tool" if options.for_run else "call"
+        decision = Decision(options.approved, options.digest, options.why, scope)
         try:
             found = await find_wait(
-                client, decision.run_id, AwaitConfirmation, decision.await_id, command=decision.verb
+                client, options.run_id, "approval", options.await_id, command=options.verb
             )
-            _require_id(decision, found)
+            _require_id(options, found)
         except CommandError:
-            earlier = await _decided_before(client, decision)
+            earlier = await _decided_before(client, options, decision)
             if earlier is None:
                 raise
-            done, by = f"{decision.done} before", earlier.by
-            return print_done(
-                done, earlier.run_id, as_json=decision.as_json, by=by, await_id=earlier.await_id
-            )
-        call = found.wait
-        assert isinstance(call, AwaitConfirmation)
-        principal = _of_the_tenant(decision, call)
-        digest = decision.digest or call.payload_digest
-        lines, seen = call_lines(call, whole=decision.full)
-        if decision.digest is None and not await _is_confirmed(
-            decision, found, lines, is_whole=seen.is_whole
-        ):
+            return _print_earlier(options, earlier)
+        call = found.call
+        assert call is not None
+        lines, seen = call_lines(call, whole=options.full)
+        if options.digest is None and not await _is_confirmed(options, found, lines, is_whole=seen.is_whole):
             print("no decision was sent; the call still waits")
             return WAITING
         run = client.get_run(found.run_id)
-        if decision.approved:
-            try:
-                await run.approve(
-                    call.id,
-                    payload_digest=digest,
-                    by=who,
-                    principal=principal,
-                    reason=decision.why,
-                    for_run=decision.for_run,
-                )
-            except ApprovalVoid as void:
-                raise _with_command(void, run.id) from void
-        else:
-            await run.deny(call.id, decision.why, payload_digest=digest, by=who, principal=principal)
+        try:
+            done = await submit(run, _of_the_tenant(options, call), found, decision, by=who, trusted=True)
+        except ApprovalVoid as void:
+            raise _with_command(void) from void
+        if isinstance(done, AlreadyAnswered):
+            return _print_earlier(options, done)
         return print_done(
-            decision.done,
+            done.done,
             run.id,
-            as_json=decision.as_json,
+            as_json=options.as_json,
             by=who,
             await_id=call.id,
-            payload_digest=digest,
-            shown=None if decision.digest else lines,
-            for_run=True if decision.for_run else None,
+            digest=options.digest or found.digest,
+            shown=None if options.digest else lines,
+            for_run=True if options.for_run else None,
         )
 
     return with_client(send)
 
 
-def _of_the_tenant(decision: Decision, call: "AwaitConfirmation") -> "Principal | None":
+async def _decided_before(
+    client: "Client", options: Options, decision: "Decision"
+) -> "AlreadyAnswered | None":
+    """Return the same decision of before; None if nothing was decided under this id.
+
+    Raises:
+        ApprovalVoid: The tool was changed since the earlier approval.
+        AwaitClosed: The earlier decision was another one.
+    """
+    from sojourn.answers import answered_before
+    from sojourn.errors import ApprovalVoid
+
+    if options.await_id is None:
+        return None
+    run = client.get_run(options.run_id)
+    try:
+        return await answered_before(run, None, options.await_id, decision, children=True)
+    except ApprovalVoid as void:
+        raise _with_command(void) from void
+
+
+def _print_earlier(options: Options, earlier: "AlreadyAnswered") -> int:
+    done, run_id = f"{earlier.done} before", earlier.run_id
+    return print_done(done, run_id, as_json=options.as_json, by=earlier.by or None, await_id=earlier.await_id)
+
+
+def _of_the_tenant(options: Options, call: "AwaitConfirmation") -> "Principal | None":
     """The principal of the decision, of the run's own tenant where the caller names none."""
-    principal, asker = decision.principal, call.asked_by
-    if principal is None or asker is None or decision.has_tenant:
+    principal, asker = options.principal, call.asked_by
+    if principal is None or asker is None or options.has_tenant:
         return principal
     return principal.model_copy(update={"tenant": asker.tenant})
 
 
-def _require_id(decision: Decision, found: "OpenWait") -> None:
+def _require_id(options: Options, found: "WaitView") -> None:
     """Check that a decision that is sent without a question names its call.
 
     Raises:
         CommandError: `--yes` or `--digest` was given without an id; with the call that is open.
     """
-    from sojourn.cli.waits import listed
+    from sojourn.cli.waits import listed, to_json
 
-    if decision.await_id is None and (decision.yes or decision.digest):
-        option, run_id = "--yes" if decision.yes else "--digest", decision.run_id
+    if options.await_id is None and (options.yes or options.digest):
+        option, run_id = "--yes" if options.yes else "--digest", options.run_id
         title = f"{option} needs the id of the call that you saw; {run_id} waits for:"
         raise CommandError(
-            listed(title, [found], decision.verb),
+            listed(title, [found], options.verb),
             exit_code=USAGE,
             run_id=run_id,
-            open=[found.to_json(decision.verb)],
+            open=[to_json(found, options.verb)],
         )
 
 
-async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnsweredEvent | None":
-    """Return the event of an earlier decision that was the same; None if nothing was decided under this id.
-
-    Raises:
-        ApprovalVoid: The tool was changed since the earlier approval.
-        CommandError: The earlier decision was the opposite, or was about other arguments than those of the digest.
-        RunNotFound: There is no such run.
-    """
-    from sojourn.errors import ApprovalVoid
-
-    if decision.await_id is None:
-        return None
-    run_id, await_id, about = decision.run_id, decision.await_id, ""
-    asked: AwaitConfirmationEvent | None = None
-    earlier: AwaitAnsweredEvent | None = None
-    async for event in client.get_run(run_id).events(follow=False, children=True):
-        if event.type == "await_confirmation" and event.confirmation.id == await_id:
-            asked = event
-            about = event.confirmation.payload_digest
-        elif event.type == "await_confirmation" and earlier and _asks_again(event, earlier):
-            again = event.confirmation
-            changed = "; ".join(again.changes)
-            void = ApprovalVoid(
-                f"the approval is void: the tool was changed since it was shown ({changed}); "
-                f"look at {again.id}, and decide on it",
-                run_id=event.run_id,
-                await_id=again.id,
-                changes=again.changes,
-            )
-            raise _with_command(void, event.run_id)
-        elif event.type == "tool_end" and asked and earlier and _is_void(event, asked):
-            raise ApprovalVoid(
-                f"the approval is void: {event.error and event.error.message}", run_id=event.run_id
-            )
-        elif event.type == "await_answered" and event.await_id == await_id and event.approved is not None:
-            if event.approved != decision.approved:
-                by = f" by {plain(event.by)}" if event.by else ""
-                what = "approved" if event.approved else "denied"
-                raise CommandError(f"{plain(await_id)} was already {what}{by}", run_id=run_id)
-            if decision.digest not in (None, about):
-                raise CommandError(
-                    f"{plain(await_id)} was about other arguments than those of this digest", run_id=run_id
-                )
-            earlier = event
-    return earlier
-
-
-def _with_command(void: "ApprovalVoid", run_id: str) -> "ApprovalVoid":
-    """The error with the command by which the call is shown and decided on anew, where it is asked about again."""
-    if void.await_id is None:
+def _with_command(void: "ApprovalVoid") -> "ApprovalVoid":
+    """The error with the command by which the call is shown and decided on anew, if it is asked about again."""
+    if void.await_id is None or void.run_id is None:
         return void
-    line = f"sojourn approve {shell_word(run_id)} {shell_word(void.await_id)}{connection_options()}"
-    return type(void)(f"{void}: {line}", run_id=run_id, await_id=void.await_id, changes=void.changes)
+    line = f"sojourn approve {shell_word(void.run_id)} {shell_word(void.await_id)}{connection_options()}"
+    return type(void)(f"{void}: {line}", run_id=void.run_id, await_id=void.await_id, changes=void.changes)
 
 
-def _asks_again(event: "AwaitConfirmationEvent", earlier: "AwaitAnsweredEvent") -> bool:
-    """Whether an event asks again about the call of an earlier approval, because its tool was changed."""
-    asked, (first, _, _) = event.confirmation, earlier.await_id.partition("#")
-    return bool(asked.changes) and event.run_id == earlier.run_id and asked.id.startswith(f"{first}#")
-
-
-async def _is_confirmed(decision: Decision, found: "OpenWait", lines: list[str], *, is_whole: bool) -> bool:
+async def _is_confirmed(options: Options, found: "WaitView", lines: list[str], *, is_whole: bool) -> bool:
     """Print the call, and ask the person to confirm the decision, unless `--yes` is given.
 
     Raises:
         CommandError: The call would be approved without being shown whole, or there is no terminal to ask at.
     """
     from sojourn.cli.screen.prompt import ask_yes
+    from sojourn.cli.waits import to_json
 
-    if not decision.as_json:
+    if not options.as_json:
         print("\n".join(lines), flush=True)
-    to = f"{shell_word(found.run_id)} {shell_word(found.wait.id)}{_as_whom(decision, found.wait)}"
-    again = f"sojourn {decision.verb} {to}{connection_options()}"
+    to = f"{shell_word(found.run_id)} {shell_word(found.await_id)}{_as_whom(options, found)}"
+    again = f"sojourn {options.verb} {to}{connection_options()}"
     missing = ""
-    if decision.approved and not is_whole:
+    if options.approved and not is_whole:
         missing = f"the call was not shown whole; to see all of it and approve it, use `{again} --full`"
-    elif not decision.yes and (decision.as_json or not sys.stdin.isatty()):
+    elif not options.yes and (options.as_json or not sys.stdin.isatty()):
         missing = f"there is no terminal to ask at; if you have seen the call, use `{again} --yes`"
     if missing:
-        raise CommandError(missing, exit_code=USAGE, **found.to_json(decision.verb), shown=lines)
-    everything = " it and all calls of its tool" if decision.for_run else ""
-    return decision.yes or await ask_yes(f"{decision.verb.capitalize()}{everything}?")
+        raise CommandError(missing, exit_code=USAGE, **to_json(found, options.verb), shown=lines)
+    everything = " it and all calls of its tool" if options.for_run else ""
+    return options.yes or await ask_yes(f"{options.verb.capitalize()}{everything}?")
 
 
-def _as_whom(decision: Decision, call: "Await") -> str:
+def _as_whom(options: Options, view: "WaitView") -> str:
     """Return the options that name the principal, as they were given, or as the call needs them."""
-    from sojourn.contracts.awaits import AwaitConfirmation
     from sojourn.core.awaits.confirmation import role_options
-    from sojourn.core.awaits.deciding import is_restricted
 
-    if (principal := decision.principal) is not None:
-        tenant = f" --tenant {shell_word(principal.tenant)}" if decision.has_tenant else ""
+    if (principal := options.principal) is not None:
+        tenant = f" --tenant {shell_word(principal.tenant)}" if options.has_tenant else ""
         roles = "".join(f" --role {shell_word(role)}" for role in principal.roles)
         return f" --as {shell_word(principal.subject)}{tenant}{roles}"
-    if isinstance(call, AwaitConfirmation) and is_restricted(call):
-        return f" --as SUBJECT {role_options(call)}"
-    return ""
-
-
-def _is_void(event: "ToolEndEvent", asked: "AwaitConfirmationEvent") -> bool:
-    """Whether a call ended without having run, because its tool is not the one that was shown."""
-    from sojourn.core.awaits.confirmation import is_void
-
-    is_its_call = event.tool_call_id == asked.confirmation.tool_call_id and event.run_id == asked.run_id
-    return is_its_call and is_void(event.result)
+    return f" --as SUBJECT {role_options(view.call)}" if view.call and view.is_restricted else ""

@@ -16,9 +16,8 @@ from sojourn.cli.screen.text import plain, shell_word
 from sojourn.core.values.json_text import DuplicateNameError, loads
 
 if TYPE_CHECKING:
-    from sojourn.cli.waits import OpenWait
+    from sojourn.answers import WaitView
     from sojourn.client.client import Client
-    from sojourn.contracts.awaits import AwaitExternalTools
 
 __all__ = ["provide"]
 
@@ -75,15 +74,17 @@ def provide(
     who = by_or_user(subject if by is None else by)
 
     async def send(client: "Client") -> int:
-        from sojourn.cli.waits import nothing_open, open_waits, require_worker
-        from sojourn.contracts.awaits import AwaitExternalTools
+        from sojourn.answers import Results, open_waits, submit
+        from sojourn.cli.screen.waits import texts_of
+        from sojourn.cli.waits import command_of, nothing_open, require_worker, to_json
 
         status = await client.get_run(run_id).status()
         found = open_waits(status)
-        waits = [wait for wait in found if isinstance(wait.wait, AwaitExternalTools)]
+        waits = [wait for wait in found if wait.kind == "tool_results"]
         if found and not waits:
             raise CommandError(
-                f"{run_id} waits for no results from outside, but for {found[0].kind}; answer with: {found[0].command}",
+                f"{run_id} waits for no results from outside, but for {texts_of(found[0].wait).title}; "
+                f"answer with: {command_of(found[0])}",
                 run_id=run_id,
             )
         if not found:
@@ -93,40 +94,42 @@ def provide(
                 _list_calls(run_id, waits),
                 exit_code=USAGE,
                 run_id=run_id,
-                open=[wait.to_json() for wait in waits],
+                open=[to_json(wait) for wait in waits],
             )
         require_worker(status)
         principal = await answerer(client, run_id, named)
         for wait, part in _by_wait(run_id, waits, sent):
             run = client.get_run(wait.run_id)
-            await run.provide_tool_results(wait.wait.id, part, by=who, principal=principal)
+            await submit(run, principal, wait, Results(part), by=who, trusted=True)
         calls = [result["tool_call_id"] for result in sent]
         return print_done("provided", run_id, as_json=as_json, by=who, tool_call_ids=calls)
 
     return with_client(send)
 
 
-def _list_calls(run_id: str, waits: "Sequence[OpenWait]") -> str:
-    lines = [f"  {line}" for wait in waits for line in (*wait.lines(), *wait.commands[1:])]
+def _list_calls(run_id: str, waits: "Sequence[WaitView]") -> str:
+    from sojourn.cli.waits import answer_lines, lines_of
+
+    lines = [
+        f"  {line}" for wait in waits for line in (*lines_of(wait), *answer_lines(wait.run_id, wait.wait)[1:])
+    ]
     return "\n".join([f"{run_id} waits for results; give a FILE, --result or --error:", *lines])
 
 
 def _by_wait(
-    run_id: str, waits: "Sequence[OpenWait]", sent: Sequence[Result]
-) -> "list[tuple[OpenWait, list[Result]]]":
+    run_id: str, waits: "Sequence[WaitView]", sent: Sequence[Result]
+) -> "list[tuple[WaitView, list[Result]]]":
     """Return each wait with the results of its calls.
 
     Raises:
         CommandError: A call waits in no wait, or in those of several child runs.
     """
-    parts: list[tuple[OpenWait, list[Result]]] = [(wait, []) for wait in waits]
+    from sojourn.cli.waits import to_json
+
+    parts: list[tuple[WaitView, list[Result]]] = [(wait, []) for wait in waits]
     for result in sent:
         call_id = result.get("tool_call_id")
-        places = [
-            part
-            for wait, part in parts
-            if any(item.tool_call_id == call_id for item in cast("AwaitExternalTools", wait.wait).items)
-        ]
+        places = [part for wait, part in parts if any(call.tool_call_id == call_id for call in wait.calls)]
         if len(places) != 1:
             fault = (
                 "waits in several child runs; give the id of the child run"
@@ -137,7 +140,7 @@ def _by_wait(
                 f"call {plain(call_id)} {fault}; {_list_calls(run_id, waits)}",
                 exit_code=USAGE,
                 run_id=run_id,
-                open=[wait.to_json() for wait in waits],
+                open=[to_json(wait) for wait in waits],
             )
         places[0].append(result)
     return [(wait, part) for wait, part in parts if part]

@@ -54,9 +54,9 @@ async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
         RunFailed: The run ended without an answer.
         RunNotFound: There is no such run.
     """
+    from sojourn.answers import open_waits
     from sojourn.cli.failed_call import retry_line
     from sojourn.cli.follow import until_end
-    from sojourn.cli.waits import open_waits
     from sojourn.core.values.visible import visible
 
     if (await run.status()).conversation:

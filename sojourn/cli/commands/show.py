@@ -188,7 +188,7 @@ def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) 
     """Print, below the tree, what answers and resumes the run, its safeguards and its hints."""
     from rich.text import Text
 
-    from sojourn.cli.screen.wait_views import view_of
+    from sojourn.cli.screen.waits import texts_of
     from sojourn.cli.waits import answer_lines
     from sojourn.client.run import CANCEL_REQUESTED
 
@@ -196,7 +196,7 @@ def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) 
     for owner, waits in {run_id: status.awaits, **status.child_awaits}.items():
         for wait in waits:
             # The tree has no waits of child runs that are open.
-            missing = view_of(wait).lines(wait, full) if owner != run_id else ()
+            missing = texts_of(wait).lines(wait, full) if owner != run_id else ()
             for line in missing:
                 console.print(Text(line.text, style=line.style), soft_wrap=True)
             if is_canceling:

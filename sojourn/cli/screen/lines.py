@@ -7,7 +7,7 @@ from typing import Any
 
 from sojourn.cli.screen.calls import Detail, chain_lines
 from sojourn.cli.screen.text import Line, plain, text_lines
-from sojourn.cli.screen.wait_views import view_of
+from sojourn.cli.screen.waits import texts_of
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     AssistantMessageEvent,
@@ -82,7 +82,7 @@ def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
     """
     wait = wait_in(event)
     if wait is not None:
-        return view_of(wait).lines(wait, whole)
+        return texts_of(wait).lines(wait, whole)
     lines = _LINES.get(event.type)
     return lines(event) if lines else []
 

@@ -3,8 +3,11 @@
 import asyncio
 import contextlib
 import sys
+from collections.abc import Mapping
+from typing import Literal
 
-from sojourn.cli.screen.wait_views import call_lines
+from sojourn.answers import Decision
+from sojourn.cli.screen.waits import call_lines
 from sojourn.contracts.awaits import AwaitConfirmation
 
 __all__ = [
@@ -19,7 +22,14 @@ __all__ = [
     "read_line",
 ]
 
-_DECISIONS = {"y": "y", "yes": "y", "n": "n", "no": "n", "a": "a", "all": "a"}
+_DECISIONS: Mapping[str, tuple[bool, Literal["call", "tool"]]] = {
+    "y": (True, "call"),
+    "yes": (True, "call"),
+    "n": (False, "call"),
+    "no": (False, "call"),
+    "a": (True, "tool"),
+    "all": (True, "tool"),
+}
 _FULL = ("f", "full")
 CHOICES = "  y, n or a; a reason may follow"
 """What a line is told that decides nothing."""
@@ -51,11 +61,11 @@ async def ask_person() -> str | None:
             return line.strip()
 
 
-def decision_in(line: str) -> tuple[str, str] | None:
-    """Return `y`, `n` or `a` with the reason given after it; None for a line that decides nothing."""
+def decision_in(line: str) -> Decision | None:
+    """Return the decision of `y`, `n` or `a`, and the reason given after it; None for a line that decides nothing."""
     word, _, reason = line.strip().partition(" ")
-    letter = _DECISIONS.get(word.lower())
-    return (letter, reason.strip()) if letter else None
+    approved, scope = _DECISIONS.get(word.lower(), (None, "call"))
+    return None if approved is None else Decision(approved, reason=reason.strip(), scope=scope)
 
 
 def how_to_decide(*, is_seen: bool, stop_asking: str = "run") -> str:
@@ -77,8 +87,8 @@ def is_full(line: str) -> bool:
     return line.strip().lower() in _FULL
 
 
-async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -> tuple[str, str] | None:
-    """Ask for a decision, and return `y`, `n` or `a` with the reason given after it; None if no line comes.
+async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -> Decision | None:
+    """Ask for a decision; None if no line comes.
 
     A call that was not shown whole can be approved only after `f` has shown all of it.
 
@@ -99,7 +109,7 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
         if is_full(line):
             print("\n".join(call_lines(call, whole=True)[0]))
             is_seen = True
-        elif decision and decision[0] != "n" and not is_seen:
+        elif decision and decision.approved and not is_seen:
             print(UNSEEN)
         elif decision:
             return decision

@@ -38,7 +38,7 @@ from sojourn.cli.screen.turn_lines import (
     summary,
     waiting_lines,
 )
-from sojourn.cli.screen.wait_views import view_of
+from sojourn.cli.screen.waits import texts_of
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import Event, PlannerNoteEvent
 from sojourn.contracts.ids import place_of
@@ -317,7 +317,7 @@ class RunTrees:
         self, branch: Tree, run: Timeline, wait: Await, event_id: str, decision: Decision | None
     ) -> None:
         if self._is_new(run, event_id):
-            _add(branch, view_of(wait).lines(wait, self._whole))
+            _add(branch, texts_of(wait).lines(wait, self._whole))
         if decision and self._is_new(run, decision.event.event_id):
             _add(branch, lines_of(decision.event))
 

@@ -93,6 +93,8 @@ class WaitKind:
     """Makes a sample answer, with placeholders in capitals."""
     calls: Callable[[Any], list[str]]
     """The keys of the calls that wait: the wait's id for a call that has not begun, else the call's id."""
+    is_for_people: bool = True
+    """Whether a person answers; a program gives the results of external calls."""
     digest: Callable[[Any], str] = lambda _wait: ""
     """The digest that an answer has to name; empty for a kind whose answers name none."""
     expired: Callable[[ToolRequest], ToolResult] | None = None
@@ -134,6 +136,7 @@ KINDS: Mapping[type[Await], WaitKind] = {
         shown=shown_results,
         sample=sample_results,
         calls=lambda wait: [item.tool_call_id for item in wait.items],
+        is_for_people=False,
         expired=not_supplied,
     ),
 }

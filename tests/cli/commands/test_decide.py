@@ -90,7 +90,7 @@ async def test_a_call_that_does_not_fit_on_a_screen_is_approved_only_after_it_wa
         served.sojourn("show", run.id, "--full"),
     )
     error = json.loads(shown.err)
-    assert (error["await_id"], error["payload_digest"]) == (wait.id, wait.payload_digest)
+    assert (error["await_id"], error["digest"]) == (wait.id, wait.payload_digest)
     for seen in map(unwrapped, (cut.out, "\n".join(error["shown"]), tree.out)):
         for part in (
             r'Store "a\u200bb"?',
@@ -104,7 +104,7 @@ async def test_a_call_that_does_not_fit_on_a_screen_is_approved_only_after_it_wa
     assert "x" * 4_000 in unwrapped(full.out)
     whole = await served.sojourn("approve", run.id, wait.id, "--full", "--yes", "--json")
     assert (whole.err, "x" * 4_000 in "".join(whole.json["shown"])) == ("", True)
-    assert whole.json["payload_digest"] == wait.payload_digest
+    assert whole.json["digest"] == wait.payload_digest
     (seen_elsewhere,) = (await other.status()).awaits
     named = ("--digest", seen_elsewhere.payload_digest)
     done = await served.sojourn("approve", other.id, seen_elsewhere.id, *named)

@@ -12,7 +12,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from sojourn.answers import wait_view
-from sojourn.cli.screen.wait_views import call_lines
+from sojourn.cli.screen.waits import call_lines
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run_policy import ApprovalPolicy
 from sojourn.contracts.tool_call import ToolRequest

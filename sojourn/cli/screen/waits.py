@@ -1,4 +1,4 @@
-"""Views of waits: how each kind is printed, in full and in a list, and which commands answer it."""
+"""How each kind of wait is printed, in full and in a list, and which commands answer it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,27 +10,24 @@ from sojourn.core.awaits.clarification import wanted
 from sojourn.core.awaits.confirmation import changed_since, role_options
 from sojourn.core.awaits.deciding import in_words, is_restricted
 from sojourn.core.awaits.disclosure import Disclosure, disclose
+from sojourn.core.awaits.kinds import KindName, kind_of
 from sojourn.core.values.visible import visible
 
-__all__ = ["VIEWS", "WaitView", "call_lines", "view_of"]
+__all__ = ["TEXTS", "WaitTexts", "call_lines", "texts_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class WaitView:
+class WaitTexts:
     """How one kind of wait is printed and answered."""
 
     title: str
     """The kind, for people."""
-    kind: str
-    """The kind in the output of `--json`."""
     lines: Callable[[Any, bool], list[Line]]
     """Returns the lines of a wait; the second argument is whether they show all of it, however long."""
     about: Callable[[Any], list[str]]
     """Returns the lines of a wait in a list; the first follows id and title."""
     commands: Callable[[str, Any], list[str]]
     """Returns the commands that answer a wait of a run, without `sojourn`; the usual one first, placeholders in capitals."""
-    is_for_people: bool = True
-    """Whether a person who follows the run is asked."""
 
 
 def _question_lines(wait: AwaitClarification, whole: bool) -> list[Line]:
@@ -96,35 +93,16 @@ def _quoted(text: str) -> str:
     return word if word.startswith(("'", "$'")) else f"'{word}'"
 
 
-VIEWS: Mapping[type[Await], WaitView] = {
-    AwaitClarification: WaitView(
-        title="a question",
-        kind="question",
-        lines=_question_lines,
-        about=_question_about,
-        commands=_question_commands,
-    ),
-    AwaitConfirmation: WaitView(
-        title="an approval",
-        kind="approval",
-        lines=_approval_lines,
-        about=_approval_about,
-        commands=_approval_commands,
-    ),
-    AwaitExternalTools: WaitView(
-        title="results from outside",
-        kind="results",
-        lines=_results_lines,
-        about=_results_about,
-        commands=_results_commands,
-        is_for_people=False,
-    ),
+TEXTS: Mapping[KindName, WaitTexts] = {
+    "question": WaitTexts("a question", _question_lines, _question_about, _question_commands),
+    "approval": WaitTexts("an approval", _approval_lines, _approval_about, _approval_commands),
+    "tool_results": WaitTexts("results from outside", _results_lines, _results_about, _results_commands),
 }
 
 
-def view_of(wait: Await) -> WaitView:
-    """Return the view of a wait."""
-    return VIEWS[type(wait)]
+def texts_of(wait: Await) -> WaitTexts:
+    """Return how a wait is printed."""
+    return TEXTS[kind_of(wait).kind]
 
 
 def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[str], Disclosure]:
