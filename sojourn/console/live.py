@@ -14,8 +14,8 @@ from sojourn.console.page import Visit
 from sojourn.console.templating import render
 from sojourn.console.watching import News
 from sojourn.errors import SojournError
+from sojourn.http.event_streams import BEAT, HEARTBEAT, SseResponse, Write
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.stream import BEAT, HEARTBEAT, Stream, Write
 
 __all__ = ["LONGEST", "Live", "part"]
 
@@ -51,7 +51,7 @@ def part(target: str, html: str, swap: str = "outerMorph") -> str:
     return f'<hx-partial hx-target="#{escape(target)}" hx-swap="{swap}">{html}</hx-partial>'
 
 
-class Live(Stream):
+class Live(SseResponse):
     """A stream of parts.
 
     Args:

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from sojourn.checks.machine import check_cookies
 from sojourn.http.connections import CONNECTIONS, Connection, Connections
-from sojourn.http.quiet import Quiet, quieten
+from sojourn.http.event_streams import AbortedStreams, filter_server_log
 from sojourn.http.service import Service
 
 __all__ = ["serve"]
@@ -44,14 +44,14 @@ async def serve(web: FastAPI, listener: socket.socket, *, announce: Callable[[],
     await service.open()  # here, since uvicorn would print the traceback of an error at its beginning
     if announce is not None:
         announce()
-    quieten()
+    filter_server_log()
     # What is there by now stays. To look through it again takes 200 ms of the event loop, each time that many objects are new.
     gc.collect()
     gc.freeze()
     if slow := check_cookies():
         _log.warning("python_outdated", found=slow.found, mend=slow.mend)
     config = uvicorn.Config(
-        Quiet(web),
+        AbortedStreams(web),
         log_config=None,
         access_log=False,
         server_header=False,

@@ -12,7 +12,7 @@ import pytest
 from sojourn import http_client
 from sojourn.contracts.ids import place_of
 from sojourn.events import Cursor
-from sojourn.http import create_app, sse, stream
+from sojourn.http import create_app, event_streams
 from sojourn.http.metrics import Metrics
 from sojourn.http.redaction import redact
 from sojourn.live.transport import topic_of
@@ -146,7 +146,7 @@ async def test_an_event_id_is_a_place_too(served):
 
 async def test_silence_is_filled_with_comments(served, monkeypatch):
     """While nothing happens a comment is sent each interval."""
-    monkeypatch.setattr(sse, "HEARTBEAT", 0.1)
+    monkeypatch.setattr(event_streams, "HEARTBEAT", 0.1)
     run_id, _ = await served.waiting("ask")
     comments = 0
     async with served.stream(f"/v1/runs/{run_id}/events") as stream:
@@ -266,7 +266,7 @@ async def test_a_subscriber_that_is_too_slow_is_dropped_and_resumes(served):
 
 async def test_a_client_that_reads_nothing_harms_none(served, shop, monkeypatch):
     """A connection that takes nothing is given up after a while, and others get every event meanwhile."""
-    monkeypatch.setattr(stream, "STALL", 0.5)
+    monkeypatch.setattr(event_streams, "STALL", 0.5)
     run_id = await served.start("rounds 60")
     path = f"/v1/runs/{run_id}/events"
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n".encode()

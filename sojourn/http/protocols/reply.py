@@ -31,13 +31,13 @@ from sojourn.core.awaits.kinds import wait_in
 from sojourn.errors import RunNotFound
 from sojourn.events import Cursor
 from sojourn.events.stream import stream
+from sojourn.http.event_streams import HEARTBEAT
 from sojourn.http.protocols.markup import Unmarked, closing, unmarked
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_prompt, chat_text
 from sojourn.http.redaction import redact
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.service import Service
-from sojourn.http.stream import HEARTBEAT
 from sojourn.timeline import Delivery, End, TimelineTree, is_run_end, is_turn_end
 
 __all__ = [

@@ -44,10 +44,10 @@ from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.numbers import exact
 from sojourn.errors import RunFailed, RunNotFound, SojournError
+from sojourn.http.event_streams import StreamCut
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.markup import Unmarked
 from sojourn.http.protocols.reply import PlanText
-from sojourn.http.protocols.streamed import StreamCut
 from sojourn.http.protocols.turn import Blocked, Seen, Turn
 from sojourn.http.protocols.waits import ClientWait, client_waits
 from sojourn.http.redaction import redact

@@ -28,9 +28,9 @@ from sojourn.core.awaits.confirmation import NO_EDIT
 from sojourn.core.values.numbers import exact, is_same
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.answering import submit_answer
+from sojourn.http.event_streams import DisconnectCallback
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import IncomingMessage
-from sojourn.http.protocols.streamed import Left
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.waits import ClientWait, check_fields, waits_of_status
 from sojourn.http.security.principals import require
@@ -296,7 +296,7 @@ async def _check_repeated(run: Run, asking: Principal, answer: ClientAnswer) -> 
     raise AwaitClosed(message, run_id=run.id)
 
 
-def interrupting(turn: Turn, asking: Principal) -> Left | None:
+def interrupting(turn: Turn, asking: Principal) -> DisconnectCallback | None:
     """End the turn that a stream was of; None for a principal that may not.
 
     A message whose turn has not begun keeps its place.

@@ -12,12 +12,12 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.errors import InvalidInput
 from sojourn.events import Cursor, event_line
+from sojourn.http.event_streams import RunEventResponse, wants_stream
 from sojourn.http.redaction import redact
 from sojourn.http.routes.answering import STREAM, problems
 from sojourn.http.security.byte_limits import reserve
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.service import Service
-from sojourn.http.sse import EventStream, wants_stream
 from sojourn.serving.pace import Pace
 
 __all__ = ["EVENTS", "After", "Children", "Deltas", "Most", "events_answer"]
@@ -88,7 +88,9 @@ async def events_answer(
     place = request.headers.get("last-event-id") or after or None  # which repeats its first `after`
     if wants_stream(request.headers.get("accept")):
         cursor = await _cursor_at(run, place)
-        return EventStream(service.feeds, service.metrics, run.id, cursor, children=children, deltas=deltas)
+        return RunEventResponse(
+            service.feeds, service.metrics, run.id, cursor, children=children, deltas=deltas
+        )
     read, pace = 0, Pace()
     async with heavy_read(begins_free=True) as take_turn:
         cursor = await _cursor_at(run, place) if children else _plain(run, place)

@@ -11,9 +11,9 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.http.event_streams import mark_aborted
 from sojourn.http.media_type import content_length
 from sojourn.http.problems import Problem
-from sojourn.http.quiet import cut
 from sojourn.http.security.limits import charge
 from sojourn.http.security.principals import LOCAL, principal_of
 from sojourn.http.security.requests import address_of, refuse
@@ -252,5 +252,5 @@ class _Answer:
 
     def _cut(self) -> None:
         self.is_cut = True
-        cut(self._scope)
+        mark_aborted(self._scope)
         raise CutOff

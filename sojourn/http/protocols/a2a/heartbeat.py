@@ -4,8 +4,8 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sojourn.http.event_streams import BEAT, HEARTBEAT, STALL, until_one_ends
 from sojourn.http.media_type import is_stream
-from sojourn.http.stream import BEAT, HEARTBEAT, STALL, until_one_ends
 
 __all__ = ["answer_alive"]
 

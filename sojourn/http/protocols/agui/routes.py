@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
+from sojourn.http.event_streams import FrameResponse
 from sojourn.http.protocols.agui.request import AguiBody, AguiTool, read
-from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.turn_request import OnDisconnect, begin, interrupting
 from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
@@ -61,7 +61,7 @@ async def run_agent(
         messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in body.messages]
         frames = encoder.frames(turn, service.app, body.thread_id, body.run_id, messages)
     left = interrupting(turn, asking) if on_disconnect and turn else None
-    return Streamed(frames, headers, left=left)
+    return FrameResponse(frames, headers, left=left)
 
 
 async def _reopened(

@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse
 
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, SojournError
+from sojourn.http.event_streams import FrameResponse
 from sojourn.http.problems import Problem, problem_of, stopped
 from sojourn.http.protocols.messages import (
     IncomingMessage,
@@ -24,7 +25,6 @@ from sojourn.http.protocols.openai.request import ChatBody, ResponseBody, messag
 from sojourn.http.protocols.openai.responses import place_of_response, response, response_events
 from sojourn.http.protocols.reply import Reply, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.streamed import Streamed
 from sojourn.http.protocols.waits import explain_external_calls
 from sojourn.http.request_scope import RequestScope, ServerStopping
 from sojourn.http.routes.answering import Attending, Serving
@@ -76,7 +76,7 @@ async def complete_chat(
     warned = _warned(body)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        return Streamed(chunks(service, reply, body.model, usage=usage), warned)
+        return FrameResponse(chunks(service, reply, body.model, usage=usage), warned)
     await _end_of(attending, reply, is_once=is_once)
     if reply.state == "failed":
         raise failure(reply)
@@ -122,7 +122,7 @@ async def create_response(
     }
     warned = _warned(body)
     if body.stream:
-        return Streamed(response_events(service, reply, body.model, **more), warned)
+        return FrameResponse(response_events(service, reply, body.model, **more), warned)
     if not body.background:
         await _end_of(attending, reply, is_once=is_once)
     return JSONResponse(response(reply, body.model, **more), headers=warned)
@@ -165,7 +165,7 @@ async def get_response(response_id: str, asking: Asking, service: Serving, strea
     await service.run(asking, token.run_id)
     reply = await read(service, token)
     if stream:
-        return Streamed(response_events(service, Reply(token), reply.agent_id))
+        return FrameResponse(response_events(service, Reply(token), reply.agent_id))
     return JSONResponse(response(reply, reply.agent_id))
 
 

@@ -12,12 +12,12 @@ from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
+from sojourn.http.event_streams import DisconnectCallback, FrameResponse
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import token_of_delivery
 from sojourn.http.protocols.reply import read as read_reply
 from sojourn.http.protocols.reply import read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.streamed import Left, Streamed
 from sojourn.http.protocols.turn import Begin, Turn
 from sojourn.http.protocols.turn_request import OnDisconnect, begin, find_closed, interrupting
 from sojourn.http.protocols.vercel.request import ANSWER, Chat, VercelBody, read
@@ -114,9 +114,11 @@ async def _require_open(service: Service, asking: Principal, agent_id: str, chat
     )
 
 
-async def _streamed(turn: Turn, message_id: str, calls: frozenset[str], left: Left | None = None) -> Response:
+async def _streamed(
+    turn: Turn, message_id: str, calls: frozenset[str], left: DisconnectCallback | None = None
+) -> Response:
     encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel.stream")
-    return Streamed(encoder.frames(turn, message_id, calls), HEADERS, left=left)
+    return FrameResponse(encoder.frames(turn, message_id, calls), HEADERS, left=left)
 
 
 async def _is_reply(run: Run, chat: Chat) -> bool:
