@@ -24,8 +24,8 @@ from playwright.async_api import Browser, async_playwright
 from bench import followers, waiting
 from bench.waiting import some_at_once, worker_of
 from sojourn import Agent, App, AwaitClarification, Client, PlanResult, Run, RunPolicy, Turn
+from sojourn.asgi import create_app
 from sojourn.console import page
-from sojourn.http import create_app
 from sojourn.http.listening import address_of, listen
 from sojourn.http.serving import serve as serve_until_stopped
 from sojourn.logs import configure_logs

@@ -18,7 +18,7 @@ import uvicorn
 from playwright.async_api import Browser, Page, async_playwright
 
 from sojourn import Client, Principal, Run, Worker
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from sojourn.server import Server
 from tests.console import desk_app
 

@@ -85,7 +85,7 @@ class ServiceProcess:
 
 def _serve(target: str, descriptor: int, temporal_ui: str) -> None:
     """Serve the app on the socket of the descriptor, with links to Temporal's UI where it has an address."""
-    from sojourn.http.app import create_app
+    from sojourn.asgi import create_app
     from sojourn.http.serving import serve
     from sojourn.logs import configure_logs
 

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sojourn.http.app import create_app as create_app
     from sojourn.http.security.keys import ApiKeys as ApiKeys
     from sojourn.http.security.middleware import SecurityMiddleware as SecurityMiddleware
     from sojourn.http.security.middleware import SecuritySettings as SecuritySettings
@@ -26,7 +25,6 @@ __all__ = [
     "Oidc",
     "SecurityMiddleware",
     "SecuritySettings",
-    "create_app",
 ]
 
 _PLACES = {
@@ -37,7 +35,6 @@ _PLACES = {
     "Oidc": "sojourn.http.security.oidc",
     "SecurityMiddleware": "sojourn.http.security.middleware",
     "SecuritySettings": "sojourn.http.security.middleware",
-    "create_app": "sojourn.http.app",
 }
 
 

@@ -1,9 +1,7 @@
-"""The application: the routes, their errors, their OpenAPI document, and the connection for as long as they answer."""
+"""The application: routes, errors, OpenAPI document, and the connection while it serves."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, cast
 
 from fastapi import FastAPI
@@ -31,7 +29,7 @@ from sojourn.http.security.requests import Site
 from sojourn.http.service import Service
 from sojourn.http.temporal_ui import ui_address
 
-__all__ = ["create_app"]
+__all__ = ["Pages", "create_api"]
 
 ABOUT = """Durable runs of agents that use tools. A run is started, followed and answered by its id alone, at any process of the
 service; a client that vanishes and comes back loses nothing. Errors are problem details (RFC 9457) with a `code` and what to do
@@ -39,36 +37,24 @@ next, `then`."""
 
 A2A = "/a2a/{agent_id}{rest:path}"
 
-CONSOLE = "sojourn.console.site"
-"""Where the pages are, which use all of this package; so it knows them by name only."""
+Pages = Callable[[FastAPI, Service, Auth | None, str], Site]
+"""Adds pages to an application, and returns what the security middleware has to know of them.
+
+The arguments are the application, its service, how a visitor is authenticated, and the prefix of all paths.
+"""
 
 
-def create_app(
+def create_api(
     app: App,
     *,
     client: Client | None = None,
     auth: Auth | None = None,
     prefix: str = "",
     security: SecuritySettings | None = None,
-    console: bool = True,
+    pages: Pages | None = None,
     temporal_ui: str | None = None,
 ) -> FastAPI:
-    """The HTTP service of an app, as an ASGI application that can be served or mounted.
-
-    It connects when it starts; where it is mounted and nobody starts it, with the first request.
-
-    Args:
-        app: The app, whose agents the service offers.
-        client: The client; by default one of the service's own, by the standard Temporal settings.
-        auth: Finds out who sent a request; without it everybody on this machine may do everything, and nobody else anything.
-        prefix: What all paths begin with, such as `/agents`; where the application is mounted, its place is enough.
-        security: Hosts and origins that are accepted, and limits.
-        console: Whether the pages of the console are served too, beside the API.
-        temporal_ui: The address of Temporal's UI, to which the console then links: `https://temporal.example.org`.
-
-    Raises:
-        DefinitionError: A security setting, or the address, is invalid.
-    """
+    """The HTTP service of an app, with the pages that are passed in; see `sojourn.asgi.create_app`."""
     service = Service(app, client, ui_address(temporal_ui) if temporal_ui else "")
 
     @asynccontextmanager
@@ -102,9 +88,7 @@ def create_app(
     problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
     web.router.routes.append(_Door(f"{prefix}/mcp", MCPEndpoint(service), methods=["POST"]))
     web.router.routes.append(_Door(prefix + A2A, A2AEndpoint(service), methods=["GET", "POST"]))
-    site: Site | None = None
-    if console and find_spec("jinja2"):
-        site = import_module(CONSOLE).install(web, service, auth, prefix)
+    site = pages(web, service, auth, prefix) if pages else None
     web.add_middleware(
         SecurityMiddleware,
         auth=auth,

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from sojourn import Client
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from tests.browsers import browser_with
 from tests.console import desk_app
 from tests.http.conftest import listening, shop

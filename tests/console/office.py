@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from sojourn import Agent, AgentTool, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from tests.console.conftest import Console
 from tests.http.conftest import listening
 

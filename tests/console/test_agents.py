@@ -7,7 +7,8 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import Agent, App, Client, RunPolicy, mcp
-from sojourn.http import ApiKeys, create_app
+from sojourn.asgi import create_app
+from sojourn.http import ApiKeys
 from sojourn.http.security.keys import create_key
 from tests.http.conftest import listening
 

@@ -4,7 +4,7 @@ import psutil
 from playwright.async_api import expect
 
 from sojourn import http_client
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from sojourn.server import Server
 from tests.http.conftest import listening
 

@@ -12,8 +12,8 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunPolicy, Toolset, Turn, http_client
+from sojourn.asgi import create_app
 from sojourn.events import Cursor
-from sojourn.http import create_app
 from tests.console.counting import Asked, made
 from tests.http.conftest import listening
 

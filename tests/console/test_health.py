@@ -6,8 +6,8 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import Client, Worker, http_client
+from sojourn.asgi import create_app
 from sojourn.console.views.health import parted
-from sojourn.http import create_app
 from tests.http.conftest import listening
 
 pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.essential]

@@ -8,7 +8,8 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import Client, http_client
-from sojourn.http import ApiKeys, create_app
+from sojourn.asgi import create_app
+from sojourn.http import ApiKeys
 from sojourn.http.security.keys import create_key
 from tests.console import office as the_office
 from tests.console.axe import violations_for_all

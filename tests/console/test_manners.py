@@ -18,10 +18,10 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 
 from sojourn import Client, Worker, http_client
+from sojourn.asgi import create_app
 from sojourn.console.views.markdown import spoken
 from sojourn.contracts.ids import SESSION_ID, WORKERS_QUEUE
 from sojourn.core.values.visible import one_line, readable, visible
-from sojourn.http import create_app
 from tests.console.axe import violations, violations_for_all
 from tests.console.conftest import SIZES, resize
 from tests.console.hostile import HACK, MEGABYTE, TEXTS

@@ -12,8 +12,8 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import DefinitionError, Principal, http_client
+from sojourn.asgi import create_app
 from sojourn.contracts.principal import ROLES
-from sojourn.http import create_app
 from tests.console import desk_app
 from tests.console.conftest import TEMPORAL_UI
 from tests.http.conftest import listening

@@ -20,8 +20,8 @@ from sojourn import (
     WithArtifacts,
     http_client,
 )
+from sojourn.asgi import create_app
 from sojourn.console.views.artifacts import MOST_SHOWN
-from sojourn.http import create_app
 from tests.console.axe import violations
 from tests.console.conftest import Console
 from tests.http.conftest import listening

@@ -7,10 +7,10 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn, http_client
+from sojourn.asgi import create_app
 from sojourn.console import newer
 from sojourn.console.shared_transcript import KEPT, SharedTranscript
 from sojourn.contracts.message import Message
-from sojourn.http import create_app
 from tests.console.axe import violations
 from tests.console.conftest import Console
 from tests.http.conftest import listening

@@ -6,8 +6,8 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import Principal, http_client
+from sojourn.asgi import create_app
 from sojourn.contracts.principal import ROLES
-from sojourn.http import create_app
 from tests.http.conftest import listening
 
 

@@ -4,7 +4,8 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import Client, http_client
-from sojourn.http import ApiKeys, create_app
+from sojourn.asgi import create_app
+from sojourn.http import ApiKeys
 from sojourn.http.security.keys import create_key, revoke_key
 from tests.http.conftest import listening
 

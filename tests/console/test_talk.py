@@ -723,7 +723,8 @@ async def test_what_does_not_fit_a_tool_is_told_at_its_field(office, visit, scri
 
 async def test_who_may_read_only_is_offered_nothing_else(shop, serve, visit, tmp_path, desk):
     """A viewer sees a conversation and no form; a form that it sends all the same is refused, and so is another tenant's page."""
-    from sojourn.http import ApiKeys, create_app
+    from sojourn.asgi import create_app
+    from sojourn.http import ApiKeys
     from sojourn.http.security.keys import create_key
     from tests.http.conftest import listening
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from sojourn import http_client
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from sojourn.http.problems import _BY_STATUS, _KNOWN
 from sojourn.server.ports import pick
 from tests.http.conftest import listening

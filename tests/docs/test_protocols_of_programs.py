@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from tests.http.conftest import listening
 from tests.programs import Command
 

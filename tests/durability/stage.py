@@ -65,7 +65,7 @@ class Stage:
         service = SojournProcess(
             *("serve", target, "--port", str(port), *options),
             log=self.folder / f"{name}.log",
-            imports=("sojourn.http.app", "uvicorn"),
+            imports=("sojourn.asgi", "uvicorn"),
             **self._environment_of(name),
         )
         self.services.append(service)

@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 
 from sojourn import Client, Run, http_client
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from sojourn.http.connections import CONNECTIONS, Connection, Connections
 
 SHOP = Path(__file__).with_name("shop_app.py")

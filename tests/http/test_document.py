@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 
 PATHS = {
     "GET /v1/agents",

@@ -4,7 +4,7 @@ import pytest
 from fastapi import FastAPI
 
 from sojourn import http_client
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from tests.http.conftest import listening
 
 

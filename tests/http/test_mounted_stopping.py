@@ -14,14 +14,14 @@ import pytest
 from fastapi import FastAPI
 
 from sojourn import http_client
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from tests.http.conftest import SHOP, listening
 from tests.http.requests_that_wait import WAITING, connected, request_of, requests, streams
 
 SITE = """
 from fastapi import FastAPI
 from shop_app import app
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 
 api = create_app(app)
 web = FastAPI(lifespan=api.router.lifespan_context)

@@ -10,8 +10,8 @@ import pytest
 from fastapi import Request
 
 from sojourn import Client, http_client
+from sojourn.asgi import create_app
 from sojourn.contracts.principal import ROLES, Principal
-from sojourn.http import create_app
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import connected, request_of, streams
 from tests.http.test_document import PATHS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sojourn import Client, Worker
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from sojourn.http.security.keys import create_key, revoke_key
 from tests import programs
 from tests.http.conftest import SHOP, listening

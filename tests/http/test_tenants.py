@@ -6,7 +6,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from sojourn import http_client
-from sojourn.http import ApiKeys, create_app
+from sojourn.asgi import create_app
+from sojourn.http import ApiKeys
 from sojourn.http.security.keys import create_key
 from tests.http.conftest import listening
 

@@ -9,7 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from sojourn import Principal
-from sojourn.http import ApiKeys, SecuritySettings, create_app
+from sojourn.asgi import create_app
+from sojourn.http import ApiKeys, SecuritySettings
 from sojourn.http.security import disconnect
 from sojourn.http.security.keys import create_key, revoke_key
 from tests.http.conftest import Shop, listening

@@ -9,7 +9,7 @@ from temporalio.client import Client as TemporalClient
 from temporalio.client import Interceptor, OutboundInterceptor
 
 from sojourn import Client, http_client
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from tests.http.conftest import listening
 
 

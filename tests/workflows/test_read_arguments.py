@@ -21,7 +21,7 @@ from sojourn import (
     flow,
     http_client,
 )
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from sojourn.testing import ScriptedPlanner
 from tests.http.conftest import listening
 

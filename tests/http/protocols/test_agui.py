@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from sojourn import http_client
+from sojourn.asgi import create_app
 from sojourn.events.stream import stream
-from sojourn.http import create_app
 from tests.http.conftest import listening
 
 

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sojourn import http_client
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import request_of
 

@@ -22,7 +22,7 @@ from sojourn import (
     Turn,
     http_client,
 )
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import request_of
 

@@ -16,7 +16,7 @@ from sse_starlette.sse import AppStatus
 
 from sojourn import http_client
 from sojourn.answers import wait_view
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from sojourn.http.protocols.mcp import server
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import request_of

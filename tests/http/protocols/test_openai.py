@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from openai import AsyncOpenAI
 
 from sojourn import disclose, http_client
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from sojourn.http.protocols.openai import routes
 from sojourn.http.protocols.openai.errors import OpenAIRoute
 from sojourn.http.protocols.reply_token import ReplyToken

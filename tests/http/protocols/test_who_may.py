@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from sojourn import Principal, http_client
-from sojourn.http import create_app
+from sojourn.asgi import create_app
 from tests.http.conftest import listening
 
 

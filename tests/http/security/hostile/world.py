@@ -14,7 +14,8 @@ from typing import Any
 import httpx2
 
 from sojourn import Client, Worker, http_client
-from sojourn.http import ApiKeys, FirstOf, Oidc, SecuritySettings, create_app
+from sojourn.asgi import create_app
+from sojourn.http import ApiKeys, FirstOf, Oidc, SecuritySettings
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.security.keys import create_key
 from tests.http.conftest import listening
