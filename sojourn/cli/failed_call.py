@@ -4,16 +4,17 @@ A retry keeps the recorded results of calls, also their errors, so that it repea
 """
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
+from sojourn.contracts.ids import place_of
 
 if TYPE_CHECKING:
     from sojourn.client.access import Access
-    from sojourn.contracts.event import Event, ToolEndEvent
+    from sojourn.timeline import Call, Timeline
 
-__all__ = ["FailedCall", "retry_line"]
+__all__ = ["retry_hint", "retry_line"]
 
 _MAX_ORIGINS = 5
 """How many retries of a retry are followed to the run that made the call."""
@@ -24,61 +25,31 @@ def retry_line(run_id: str) -> str:
     return f"take it up again with: sojourn retry {shell_word(run_id)}{connection_options()}"
 
 
-class FailedCall:
-    """The call at which a run failed, by the run's events.
+async def retry_hint(client: "Access", timeline: "Timeline") -> str | None:
+    """Return the line to print below a run that failed: how to retry it, or to make its last call again; None for others.
 
-    Args:
-        run_id: The run.
+    A retry keeps the failure of a call. One that has made no call of its own fails at the call of the run that it retries.
     """
+    from sojourn.client.run import Run
+    from sojourn.timeline import Timeline
 
-    def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
-        self._begun: dict[str, str] = {}
-        """The events by which calls began, by call."""
-        self._failed: ToolEndEvent | None = None
-        self._retried: str | None = None
-        """The run that this one retries, while no call has ended in this one."""
-        self._has_failed = False
-
-    @classmethod
-    async def of(cls, client: "Access", run_id: str) -> Self:
-        """Read a run's events."""
-        from sojourn.client.run import Run
-
-        call = cls(run_id)
-        async with aclosing(Run(client, run_id).events(follow=False)) as events:
+    if timeline.end is None or timeline.end.status not in ("failed", "timed_out"):
+        return None
+    found = timeline
+    for _ in range(_MAX_ORIGINS):
+        last = max((each for each in found.calls if each.end_event_id), key=_end_place, default=None)
+        if last is not None and last.error and last.start_event_id:
+            line = f"sojourn fork {shell_word(found.run_id)} --at {last.start_event_id}{connection_options()}"
+            return f"a retry keeps the failure of {plain(last.call.name)}; to make the call again: {line}"
+        origin = found.started and found.started.forked_from
+        if last is not None or origin is None or origin.at:
+            break
+        found = Timeline(origin.run_id)
+        async with aclosing(Run(client, origin.run_id).events(follow=False)) as events:
             async for event in events:
-                call.feed(event)
-        return call
+                found.feed(event)
+    return retry_line(timeline.run_id)
 
-    def feed(self, event: "Event") -> None:
-        """Add an event of the run, and ignore one of a child run."""
-        if event.run_id != self._run_id:
-            return
-        if event.type == "run_started" and event.forked_from and not event.forked_from.at:
-            self._retried = event.forked_from.run_id
-        elif event.type == "tool_start":
-            self._begun[event.tool_call_id] = event.event_id
-        elif event.type == "tool_end":
-            self._failed, self._retried = (event if event.result.error else None), None
-        self._has_failed = event.type in ("run_failed", "run_timed_out") or (
-            self._has_failed and event.type == "run_stream_end"
-        )
 
-    async def line(self, client: "Access") -> str | None:
-        """Return the line to print below the run if it failed, else None: how to retry it, or to make its last call again.
-
-        A retry keeps the failure of a call. One that has made no call of its own fails at the call of the run that it retries.
-        """
-        if not self._has_failed:
-            return None
-        found, again = self, retry_line(self._run_id)
-        for _ in range(_MAX_ORIGINS):
-            if found._failed and (at := found._begun.get(found._failed.tool_call_id)):
-                line = f"sojourn fork {shell_word(found._run_id)} --at {at}{connection_options()}"
-                name = plain(found._failed.result.name)
-                return f"a retry keeps the failure of {name}; to make the call again: {line}"
-            if found._retried is None:
-                break
-            found = await FailedCall.of(client, found._retried)
-        return again
+def _end_place(call: "Call") -> tuple[int, ...]:
+    return place_of(call.end_event_id)

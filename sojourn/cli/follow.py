@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sojourn.answers import Answer, GivenAnswer, WaitView, open_waits, submit, wait_view
 from sojourn.cli.client import by_or_user
-from sojourn.cli.failed_call import FailedCall
+from sojourn.cli.failed_call import retry_hint
 from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING
 from sojourn.cli.options import LAST_TURNS, connection_options
 from sojourn.cli.screen.calls import Detail
@@ -24,7 +24,7 @@ from sojourn.contracts.event import Event
 from sojourn.core.awaits.kinds import kind_of, wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import Cursor, event_line
-from sojourn.timeline import is_run_end, is_turn_end
+from sojourn.timeline import Timeline, is_run_end, is_turn_end
 
 __all__ = ["code_of", "ends_turn", "follow", "follow_as_json", "show_end", "until_end"]
 
@@ -62,7 +62,7 @@ async def follow(
     """
     code = OK
     shown: set[tuple[str, str]] = set()
-    failed = FailedCall(run.id)
+    timeline = Timeline(run.id)
     with RunView(detail=detail) as view:
         looks_back = is_old and view.is_live and after is None and (await run.status()).conversation
         read = (
@@ -73,7 +73,7 @@ async def follow(
         async with telling_of_workers(run, view), aclosing(read) as events:
             async for event in events:
                 view.show(event)
-                failed.feed(event)
+                timeline.feed(event)
                 ended = code_of(event, run)
                 code = code if ended is None else ended
                 show_end(view, event, run)
@@ -97,7 +97,7 @@ async def follow(
                         print(f"\nthe run waits for an answer; follow it with: {line}")
                         return WAITING
                     view.resume()
-        if line := await failed.line(run.client):
+        if line := await retry_hint(run.client, timeline):
             view.say(line, "yellow")
     return code
 

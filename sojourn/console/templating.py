@@ -28,6 +28,7 @@ from sojourn.console.views.talk import (
 )
 from sojourn.console.views.text import lines_of, shown
 from sojourn.console.views.wait_view import wait_form
+from sojourn.contracts.message import Message
 from sojourn.core.values.visible import one_line, readable, took
 
 __all__ = ["new_mark", "render"]
@@ -64,6 +65,7 @@ def _templates() -> Environment:
         "outcome": outcome_of,
         "request_text": request_text,
         "turn_facts": turn_facts,
+        "user_message": Message.user,
         "one_line": one_line,
         "parted": parted,
         "readable": readable,

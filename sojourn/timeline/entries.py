@@ -222,6 +222,8 @@ class Call(Entry):
     call: ToolRequest
     state: str = "running"
     """`running`, `waiting`, `done`, `failed`, `denied`, `not_executed` or `canceled`."""
+    start_event_id: str = ""
+    """Its `tool_start`, from which a fork makes it again."""
     started_at: datetime | None = None
     """When it began to run; None if it has not, as a call that was denied."""
     ended_at: datetime | None = None

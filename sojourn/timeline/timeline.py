@@ -425,6 +425,7 @@ class Timeline:
             call.child = event.run_link
         else:
             call.started_at = call.started_at or event.time
+            call.start_event_id = call.start_event_id or event.event_id
             if turn := self._turn(event):
                 turn.calls += 1
         if call.state == "waiting" and not call.is_waiting:

@@ -422,17 +422,6 @@ async def test_a_result_is_set_aside_on_the_page_of_its_call(desk, visit):
     await run.deny(by="eve")
 
 
-async def test_a_wait_is_hatched_on_the_timeline(desk, visit):
-    """A call that waited for a person is told apart from one that ran, and says for whom."""
-    run = await desk.waiting("Delete the old work orders of s-4")
-    page = await visit(f"{desk.url}/runs/{run.id}/timeline")
-    await expect(page.locator(".bar-wait")).to_have_count(2)  # with the legend's
-    await run.approve(by="eve")
-    track = page.locator(".track[aria-label*='ops.orders.delete']")
-    await expect(track.locator(".bar-done")).to_have_count(1)
-    assert "waited for eve" in (await track.get_attribute("aria-label"))
-
-
 async def test_many_who_look_cost_one_reader(desk, until):
     """Two hundred open streams of a run are fed by one follower, and each gets what happens."""
     run = await desk.waiting("Which meter?")

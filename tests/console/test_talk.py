@@ -575,16 +575,6 @@ async def test_a_long_conversation_opens_with_its_last_turns(console, visit, tal
     await expect(plain.locator(".turn .said .words").last).to_have_text("say 50")
 
 
-async def test_a_turn_that_fails_says_why_and_the_talk_goes_on(console, visit, talk):
-    """A failed turn has its cause, and the next message is answered."""
-    await talk("hello")
-    page = await visit(talk.url, scheme="dark")
-    await send(page, "fail")
-    await expect(page.locator(".failed")).to_contain_text("the shop is closed")
-    await send(page, "hello again")
-    await expect(page.locator(".turn").last.locator(".prose")).to_have_text("hello again")
-
-
 async def test_the_list_is_live_and_filtered(console, visit, talk, until):
     """A conversation is listed with its status and its last words, which change by themselves; a filter is in the URL."""
     await talk("first words")

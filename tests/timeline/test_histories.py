@@ -75,7 +75,7 @@ async def test_a_timeline_is_the_same_from_whichever_cursor_it_resumes(path):
     at_once = Timeline(run_id)
     for event in events:
         at_once.feed(event)
-    for cut in range(0, len(events), max(len(events) // 8, 1)):
+    for cut in range(0, len(events), max(len(events) // 4, 1)):
         resumed = Timeline(run_id)
         for event in (*events[:cut], *events[max(cut - 3, 0) :]):
             resumed.feed(event)

@@ -133,12 +133,13 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
     from rich.console import Console
     from rich.text import Text
 
-    from sojourn.cli.failed_call import FailedCall
+    from sojourn.cli.failed_call import retry_hint
     from sojourn.cli.screen.calls import Detail
     from sojourn.cli.screen.lines import summed
     from sojourn.cli.screen.run_trees import RunTrees
     from sojourn.cli.screen.text import Line
     from sojourn.core.values.text import counted
+    from sojourn.timeline import Timeline
 
     console = Console(highlight=False)
     status = await run.status()
@@ -151,10 +152,10 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
         only=part.turn,
         is_conversation=status.conversation,
     )
-    failed = FailedCall(run.id)
+    timeline = Timeline(run.id)
     async for event in run.events(follow=False, children=True):
         trees.feed(event)
-        failed.feed(event)
+        timeline.feed(event)
         if event.type == "run_completed" and event.run_id == run.id and event.output:
             trees.say(Line(f"  {summed(event.output)}", "dim"))
     if part.turn and not trees.has_drawn:
@@ -170,7 +171,7 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
         console.print(Text(text, "dim"))
     console.print(trees)
     _below(console, run.id, status, full=full)
-    if line := await failed.line(client):
+    if line := await retry_hint(client, timeline):
         console.print(Text(line, "yellow"), soft_wrap=True)
 
 

@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from sojourn import Agent, App, PlanResult, RunPolicy, SessionPolicy, Toolset, Turn
+from sojourn.answers import status_view
 from tests.programs.terminal import Terminal
 
 tools = Toolset("talk.tools")
@@ -97,7 +98,7 @@ async def test_show_of_a_conversation(talk):
     assert wrong.code == 2
     status = await session.status()
     printed = json.loads((await sojourn("show", session.run.id, "--json")).out)
-    assert printed == {**status.model_dump(mode="json"), "output": None, "caps": printed["caps"]}
+    assert printed == {**status_view(status).model_dump(mode="json"), "output": None, "caps": printed["caps"]}
 
 
 async def test_a_limit_that_ends_a_conversation_is_shown(talk):
