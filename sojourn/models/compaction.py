@@ -2,9 +2,12 @@
 
 Of the messages that the summary stands for, models read those that are kept, then the summary as a message of a user, since a
 summary is a model's text about what tools returned, and no instruction of the application.
+
+A cleared result keeps how its call ended, since a model that cannot know whether it has paid pays again. It is told to call
+again only of a tool that changes nothing.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,7 +126,10 @@ def with_part(message: Message, part: CompactionPart | OtherPart) -> Message:
 
 
 def compacted(
-    messages: Sequence[Message], part: CompactionPart | None, text_of: Callable[[ToolResult], Any]
+    messages: Sequence[Message],
+    part: CompactionPart | None,
+    text_of: Callable[[ToolResult], Any],
+    reads: Collection[str] = (),
 ) -> list[Message]:
     """The messages that models read in place of a whole transcript.
 
@@ -131,6 +137,7 @@ def compacted(
         messages: The transcript.
         part: Its last compaction; None for none.
         text_of: Makes the text of a result.
+        reads: The ids of tools that change nothing.
     """
     if part is None:
         return [*messages]
@@ -141,6 +148,7 @@ def compacted(
         _shortened(
             message,
             text_of,
+            reads,
             is_cleared=index < part.cleared,
             most=part.max_result if index < part.at else None,
         )
@@ -154,13 +162,18 @@ def _introduced(summary: str, count: int) -> str:
 
 
 def _shortened(
-    message: Message, text_of: Callable[[ToolResult], Any], *, is_cleared: bool, most: int | None
+    message: Message,
+    text_of: Callable[[ToolResult], Any],
+    reads: Collection[str],
+    *,
+    is_cleared: bool,
+    most: int | None,
 ) -> Message:
     """The message with its results cleared, or cut to a length."""
     if message.role != "tool" or not (is_cleared or most):
         return message
     parts = [
-        part.model_copy(update={"result": _read(part.result, text_of, is_cleared=is_cleared, most=most)})
+        part.model_copy(update={"result": _read(part.result, text_of, reads, is_cleared=is_cleared, most=most)})
         if isinstance(part, ToolResultPart)
         else part
         for part in message.parts
@@ -169,16 +182,32 @@ def _shortened(
 
 
 def _read(
-    result: ToolResult, text_of: Callable[[ToolResult], Any], *, is_cleared: bool, most: int | None
+    result: ToolResult,
+    text_of: Callable[[ToolResult], Any],
+    reads: Collection[str],
+    *,
+    is_cleared: bool,
+    most: int | None,
 ) -> ToolResult:
     made = text_of(result)
     text = made if isinstance(made, str) else str(made)
     has_pictures = any(artifact.media_type for artifact in result.artifacts)
     if is_cleared and (has_pictures or len(text) > SHORTEST):
-        outcome = "result" if result.ok else "failure"
-        text = f"[The {outcome}, of {len(text):,} characters, was cleared to save room; call the tool again if it is needed.]"
+        what = "result" if result.ok else "failure"
+        advice = "call the tool again if it is needed" if result.name in reads else _outcome(result)
+        text = f"[The {what}, of {len(text):,} characters, was cleared to save room; {advice}.]"
     elif most is not None and len(text) > most:
         text = f"{text[:most]}\n[{len(text) - most:,} more characters are left out to save room.]"
     else:
         return result
     return ResultRead.model_construct(**dict(result), text=text)
+
+
+def _outcome(result: ToolResult) -> str:
+    """How the call of a tool that may change something ended, as a clause."""
+    error = result.error
+    if error is None:
+        return "the call succeeded and its effect took place, so do not make it again to read the result"
+    if error.outcome_unknown:
+        return "the call failed and may have taken effect, so find out before you make it again"
+    return f"the call failed{' without an effect' if error.without_effect else ''} ({error.code})"

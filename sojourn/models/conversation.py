@@ -55,6 +55,7 @@ class ModelConversation:
         self._tools: list[str] = []
         self._keys: Mapping[str, Keys] = NO_KEYS
         self._deferred: Collection[str] = ()
+        self._reads: set[str] = set()
         self._called: set[str] = set()
         self.pictures: dict[str, BinaryImage | None] = {}
         """The pictures that the model sees, by reference; None for one that cannot be sent."""
@@ -72,6 +73,7 @@ class ModelConversation:
         tools: Iterable[str],
         keys: Mapping[str, Keys] = NO_KEYS,
         deferred: Collection[str] = (),
+        reads: Collection[str] = (),
     ) -> None:
         """Take in the transcript, of which only new messages are read, and the tools that are offered.
 
@@ -80,6 +82,7 @@ class ModelConversation:
             tools: The ids of the tools.
             keys: The fields of tools that have another name for the model, by tool id.
             deferred: The ids of tools that the model finds by search.
+            reads: The ids of tools that change nothing.
         """
         if not is_prefix(self._source, transcript):
             same = self.unrecorded and self._source == [*transcript[: len(self._source)]]
@@ -95,6 +98,8 @@ class ModelConversation:
         if recorded:
             self._recorded, self.unrecorded = recorded, None
         self._tools, self._keys, self._deferred = [*tools], keys, deferred
+        is_other = is_other or self._reads != {*reads}
+        self._reads = {*reads}
         names = Names([*self._tools, *sorted(self._called)], keys, deferred)
         if is_other or not self.messages or names != self.names:
             self.names = names
@@ -111,7 +116,7 @@ class ModelConversation:
             part: The compaction.
             used: What its summary has used of a model.
         """
-        self.update(transcript, self._tools, self._keys, self._deferred)
+        self.update(transcript, self._tools, self._keys, self._deferred, self._reads)
         self.unrecorded = part, used
         self._read_anew()
 
@@ -150,7 +155,7 @@ class ModelConversation:
         return had
 
     def _read_anew(self) -> None:
-        self.messages = compacted(self._source, self.compaction, self.text_of)
+        self.messages = compacted(self._source, self.compaction, self.text_of, self._reads)
         self._picture_refs = picture_refs(self.messages)
         self._converter = Converter(self.names, self.content_of)
 
@@ -169,10 +174,11 @@ class ModelConversations:
         tools: Iterable[str],
         keys: Mapping[str, Keys] = NO_KEYS,
         deferred: Collection[str] = (),
+        reads: Collection[str] = (),
     ) -> ModelConversation:
         """The conversation of a run with this transcript and these tools; see `ModelConversation.update`."""
         conversation = self._kept.get(run_id) or ModelConversation(self._text)
-        conversation.update(transcript, tools, keys, deferred)
+        conversation.update(transcript, tools, keys, deferred, reads)
         self.keep(run_id, conversation)
         return conversation
 

@@ -3,7 +3,8 @@
 | response | comes to |
 |---|---|
 | calls, with or without text | the calls; arguments that are not JSON go to the boundary as they were written |
-| calls, cut off at the output limit, by a content filter or by a full context window | the calls but the last, which is answered with the reason and not executed |
+| calls, cut off at the output limit, by a content filter, by a full context window, or by the provider (`abort`, `OTHER`, `pause_turn`) | the calls but the last, which is answered with the reason and not executed |
+| calls, with a finish reason that is unknown, or that the stream left out | the calls; if the arguments of the last are not complete JSON, the calls but the last |
 | calls in the last turn of a run | a correction; the second time the text beside them, with a note, else the run ends without an answer |
 | `ask_user` | a question; the other calls are answered as not executed |
 | the typed answer, alone or with calls | the answer, validated; the calls are left out, with a note |
@@ -17,11 +18,12 @@
 | a call that the provider could not read | a correction; the second time `EmptyAnswer` |
 | nothing, cut off at the output limit | `OutputLimit` |
 | nothing, by a content filter | `ContentFiltered` |
+| text that the provider ended before its end | the answer as far as it goes, with a note |
 | a stream that ended without its last event | a fault, `ModelUnavailable`: it is asked again |
-| an unknown finish reason | what the parts say |
+| another response with an unknown finish reason | what the parts say |
 | `ask_user` that does not fit | a correction; the second time `MalformedAnswer` |
 | a typed answer that does not fit | two corrections; the third time `MalformedAnswer` |
-| `ask_user` or a typed answer that was cut off | two corrections; the third time `OutputLimit`, or `ContentFiltered` |
+| `ask_user` or a typed answer that was cut off | two corrections; the third time `OutputLimit`, `ContentFiltered`, or `MalformedAnswer` |
 """
 
 import json
@@ -40,6 +42,7 @@ from sojourn.core.payload.parse import ParseFault, parse_arguments
 from sojourn.core.payload.reading import read_text
 from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import counted
+from sojourn.models.finish_reasons import finish_of, is_complete_json
 from sojourn.models.names import CALL_TOOL, Names, one_object
 from sojourn.models.offered import ASK_USER, FINAL_RESULT, Expected
 from sojourn.models.result_text import result_text
@@ -69,7 +72,7 @@ class Reply:
     message: Message
     """The response as a message of the transcript, with calls by tool id."""
     finish: str | None
-    """The finish reason: `stop`, `length`, `content_filter`, `tool_call`, `error`, a later one, or None."""
+    """How the response ended: `stop`, `tool_call`, `length`, `content_filter`, `error`; None if that is not known."""
     refusal: str | None = None
     """The model's refusal, where the provider reports it apart from the text."""
     provider_finish: str | None = None
@@ -81,12 +84,13 @@ class Reply:
     def of(cls, response: ModelResponse, message: Message, max_tokens: int | None) -> "Reply":
         """Return a response of pydantic-ai, with the message that it is in the transcript and the limit of its request."""
         details = response.provider_details or {}
-        finish = details.get("finish_reason")
+        given = details.get("finish_reason")
+        word = given if isinstance(given, str) else None
         return cls(
             message,
-            response.finish_reason,
+            finish_of(response.finish_reason, word),
             details.get("refusal"),
-            finish if isinstance(finish, str) else None,
+            word,
             max_tokens or response.usage.output_tokens or None,
         )
 
@@ -164,7 +168,7 @@ def _calls(reply: Reply) -> PlanResult:
     requests = [call.request for call in calls]
     if why is None:
         return PlanResult(tool_calls=requests, message=reply.message)
-    advice = _ADVICE.get(reply.finish or "", "")
+    advice = _ADVICE.get(reply.finish or "error", "")
     return PlanResult(
         tool_calls=requests,
         message=reply.message,
@@ -199,6 +203,10 @@ def _why_cut(reply: Reply) -> str | None:
     """What ended a response before its end, as a clause; None for one that is whole."""
     if reply.finish == "content_filter":
         return "was stopped by the provider's content filter"
+    if reply.finish == "error":
+        return f"was ended by the provider before it was complete{_in_words(reply)}"
+    if reply.finish is None and _is_unfinished(reply):
+        return "ended before it was complete"
     if reply.finish != "length":
         return None
     if reply.provider_finish == "model_context_window_exceeded":
@@ -207,9 +215,22 @@ def _why_cut(reply: Reply) -> str | None:
     return f"was cut off at the output limit{limit}"
 
 
+def _in_words(reply: Reply) -> str:
+    return f" ({reply.provider_finish})" if reply.provider_finish else ""
+
+
+def _is_unfinished(reply: Reply) -> bool:
+    """Whether the last call of a response is incomplete, of which an unknown word, or none where one belongs, says how it ended."""
+    calls = reply.message.tool_calls
+    if not calls or calls[-1].raw is None or reply.provider_finish is None:
+        return False
+    return not is_complete_json(calls[-1].raw)
+
+
 _ADVICE = {
     "length": "Write in smaller pieces: send less in one call, and the rest in further calls.",
     "content_filter": "Send something else, or go on without it.",
+    "error": "Make the call again.",
 }
 """What a model should do instead, by the finish reason."""
 
@@ -236,6 +257,8 @@ def is_call_as_text(text: str) -> bool:
 def _notes(reply: Reply) -> list[str]:
     if reply.finish == "length":
         return [_CUT_OFF]
+    if reply.finish == "error":
+        return [f"the answer was ended by the provider before it was complete{_in_words(reply)}"]
     return [_FILTERED] if reply.finish == "content_filter" else []
 
 
@@ -319,8 +342,9 @@ def _cut_off(reply: Reply, call: ToolCallPart | None = None) -> Correction | Non
     text = f"Your response {why}, so that the answer in it does not count. " + (
         "Give it again, and shorter." if is_long else "Give another one."
     )
+    codes = {"length": "OutputLimit", "content_filter": "ContentFiltered"}
     return Correction(
-        "OutputLimit" if is_long else "ContentFiltered",
+        codes.get(reply.finish or "", "MalformedAnswer"),
         text,
         _answered(reply, call, text) if call else {},
         most=_TYPED_CORRECTIONS,

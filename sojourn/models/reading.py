@@ -48,6 +48,7 @@ class ModelInput:
         self._is_shrunk = False
         self._offer = offer or Offer([])
         self._attempts: list[tuple[SetAside, ...]] | None = None
+        self._reads = {spec.id for spec in turn.tools if changes_nothing(spec)}
         self._filtered = filtered(turn.messages)
         self._set_aside = self._filtered
         self._leave_out()
@@ -64,6 +65,7 @@ class ModelInput:
             [spec.id for spec in turn.tools],
             self._offer.keys,
             self._offer.deferred_ids,
+            self._reads,
         )
 
     @property
@@ -103,8 +105,7 @@ class ModelInput:
     def set_aside(self, error: ApplicationError) -> bool:
         """Leave out the next thing for which the provider may have refused the request, and it alone; whether there was one."""
         if self._attempts is None:
-            reads = {spec.id for spec in self._turn.tools if changes_nothing(spec)}
-            self._attempts = attempts_after(self._messages, error, reads)
+            self._attempts = attempts_after(self._messages, error, self._reads)
         if not self._attempts:
             return False
         self._set_aside = (*self._filtered, *self._attempts.pop(0))

@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import ContentFilterError, ModelConnectionError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
+    ModelResponsePart,
     ModelResponseStreamEvent,
     PartDeltaEvent,
     PartStartEvent,
@@ -26,7 +28,7 @@ from pydantic_ai.settings import ModelSettings
 from sojourn.contracts.plan import Usage
 from sojourn.live import Deltas, current_deltas
 
-__all__ = ["response_of", "usage_of", "was_cut_off", "with_distinct_ids"]
+__all__ = ["response_of", "usage_of", "was_cut_off", "with_distinct_ids", "without_repetitions"]
 
 _ID_ROOM = 36
 """Characters of a repeated id that stay before its number: with it an id that every provider accepts."""
@@ -75,14 +77,41 @@ async def response_of(
 
 
 def _accepted(response: ModelResponse) -> ModelResponse:
-    """Return the response, with distinct ids.
+    """Return the response, with each call once, and with distinct ids.
 
     Raises:
         ContentFilterError: It is the refusal of a prompt, which Google's API answers without an error status.
     """
     if not response.parts and "block_reason" in (response.provider_details or {}):
         raise ContentFilterError("the prompt was blocked")
-    return with_distinct_ids(response)
+    return with_distinct_ids(without_repetitions(response))
+
+
+def without_repetitions(response: ModelResponse) -> ModelResponse:
+    """Return a response without calls that repeat the id, the tool and the arguments of an earlier one.
+
+    Some servers send a call again at the end of a stream, or in a second block. The model made it once. Calls of the same id that
+    differ are several calls.
+    """
+    calls: set[tuple[str, str, str]] = set()
+    parts: list[ModelResponsePart] = []
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            call = (part.tool_call_id, part.tool_name, _same_text(part.args))
+            if call in calls:
+                continue
+            calls.add(call)
+        parts.append(part)
+    return response if len(parts) == len(response.parts) else replace(response, parts=parts)
+
+
+def _same_text(arguments: Any) -> str:
+    """Return arguments as a text that is the same for the same JSON object, however it is spelled."""
+    try:
+        value = json.loads(arguments, parse_float=str) if isinstance(arguments, str) else arguments or {}
+        return json.dumps(value, sort_keys=True, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return str(arguments)
 
 
 def with_distinct_ids(response: ModelResponse) -> ModelResponse:

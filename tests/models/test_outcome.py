@@ -6,8 +6,11 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, field_validator
+from pydantic_ai.messages import FinishReason, ModelResponse, ToolCallPart
 
 from sojourn import Message, PlanResult, ToolRequest
+from sojourn.models.finish_reasons import UNREPORTED
+from sojourn.models.messages import from_response
 from sojourn.models.names import Names
 from sojourn.models.offered import Expected
 from sojourn.models.outcome import Correction, Reply, is_call_as_text, plan_of
@@ -118,6 +121,7 @@ def test_a_run_that_may_ask_nobody_has_no_question() -> None:
         ("length", "length", None, "was cut off at the output limit"),
         ("length", "model_context_window_exceeded", 1_000, "because the context window is full"),
         ("content_filter", "content_filter", None, "was stopped by the provider's content filter"),
+        ("error", "abort", None, "was ended by the provider before it was complete (abort)"),
     ],
 )
 def test_the_last_call_of_a_response_that_was_cut_off_is_not_executed(
@@ -134,6 +138,75 @@ def test_the_last_call_of_a_response_that_was_cut_off_is_not_executed(
     assert why in plan.notes[0]
 
 
+CUT = {
+    "length": ("max_tokens", "MAX_TOKENS", "model_length", "length", "max_output_tokens"),
+    "content_filter": ("SAFETY", "guardrail_intervened", "refusal"),
+    "error": (
+        "abort",
+        "error",
+        "OTHER",
+        "MALFORMED_FUNCTION_CALL",
+        "pause_turn",
+        "cancelled",
+        "in_progress",
+        "incomplete",
+    ),
+}
+
+
+def ended(word: str | None, arguments: str = '{"a": 1}', mapped: FinishReason | None = None) -> Reply:
+    """A response with two calls, whose provider ended it with a word."""
+    details = {"finish_reason": word} if word else None
+    response = ModelResponse(
+        [
+            ToolCallPart("test__tools__add", '{"a": 0}', "c1"),
+            ToolCallPart("test__tools__add", arguments, "c2"),
+        ],
+        finish_reason=mapped,
+        provider_details=details,
+    )
+    return Reply.of(response, from_response(response, NAMES), None)
+
+
+@pytest.mark.parametrize("word", [word for words in CUT.values() for word in words])
+def test_a_finish_reason_counts_by_its_word_and_not_by_its_server(word: str) -> None:
+    """A call in which a response was cut off is not executed, in whatever API's words its server says so."""
+    given = ended(word)
+    assert word in CUT[given.finish or ""]
+    plan = outcome(given)
+    assert isinstance(plan, PlanResult)
+    assert plan.unfinished
+
+
+@pytest.mark.parametrize("word", ["stop", "STOP", "tool_calls", "end_turn", "completed", "eos", None])
+def test_a_response_that_ended_by_itself_has_no_unfinished_call(word: str | None) -> None:
+    """Its calls are all executed; arguments that cannot be read are the boundary's matter."""
+    for arguments in ('{"a": 1}', '{"a"'):
+        plan = outcome(ended(word, arguments, "stop"))
+        assert isinstance(plan, PlanResult)
+        assert plan.unfinished is None
+
+
+@pytest.mark.parametrize("word", ["a_new_word", UNREPORTED])
+@pytest.mark.parametrize(
+    ("arguments", "is_whole"), [('{"a": 1}', True), ('{"a":', False), ("", False), ('"a"', True)]
+)
+def test_after_an_unknown_word_a_call_counts_if_it_is_complete(
+    word: str, arguments: str, is_whole: bool
+) -> None:
+    """What nobody knows to be whole is executed only if its arguments are complete JSON."""
+    plan = outcome(ended(word, arguments))
+    assert isinstance(plan, PlanResult)
+    assert (plan.unfinished is None) is is_whole
+
+
+def test_a_text_that_the_provider_ended_has_a_note() -> None:
+    """People see that the answer may be a part."""
+    plan = outcome(Reply(Message.assistant("It is"), "error", None, "abort"))
+    assert isinstance(plan, PlanResult)
+    assert plan.notes == ["the answer was ended by the provider before it was complete (abort)"]
+
+
 def test_a_whole_response_has_no_unfinished_call() -> None:
     """Calls of a response that ended by itself are all executed."""
     plan = outcome(reply(call("c1", "test.tools.add", a=1), finish="tool_call"))
@@ -142,7 +215,8 @@ def test_a_whole_response_has_no_unfinished_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("finish", "code"), [("length", "OutputLimit"), ("content_filter", "ContentFiltered")]
+    ("finish", "code"),
+    [("length", "OutputLimit"), ("content_filter", "ContentFiltered"), ("error", "MalformedAnswer")],
 )
 @pytest.mark.parametrize("way", ["called", "written", "question"])
 def test_an_answer_that_was_cut_off_does_not_count(finish: str, code: str, way: str) -> None:

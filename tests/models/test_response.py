@@ -4,7 +4,7 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from sojourn.models.portable import fits_everywhere
-from sojourn.models.response import was_cut_off, with_distinct_ids
+from sojourn.models.response import was_cut_off, with_distinct_ids, without_repetitions
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,32 @@ def test_each_call_of_a_response_has_an_id_of_its_own(given: list[str], distinct
     assert [call.tool_call_id for call in read.tool_calls] == distinct
     assert all(map(fits_everywhere, distinct))
     assert (read is response) is (given == distinct)
+
+
+@pytest.mark.parametrize(
+    ("second", "count"),
+    [
+        (ToolCallPart("pay", '{"to": "b", "n": 1}', "a"), 1),
+        (ToolCallPart("pay", {"n": 1, "to": "b"}, "a"), 1),
+        (ToolCallPart("pay", '{"n": 2, "to": "b"}', "a"), 2),
+        (ToolCallPart("pay", '{"n": 1, "to": "b"}', "other"), 2),
+        (ToolCallPart("refund", '{"n": 1, "to": "b"}', "a"), 2),
+    ],
+    ids=["as a text", "as an object", "other arguments", "another id", "another tool"],
+)
+def test_a_call_that_is_sent_twice_is_made_once(second: ToolCallPart, count: int) -> None:
+    """Only the same id, tool and arguments are a repetition; a payment would be made twice."""
+    response = ModelResponse([TextPart("Now."), ToolCallPart("pay", '{"n":1,"to":"b"}', "a"), second])
+    read = without_repetitions(response)
+    assert len(read.tool_calls) == count
+    assert (read is response) is (count == 2)
+
+
+@pytest.mark.parametrize("arguments", ['{"n": 1', "[" * 10_000, '{"n": 1e999, "m": 1}'])
+def test_a_call_that_cannot_be_read_is_compared_as_it_is_written(arguments: str) -> None:
+    """Nothing of arguments makes the comparison fail."""
+    call = ToolCallPart("pay", arguments, "a")
+    assert len(without_repetitions(ModelResponse([call, call])).tool_calls) == 1
 
 
 @pytest.mark.parametrize(
