@@ -35,12 +35,13 @@ def finish_of(mapped: str | None, word: str | None) -> str | None:
     """Return how a response ended; None for an unknown word, and for none.
 
     Args:
-        mapped: The finish reason as pydantic-ai maps it; it counts where the word is left out.
-        word: The finish reason in the provider's own words.
+        mapped: The finish reason as pydantic-ai maps it.
+        word: The finish reason in the provider's own words. Of the two, the one that says that the response was cut off counts.
     """
-    if word is None:
-        return mapped
-    return _MEANINGS.get(word.lower())
+    if word == UNREPORTED:
+        return None
+    meaning = _MEANINGS.get((word or "").lower())
+    return mapped if meaning in (None, "stop") and mapped is not None else meaning
 
 
 def is_complete_json(text: str) -> bool:

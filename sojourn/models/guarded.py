@@ -21,7 +21,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 from temporalio.exceptions import ApplicationError
 
-from sojourn.models.lenient_chat import lenient
+from sojourn.models.lenient import lenient
 from sojourn.models.portable import one_system, portable
 from sojourn.models.rate_limits import Limiter, RateLimits, limiter_for
 from sojourn.network import timeouts_for

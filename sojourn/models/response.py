@@ -24,6 +24,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
+from temporalio import activity
 
 from sojourn.contracts.plan import Usage
 from sojourn.live import Deltas, current_deltas
@@ -35,6 +36,13 @@ _ID_ROOM = 36
 
 _REPORTS_FINISH = ("openai", "anthropic", "google", "google-cloud")
 """Providers whose streams end with a finish reason: a stream without it was cut off, even when its connection closed in order."""
+
+
+_WITHOUT_END = ("google", "google-cloud")
+"""Providers whose streams have no other last event."""
+
+_TRUSTED_ATTEMPT = 3
+"""The attempt from which their streams end by themselves."""
 
 
 async def response_of(
@@ -71,7 +79,8 @@ async def response_of(
         async for event in stream:
             await writer.write(event)
         response = stream.get()
-    if was_cut_off(response):
+    attempt = activity.info().attempt if activity.in_activity() else 1
+    if was_cut_off(response, attempt):
         raise ModelConnectionError(model.model_name, "the stream ended before the answer did", phase="read")
     return _accepted(response)
 
@@ -96,7 +105,7 @@ def without_repetitions(response: ModelResponse) -> ModelResponse:
     calls: set[tuple[str, str, str]] = set()
     parts: list[ModelResponsePart] = []
     for part in response.parts:
-        if isinstance(part, ToolCallPart):
+        if isinstance(part, ToolCallPart) and part.tool_call_id:
             call = (part.tool_call_id, part.tool_name, _same_text(part.args))
             if call in calls:
                 continue
@@ -108,7 +117,7 @@ def without_repetitions(response: ModelResponse) -> ModelResponse:
 def _same_text(arguments: Any) -> str:
     """Return arguments as a text that is the same for the same JSON object, however it is spelled."""
     try:
-        value = json.loads(arguments, parse_float=str) if isinstance(arguments, str) else arguments or {}
+        value: Any = json.loads(arguments, parse_float=str) if isinstance(arguments, str) else arguments
         return json.dumps(value, sort_keys=True, default=str)
     except (TypeError, ValueError, RecursionError):
         return str(arguments)
@@ -134,14 +143,24 @@ def with_distinct_ids(response: ModelResponse) -> ModelResponse:
     return replace(response, parts=parts)
 
 
-def was_cut_off(response: ModelResponse) -> bool:
-    """Whether a stream ended before the answer was complete, as far as the provider's streams show it."""
+def was_cut_off(response: ModelResponse, attempt: int = 1) -> bool:
+    """Whether a stream ended before the answer was complete, as far as the provider's streams show it.
+
+    A stream of Google's has no last event but its finish reason. A server that left it out at two attempts leaves it out each time,
+    and its stream counts by its end; a connection that broke is an error of its own.
+
+    Args:
+        response: The response.
+        attempt: The number of the attempt at the request, from 1.
+    """
     details = response.provider_details or {}
     is_reported = (
         "finish_reason" in details or "block_reason" in details
     )  # the latter of a prompt that Google blocks
     is_refusal = response.finish_reason == "content_filter"  # of which OpenAI's models keep no other reason
-    return response.provider_name in _REPORTS_FINISH and not is_reported and not is_refusal
+    if is_reported or is_refusal or response.provider_name not in _REPORTS_FINISH:
+        return False
+    return not (response.provider_name in _WITHOUT_END and response.parts and attempt >= _TRUSTED_ATTEMPT)
 
 
 def usage_of(response: ModelResponse) -> Usage:

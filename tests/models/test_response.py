@@ -44,6 +44,18 @@ def test_a_call_that_is_sent_twice_is_made_once(second: ToolCallPart, count: int
     assert (read is response) is (count == 2)
 
 
+def test_calls_without_ids_are_several() -> None:
+    """Nothing says that one repeats the other, so a model may call a tool twice alike."""
+    assert (
+        len(
+            without_repetitions(
+                ModelResponse([ToolCallPart("add", {}, ""), ToolCallPart("add", {}, "")])
+            ).parts
+        )
+        == 2
+    )
+
+
 @pytest.mark.parametrize("arguments", ['{"n": 1', "[" * 10_000, '{"n": 1e999, "m": 1}'])
 def test_a_call_that_cannot_be_read_is_compared_as_it_is_written(arguments: str) -> None:
     """Nothing of arguments makes the comparison fail."""
@@ -69,3 +81,15 @@ def test_a_stream_without_a_finish_reason_was_cut_off(provider, details, cut_off
         [TextPart("It")], provider_name=provider, provider_details=details, finish_reason=finish
     )
     assert was_cut_off(response) is cut_off
+
+
+@pytest.mark.parametrize(
+    ("provider", "attempts"), [("google", [True, True, False]), ("openai", [True, True, True])]
+)
+def test_a_server_that_never_reports_an_end_is_not_asked_for_ever(
+    provider: str, attempts: list[bool]
+) -> None:
+    """A stream of Google's has no other last event, so its end counts from the third attempt; those of others have one."""
+    response = ModelResponse([TextPart("It")], provider_name=provider)
+    assert [was_cut_off(response, attempt) for attempt in (1, 2, 3)] == attempts
+    assert was_cut_off(ModelResponse([], provider_name=provider), 3)

@@ -8,7 +8,7 @@ from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.models.test import TestModel
 
 from sojourn.models.guarded import guarded
-from sojourn.models.lenient_chat import lenient
+from sojourn.models.lenient import lenient
 from sojourn.testing.providers import Body, ProviderServer
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
