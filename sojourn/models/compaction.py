@@ -173,7 +173,9 @@ def _shortened(
     if message.role != "tool" or not (is_cleared or most):
         return message
     parts = [
-        part.model_copy(update={"result": _read(part.result, text_of, reads, is_cleared=is_cleared, most=most)})
+        part.model_copy(
+            update={"result": _read(part.result, text_of, reads, is_cleared=is_cleared, most=most)}
+        )
         if isinstance(part, ToolResultPart)
         else part
         for part in message.parts

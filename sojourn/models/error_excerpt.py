@@ -7,7 +7,16 @@ from typing import Any, Final
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.text import CUT, plain
 
-__all__ = ["MAX_EXCERPT", "error_excerpt", "error_message", "is_content_filter"]
+__all__ = [
+    "MAX_EXCERPT",
+    "error_excerpt",
+    "error_message",
+    "is_content_filter",
+    "is_of_template",
+    "is_too_long",
+    "is_unsupported",
+    "is_web_page",
+]
 
 _FILTERS: Final = {
     "content_filter",
@@ -18,11 +27,27 @@ _FILTERS: Final = {
 """Codes of content filters: of OpenAI and Azure, of OpenAI's images, of Alibaba, and Azure's inner one."""
 
 _FILTERED: Final = re.compile(
-    r"content[ _-]?(?:filter|management policy|polic(?:y|ies) violat)|violat\w* (?:of )?our (?:usage|content) polic"
+    r"content[ _-]?(?:filter|management policy|polic(?:y|ies) violat)"
+    r"|violat\w* (?:of )?(?:our |the )?(?:usage|content|safety) (?:polic|guideline)"
     r"|(?:block|reject|flag|filter)\w* (?:by|due to|for|as a result of) (?:\w+ ){0,3}?(?:safety|prohibited|usage polic|content (?:safety|polic|moderation))",
     re.IGNORECASE,
 )
 """What providers say of a prompt or an answer that a content filter holds back."""
+
+_TOO_LONG: Final = re.compile(
+    r"context[ _-]?(?:length|size|window)[ _-]?exceeded"
+    r"|exceed\w* (?:the |its |your |model'?s? )?(?:available |maximum |max )?(?:context|token limit)"
+    r"|maximum (?:context|prompt) length|context (?:window|size|length|the) (?:\w+ ){0,2}?(?:full|exceeded|overflow|too small)"
+    r"|(?:prompt|input|request) (?:is )?too long|too many (?:input )?tokens|input tokens exceed"
+    r"|request too large for .* limit \d+, requested \d+",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What servers say of a conversation that is longer than they take, some of them with the status of another failure."""
+
+_OF_TEMPLATE: Final = re.compile(r"\bjinja|\bminja|chat template", re.IGNORECASE)
+
+_UNSUPPORTED: Final = re.compile(r"\bno (?:\w+ )?(?:endpoints?|providers?)\b.{0,80}\bsupport", re.IGNORECASE)
+"""What routers say, with the status of an unknown model."""
 
 MAX_EXCERPT: Final = 600
 """Most characters of an excerpt: the first two thirds and the last third of a longer message, whose cause is often its last line."""
@@ -73,13 +98,37 @@ def error_excerpt(error: BaseException, names: Collection[str] = ()) -> str:
 
 
 def error_message(error: BaseException) -> str:
-    """Return the message of an error's body, from its `error` object or from the body itself; empty when there is none."""
+    """Return the message of an error's body, from its `error`, its `detail` or the body itself; empty when there is none, or a web page."""
     body: Any = getattr(error, "body", None)
+    if isinstance(body, str):
+        return "" if body.lstrip()[:1] in ("<", "{", "[") else body  # a page, or JSON that is broken
     for each in (body.get("error"), body) if is_object(body) else ():
-        message = each.get("message") if is_object(each) else None
+        message = each.get("message") if is_object(each) else each
         if isinstance(message, str):
             return message
-    return ""
+    detail = body.get("detail") if is_object(body) else None
+    return detail if isinstance(detail, str) else ""
+
+
+def is_web_page(error: BaseException) -> bool:
+    """Whether the body of an error is a page, such as that of a firewall or a proxy in front of the provider."""
+    body: Any = getattr(error, "body", None)
+    return isinstance(body, str) and body.lstrip()[:1] == "<"
+
+
+def is_too_long(error: BaseException) -> bool:
+    """Whether an error says that the conversation is longer than the model reads, or than the provider ever takes at once."""
+    return _TOO_LONG.search(error_message(error)[:_MAX_READ]) is not None
+
+
+def is_of_template(error: BaseException) -> bool:
+    """Whether an error is that of a model's chat template, which fails for the same messages each time."""
+    return _OF_TEMPLATE.search(error_message(error)[:_MAX_READ]) is not None
+
+
+def is_unsupported(error: BaseException) -> bool:
+    """Whether an error says that no server of the model takes what the request has, such as pictures."""
+    return _UNSUPPORTED.search(error_message(error)[:_MAX_READ]) is not None
 
 
 def is_content_filter(error: BaseException) -> bool:

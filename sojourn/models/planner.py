@@ -141,6 +141,7 @@ class ModelPlanner:
         self._offers = ToolOffers(self._sources, max_tools)
         self._limits = RateLimits.given(max_concurrency, tokens_per_minute)
         self._time_outs = ReadTimeOuts()
+        self._plain_ids = False
 
     @property
     def model_name(self) -> str:
@@ -192,7 +193,7 @@ class ModelPlanner:
         await reading.look()
         await reading.fit(parameters)
         search, refused = ToolSearch(offer.deferred), RefusedTools(self._offers)
-        requests = Requests(turn, reading, settings, parameters, refused)
+        requests = Requests(turn, reading, settings, parameters, refused, plain_ids=self._plain_ids)
         used, corrections = Usage(), list[Correction]()
         while True:
             try:
@@ -203,6 +204,7 @@ class ModelPlanner:
             if response is None:
                 return await self._plan(turn)
             refused.confirm()
+            self._plain_ids = requests.plain_ids
             this = usage_of(response)
             used = add_usage(used, this)
             response = search.opened(response)
@@ -240,7 +242,7 @@ class ModelPlanner:
         """
         while True:
             try:
-                return await self._response(requests.messages, requests.parameters, requests.settings, names)
+                return await self._response(requests.sent, requests.parameters, requests.settings, names)
             except ApplicationError as error:
                 if requests.withhold(error):
                     continue

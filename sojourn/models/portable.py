@@ -6,6 +6,7 @@ through here, before its adapter in pydantic-ai:
 
 | content | sent as |
 |---|---|
+| the ids of calls, once the provider has refused one | nine letters or digits, which are all that some servers take |
 | the id of a call, with its answer | as it is if it has 1 to 40 letters, digits, `_` or `-`; with other characters, to the server that gave it; else as `call_` and digits of its hash |
 | a blank text of a user or of a tool | a short text that says so |
 | a blank text of the model, or of the system | left out |
@@ -19,6 +20,7 @@ prompt cache would miss the whole.
 
 import hashlib
 import re
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,7 +31,15 @@ from pydantic_ai.models import Model, ModelRequestParameters
 
 from sojourn.core.values.json_value import is_array
 
-__all__ = ["EMPTY_RESULT", "fits_everywhere", "notice", "one_system", "portable"]
+__all__ = [
+    "EMPTY_RESULT",
+    "fits_everywhere",
+    "notice",
+    "one_system",
+    "portable",
+    "refuses_ids",
+    "with_plain_ids",
+]
 
 EMPTY_RESULT = "(empty)"
 """Sent in place of a result that is blank, such as that of a search without a hit."""
@@ -45,6 +55,19 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
 """An id without a form that its server could read: a gateway that gave one may itself refuse it, if it is long."""
 
 _ID_DIGITS = 24
+
+_PLAIN_ID = 9
+"""Characters of an id as Mistral takes it."""
+
+_ID_LETTERS = string.digits + string.ascii_lowercase
+
+_REFUSES_IDS = re.compile(
+    r"(?:tool_use(?:_|\.)id|tool[ _-]?calls?[ _.\[\]\d]*id|function_?call\.id|call_id)\b.{0,200}?"
+    r"(?:\bmatch|pattern|must be|length|invalid|too long|characters|a-z)"
+    r"|invalid.{0,40}?(?:tool_use(?:_|\.)id|tool[ _-]?calls?[ _.\[\]\d]*id|call_id)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What servers say of an id that is not of their form; a router may ask one, and refuse the ids of another."""
 
 _BLOCKS = ("anthropic", "bedrock", "google", "google-cloud", "function", "test")
 """Providers whose user turn holds blocks of any kind, the answers of tools among them: a notice is one more block."""
@@ -111,6 +134,44 @@ def notice(text: str) -> str:
 def fits_everywhere(id: str) -> bool:
     """Whether every provider accepts the id of a call."""
     return _FITS.match(id) is not None
+
+
+def refuses_ids(text: str) -> bool:
+    """Whether a provider's refusal is one of the id of a call."""
+    return _REFUSES_IDS.search(text) is not None
+
+
+def with_plain_ids(messages: Iterable[theirs.ModelMessage]) -> list[theirs.ModelMessage]:
+    """Return messages in which the id of each call, and of its answer, has nine letters and digits; the same ones each time."""
+    ids, taken = dict[str, str](), set[str]()
+
+    def plain(id: str) -> str:
+        made, salt = ids.get(id, ""), 0
+        while not made or (id not in ids and made in taken):
+            made, salt = _plain_id(f"{id}{salt or ''}"), salt + 1
+        ids[id] = made
+        taken.add(made)
+        return made
+
+    sent: list[theirs.ModelMessage] = []
+    for message in messages:
+        parts: list[Any] = [
+            replace(part, tool_call_id=plain(known))
+            if isinstance(known := getattr(part, "tool_call_id", None), str) and known
+            else part
+            for part in message.parts
+        ]
+        sent.append(replace(message, parts=parts))
+    return sent
+
+
+def _plain_id(id: str) -> str:
+    number = int.from_bytes(hashlib.sha256(id.encode(errors="surrogatepass")).digest())
+    letters: list[str] = []
+    for _ in range(_PLAIN_ID):
+        number, at = divmod(number, len(_ID_LETTERS))
+        letters.append(_ID_LETTERS[at])
+    return "".join(letters)
 
 
 def _takes_any(model: Model) -> bool:

@@ -7,15 +7,15 @@ outlast an outage (see `sojourn.core.run.retry`); a failure that a person must r
 |---|---|---|
 | `ModelRateLimited` | HTTP 429; this worker's own limit | yes |
 | `ModelOverloaded` | HTTP 529, or an error that says overloaded | yes |
-| `ModelUnavailable` | HTTP 409, 425, 500, 502, 503, 504 and other 5xx; no connection, or one that broke | yes |
+| `ModelUnavailable` | HTTP 409, 425, 500, 502, 503, 504 and other 5xx, unless the words say something else; no connection, or one that broke | yes |
 | `ModelTimeout` | HTTP 408; no answer in time | yes; twice, if the same request was read and not answered |
 | `ModelFailed` | an answer that cannot be read, an error that says nothing | an answer once; an error as an exception of a planner |
-| `ModelUnauthorized` | HTTP 401, 403 | no |
+| `ModelUnauthorized` | HTTP 401, 403, unless it is a filter or a web page | no |
 | `QuotaExceeded` | HTTP 402; credits, budget or the day's quota used up | no |
 | `ModelNotFound` | HTTP 404: no such model, or a wrong base URL | no |
-| `ContextWindowExceeded` | the conversation is longer than the model reads | no |
+| `ContextWindowExceeded` | the conversation is longer than the model reads, or than a limit takes in a minute, whatever the status | no |
 | `ContentFiltered` | the provider's content filter, by its code or its words; a prompt that Google blocks | no |
-| `ModelRejected` | HTTP 400, 422 and other 4xx | no |
+| `ModelRejected` | HTTP 400, 422 and other 4xx; a chat template that fails; a web page with HTTP 403 | no |
 | `ModelMisconfigured` | the model is set up wrongly, such as without a key or its SDK, or with a base URL that is none | no |
 """
 
@@ -38,7 +38,15 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts import safe_exceptions as raised_chain
 from sojourn.core.values.text import plain
-from sojourn.models.error_excerpt import error_excerpt, error_message, is_content_filter
+from sojourn.models.error_excerpt import (
+    error_excerpt,
+    error_message,
+    is_content_filter,
+    is_of_template,
+    is_too_long,
+    is_unsupported,
+    is_web_page,
+)
 from sojourn.network import NetworkFailure, format_network_failure, network_failure_of
 from sojourn.network.network_errors import ENDED_EARLY, client_classes
 
@@ -212,6 +220,8 @@ def _family(provider: str) -> str:
 def _verdict_of(error: BaseException, asked: _Asked) -> _Verdict | None:
     if isinstance(error, raised.FallbackExceptionGroup):
         return _all_failed(error, asked)
+    if judged := _by_words(error, asked):
+        return judged
     if not _is_out_of_credit(error) and (transient := _transient(error)):
         kind, what = transient
         return _Verdict(
@@ -337,12 +347,8 @@ def _misconfigured(error: BaseException, asked: _Asked) -> _Verdict | None:
 
 def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
     """Judge an error that a person has to repair, with a text that says how; None for any other error."""
-    who = asked.who
+    who, answer = asked.who, _status(error)
     model = plain(getattr(error, "model_name", ""), _MAX_NAME)
-    status = getattr(error, "status_code", None)
-    answer = f" (HTTP {status} {_phrase(status)})".replace(" )", ")") if status else ""
-    excerpt = error_excerpt(error, asked.names)
-    because = f": {excerpt}." if excerpt else "."
     match error:
         case raised.ModelAuthenticationError():
             variable = _CREDENTIALS.get(_family(asked.provider), ("", None))[1]
@@ -363,26 +369,73 @@ def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
             )
             verdict = "ModelNotFound", f"{who} has no model {model}{answer}; {repair}"
         case raised.ModelContextWindowExceededError():
-            repair = "take a model with a larger context window, or let tools return less."
-            verdict = (
-                "ContextWindowExceeded",
-                f"The conversation is longer than {model} reads{answer}; {repair}",
-            )
+            return _too_long(error)
         case raised.ContentFilterError():
-            verdict = (
-                "ContentFiltered",
-                f"The content filter of {who} refused the request; change what is asked.",
-            )
+            return _filtered(error, asked)
         case raised.ModelHTTPError() if is_content_filter(error):
-            verdict = (
-                "ContentFiltered",
-                f"The content filter of {who} refused the request{answer}; change what is asked.",
-            )
+            return _filtered(error, asked)
         case raised.ModelRequestRejectedError() | raised.ModelHTTPError():
-            verdict = "ModelRejected", f"{who} refused the request{answer}{because}{_mend(error, asked)}"
+            return _rejected(error, asked)
         case _:
             return None
     return _Verdict(*verdict, is_final=True)
+
+
+def _by_words(error: BaseException, asked: _Asked) -> _Verdict | None:
+    """Judge an error by its words, where its status says something else; None for an error whose status counts.
+
+    Local servers answer a conversation that is too long, or that their chat template does not take, with the status of a broken
+    server. Routers answer a filter with the status of a wrong key.
+    """
+    if not isinstance(error, raised.ModelAPIError) or isinstance(error, raised.ModelConnectionError):
+        return None
+    status: int = getattr(error, "status_code", None) or HTTPStatus.INTERNAL_SERVER_ERROR
+    is_failure = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    if (is_failure or status in _SIZES) and is_too_long(error):
+        return _too_long(error)
+    if is_failure and is_of_template(error):
+        return _rejected(error, asked)
+    if status == HTTPStatus.FORBIDDEN and is_content_filter(error):
+        return _filtered(error, asked)
+    if status == HTTPStatus.FORBIDDEN and is_web_page(error):
+        repair = "a firewall or a proxy may block what the request says, or the key"
+        return _Verdict(
+            "ModelRejected",
+            f"{asked.who} refused the request{_status(error)} with a web page: {repair}.",
+            is_final=True,
+        )
+    if status == HTTPStatus.NOT_FOUND and is_unsupported(error):
+        return _rejected(error, asked)
+    return None
+
+
+_SIZES: Final = {HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.TOO_MANY_REQUESTS}
+"""The statuses of a request that is larger than all that a limit takes in a minute."""
+
+
+def _too_long(error: BaseException) -> _Verdict:
+    model = plain(getattr(error, "model_name", ""), _MAX_NAME)
+    repair = "take a model with a larger context window, or let tools return less."
+    text = f"The conversation is longer than {model} reads{_status(error)}; {repair}"
+    return _Verdict("ContextWindowExceeded", text, is_final=True)
+
+
+def _filtered(error: BaseException, asked: _Asked) -> _Verdict:
+    text = f"The content filter of {asked.who} refused the request{_status(error)}; change what is asked."
+    return _Verdict("ContentFiltered", text, is_final=True)
+
+
+def _rejected(error: BaseException, asked: _Asked) -> _Verdict:
+    excerpt = error_excerpt(error, asked.names)
+    because = f": {excerpt}." if excerpt else "."
+    text = f"{asked.who} refused the request{_status(error)}{because}{_mend(error, asked)}"
+    return _Verdict("ModelRejected", text, is_final=True)
+
+
+def _status(error: BaseException) -> str:
+    """Return the status of an error, for a sentence; empty for one without."""
+    status = getattr(error, "status_code", None)
+    return f" (HTTP {status} {_phrase(status)})".replace(" )", ")") if status else ""
 
 
 def _mend(error: BaseException, asked: _Asked) -> str:

@@ -34,6 +34,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.hints import CUT_OFF
 from sojourn.core.values.text import clip, counted
 from sojourn.models.outcome import Correction, Reply
+from sojourn.models.portable import refuses_ids, with_plain_ids
 from sojourn.models.reading import ModelInput
 from sojourn.models.tool_offers import RefusedTools
 
@@ -122,6 +123,7 @@ class Requests:
         settings: The settings of the first request.
         parameters: The tools and instructions of the first request.
         refused: The tools that the provider refuses.
+        plain_ids: Whether the provider has refused the ids of calls before.
     """
 
     def __init__(
@@ -131,6 +133,8 @@ class Requests:
         settings: ModelSettings,
         parameters: ModelRequestParameters,
         refused: RefusedTools,
+        *,
+        plain_ids: bool = False,
     ) -> None:
         self.parameters = parameters
         """The tools and instructions of the next request."""
@@ -143,8 +147,15 @@ class Requests:
         self.settings = self._raised() if any(map(_is_cut_off, turn.tool_results)) else settings
         """The settings of the next request."""
         self.messages: list[ModelMessage] = reading.messages()
-        """The messages of the next request."""
+        """The messages of the next request, with the ids of calls as the transcript has them."""
+        self.plain_ids = plain_ids
+        """Whether the ids of calls are replaced by nine letters and digits."""
         self._has_own = False
+
+    @property
+    def sent(self) -> list[ModelMessage]:
+        """The messages of the next request."""
+        return with_plain_ids(self.messages) if self.plain_ids else self.messages
 
     @property
     def output_limit(self) -> int | None:
@@ -172,6 +183,9 @@ class Requests:
             self.settings = self._settings  # the model may generate no more than that
             return True
         if error.type == "ModelRejected" and _WANTS_THINKING.search(error.message) and self._stop_thinking():
+            return True
+        if error.type == "ModelRejected" and not self.plain_ids and refuses_ids(error.message):
+            self.plain_ids = True
             return True
         if self._has_own:
             return False

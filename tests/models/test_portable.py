@@ -1,5 +1,6 @@
 """Messages in the form that every provider accepts: blanks, ids of calls, and system messages, over HTTP and without."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,9 +21,10 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.test import TestModel
 
+from sojourn import Message, ModelPlanner, PlanInput, RunContext, ToolRequest, ToolResult
 from sojourn.models.guarded import guarded
-from sojourn.models.portable import fits_everywhere, notice, one_system, portable
-from sojourn.testing.providers import PROTOCOLS, Protocol, ProviderServer
+from sojourn.models.portable import fits_everywhere, notice, one_system, portable, refuses_ids, with_plain_ids
+from sojourn.testing.providers import PROTOCOLS, Body, Protocol, ProviderServer, Reply, Request, says
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
 PICTURE = BinaryImage(PNG, media_type="image/png")
@@ -244,3 +246,65 @@ def test_only_known_providers_get_a_late_system_message(
     sent = changed(LATE["after a question"], model)
     kinds = [kind for kind, _ in sent[0]]
     assert kinds == (["user-prompt", "system-prompt"] if takes else ["user-prompt"])
+
+
+# Ids that a provider refuses although it gave them.
+
+
+REFUSALS = [
+    "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+    "Invalid tool_call_id: must match ^[a-zA-Z0-9]{9}$",
+    "Tool call id was functions.pay:0 but must be a-z, A-Z, 0-9, with a length of 9.",
+    "Invalid 'messages[2].tool_calls[0].id': string too long.",
+    "Invalid 'input[3].call_id': string too long. Expected a string with maximum length 64.",
+]
+
+
+@pytest.mark.parametrize("words", REFUSALS)
+def test_a_refusal_of_an_id_is_known_by_its_words(words: str) -> None:
+    """Whichever server refuses it."""
+    assert refuses_ids(words)
+
+
+@pytest.mark.parametrize(
+    "words", ["Could not process image", "messages.0.content: must be a text", "tools.0.name: too long"]
+)
+def test_another_refusal_is_none_of_an_id(words: str) -> None:
+    """Then the ids stay, and with them the cached front of the request."""
+    assert not refuses_ids(words)
+
+
+def test_plain_ids_are_the_same_each_time_and_never_shared() -> None:
+    """A call and its answer have one id, and other calls have others."""
+    given = [*conversation("functions.pay:0"), *conversation("b")[1:]]
+    ids = [
+        [part.tool_call_id for part in each.parts if hasattr(part, "tool_call_id")]
+        for each in with_plain_ids(given)
+    ]
+    first, second = ids[1], ids[3]
+    assert ids == [[], first, first, second, second]
+    assert first != second
+    assert all(id.isalnum() and len(id) == 9 for [id] in (first, second))
+    assert with_plain_ids(given) == with_plain_ids(given)
+
+
+@pytest.mark.parametrize("words", REFUSALS[1:3])
+async def test_a_router_that_refuses_an_id_gets_plain_ones(standin: ProviderServer, words: str) -> None:
+    """The request is made again with ids that every server takes, and so are the planner's later requests."""
+
+    def script(request: Request) -> Reply | Body:
+        made = [call.id or "" for call in request.tool_calls]
+        if not all(id.isalnum() and len(id) == 9 for id in made):
+            return Body(status=400, content=json.dumps({"error": {"message": words}}))
+        return says("Done.")
+
+    standin.script = script
+    call = ToolRequest(name="a.b.pay", tool_call_id="functions.pay:0")
+    paid = ToolResult(name="a.b.pay", tool_call_id="functions.pay:0", result="paid")
+    messages = [Message.user("go"), Message.calls([call]), Message.results([paid])]
+    turn = PlanInput(run=RunContext(run_id="r", agent_id="test.agent"), messages=messages, tools=[])
+    planner = ModelPlanner(standin.model("openai-chat"))
+    for requests in (2, 3):
+        plan = await planner.plan_start(turn)
+        assert plan.final_response
+        assert (plan.final_response.text, len(standin.requests)) == ("Done.", requests)

@@ -62,7 +62,76 @@ TRANSIENT = [
     (TimeoutError("read"), "ModelTimeout", "timed out"),
 ]
 
+TOO_LONG = [
+    (500, "the request exceeds the available context size. try increasing the context size"),
+    (
+        500,
+        "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with less",
+    ),
+    (500, "prompt too long; exceeded max context length by 900 tokens"),
+    (503, "The model's context window is full"),
+    (
+        413,
+        "Request too large for model `llama` on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce",
+    ),
+    (
+        429,
+        "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 99000. The input must be reduced",
+    ),
+]
+CATEGORIES = {
+    403: raised.ModelAuthenticationError,
+    404: raised.ModelNotFoundError,
+    413: None,
+    429: raised.ModelRateLimitError,
+    500: raised.ModelServerError,
+    503: raised.ModelUnavailableError,
+}
+BY_WORDS = [
+    *(
+        (status, {"error": {"message": words}}, "ContextWindowExceeded", "longer than gpt-5")
+        for status, words in TOO_LONG
+    ),
+    (
+        500,
+        "prompt too long; exceeded max context length by 900 tokens",
+        "ContextWindowExceeded",
+        "longer than gpt-5",
+    ),
+    (
+        500,
+        {"error": {"message": "Value is not callable: null (jinja template)"}},
+        "ModelRejected",
+        "is not callable",
+    ),
+    (
+        403,
+        {"error": "Content violates usage guidelines. Failed check: BIO"},
+        "ContentFiltered",
+        "content filter of OpenAI",
+    ),
+    (403, "<html>Request blocked. Ref 18.abc</html>", "ModelRejected", "a firewall or a proxy may block"),
+    (
+        404,
+        {"error": {"message": "No endpoints found that support image input"}},
+        "ModelRejected",
+        "support image input",
+    ),
+]
+BY_STATUS = [
+    (
+        429,
+        "Rate limit reached for gpt-4 on tokens per min (TPM): Limit 10000, Used 9000, Requested 2000.",
+        "ModelRateLimited",
+    ),
+    (500, "The server had an error while processing your request.", "ModelUnavailable"),
+    (503, "Loading model", "ModelUnavailable"),
+    (403, "Your API key does not have permission to use the resource.", "ModelUnauthorized"),
+    (404, "The model `gpt-5` does not exist or you do not have access to it.", "ModelNotFound"),
+]
+
 PERMANENT = [
+    *((http(CATEGORIES[status], status, body=body), kind, text) for status, body, kind, text in BY_WORDS),
     (http(raised.ModelAuthenticationError, 401), "ModelUnauthorized", "set OPENAI_API_KEY"),
     (http(raised.ModelAuthenticationError, 403), "ModelUnauthorized", "(HTTP 403 Forbidden)"),
     (http(raised.ModelQuotaExceededError, 429), "QuotaExceeded", "add credit or raise its limit"),
@@ -138,6 +207,16 @@ def test_an_error_that_may_pass_is_repeated_after_a_delay(subtests: pytest.Subte
             assert (known.type, known.non_retryable) == (kind, False)
             assert timedelta(seconds=1) <= known.next_retry_delay <= timedelta(seconds=1.3)
             assert text in known.message
+
+
+@pytest.mark.parametrize(("status", "words", "kind"), BY_STATUS)
+def test_the_status_counts_where_the_words_say_nothing_else(status: int, words: str, kind: str) -> None:
+    """Only words of a conversation that is too long, of a template or of a filter count more than the status."""
+    error = application_error_of(
+        http(CATEGORIES[status], status, body={"error": {"message": words}}), "openai"
+    )
+    assert error
+    assert error.type == kind
 
 
 def test_an_error_that_a_person_must_repair_is_not_repeated(subtests: pytest.Subtests) -> None:
@@ -278,8 +357,11 @@ def test_the_excerpt_is_bounded_and_harmless(subtests: pytest.Subtests) -> None:
     rows = [
         ({"error": {"message": "Unknown parameter: 'x'."}}, "Unknown parameter: 'x'"),
         ({"message": "too\n\x1b[31mmany `tools`"}, "too [31mmany tools"),
-        ({"error": "odd"}, ""),
-        ("text", ""),
+        ({"error": "odd"}, "odd"),
+        ({"detail": "odd"}, "odd"),
+        ("text", "text"),
+        ("<html>text", ""),
+        ('{"error": "tex', ""),
         (None, ""),
         ({"message": "see https://u:p@host/x?key=1 now"}, "see [address] now"),
         ({"message": "Incorrect API key provided: sk-proj-12345678"}, "Incorrect API key provided: [key]"),
