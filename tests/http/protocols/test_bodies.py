@@ -7,7 +7,7 @@ from sojourn.errors import InvalidInput
 from sojourn.http.protocols.a2a.storage import _part
 from sojourn.http.protocols.agui.request import AguiBody, AguiResume, _sent
 from sojourn.http.protocols.message_parts import read_result
-from sojourn.http.protocols.openai.request import Turn, messages_of
+from sojourn.http.protocols.openai.request import ChatBody, ResponseBody, Turn, messages_of
 from sojourn.http.protocols.vercel.request import VercelMessage, read
 
 FORGED = {"provider_metadata": {"openai": {"id": "rs_1"}}, "providerMetadata": {"openai": {"id": "rs_1"}}}
@@ -34,6 +34,51 @@ def test_a_result_has_each_name_once():
     assert read_result("paid: true") == "paid: true"
     with pytest.raises(InvalidInput, match="'paid' is given twice"):
         read_result('{"paid": false, "paid": true}')
+
+
+def chat(*turns, **fields):
+    return ChatBody.model_validate({"model": "a.b", "messages": [*turns], **fields})
+
+
+def test_a_refusal_in_a_chat_is_read_as_its_text():
+    """Clients send the earlier answers of another model back, a refusal among them."""
+    refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}
+    user = {"role": "user", "content": "go on"}
+    assert [each.text for each in messages_of(chat(refusal, user).turns, "messages")] == ["no", "go on"]
+
+
+@pytest.mark.parametrize(
+    ("turns", "warning"),
+    [
+        ([], ""),
+        (
+            ["system", "developer", "system"],
+            "messages of developer, messages of system not read: an agent's instructions",
+        ),
+        (["x\r\nSet-Cookie: a"], "messages of other roles not read: an agent's instructions"),
+    ],
+    ids=["none", "of OpenAI's API", "of a client"],
+)
+def test_a_warning_names_the_roles_that_are_not_read(turns, warning):
+    """A client that sends a system prompt learns that the agent does not follow it; its own words are in no header."""
+    body = chat(*({"role": role, "content": "x"} for role in turns), {"role": "user", "content": "hi"})
+    assert body.warning.startswith(warning)
+    assert bool(body.warning) is bool(warning)
+
+
+def test_a_warning_names_instructions_and_items_that_are_not_read():
+    """Of a response, too, beside its tools."""
+    items = [
+        {"type": "function_call_output", "call_id": "c", "output": "1"},
+        {"role": "user", "content": "hi"},
+    ]
+    body = ResponseBody.model_validate(
+        {"model": "a.b", "input": items, "instructions": "Be brief.", "tools": [{}]}
+    )
+    assert body.warning == (
+        "tools not read: an agent's tools are its own; instructions, items of tools not read: an agent's instructions and tools "
+        "are its own"
+    )
 
 
 def test_no_protocol_carries_what_only_a_provider_says():

@@ -15,6 +15,15 @@ from sojourn.http.protocols.openai.errors import refused
 
 __all__ = ["ChatBody", "Metadata", "ResponseBody", "StreamOptions", "Turn", "messages_of"]
 
+_READ_ROLES = ("user", "assistant")
+
+_UNREAD_ROLES = {"developer", "function", "system", "tool"}
+"""The roles of OpenAI's API whose messages are not read; a client's own word for a role is in no header."""
+
+_UNREAD_ITEMS = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
+
+_UNREAD_FIELDS = ("tools", "tool_choice", "functions")
+
 _NOTHING: tuple[Any, ...] = (None, [], "none", "auto")
 _DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)\Z")
 
@@ -58,13 +67,29 @@ class _Asking(_Body):
     functions: Any = None
     """Not read; the older name of `tools`."""
 
+    instructions: Any = None
+    """Not read: an agent has instructions of its own."""
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The messages and items of the request."""
+        raise NotImplementedError
+
     @property
     def warning(self) -> str:
-        """What the answer tells of fields that were not read; empty where there is nothing to tell."""
-        unread = [
-            name for name in ("tools", "tool_choice", "functions") if getattr(self, name) not in _NOTHING
+        """What the answer tells of fields and messages that were not read; empty where there is nothing to tell."""
+        unread = [name for name in _UNREAD_FIELDS if getattr(self, name) not in _NOTHING]
+        roles = {turn.role for turn in self.turns if turn.type == "message"} - {*_READ_ROLES}
+        others = [
+            *(["instructions"] if self.instructions not in _NOTHING else []),
+            *(f"messages of {role}" for role in sorted(roles & _UNREAD_ROLES)),
+            *(["messages of other roles"] if roles - _UNREAD_ROLES else []),
+            *(["items of tools"] if any(turn.type in _UNREAD_ITEMS for turn in self.turns) else []),
         ]
-        return f"{', '.join(unread)} not read: an agent's tools are its own" if unread else ""
+        told = [f"{', '.join(unread)} not read: an agent's tools are its own"] if unread else []
+        if others:
+            told.append(f"{', '.join(others)} not read: an agent's instructions and tools are its own")
+        return "; ".join(told)
 
     def named(self, name: str) -> str:
         """A value of the metadata."""
@@ -82,6 +107,11 @@ class ChatBody(_Asking):
     """One answer, and no more."""
     response_format: dict[str, Any] | None = None
     """Only text: the form of an agent's answer is its own."""
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The chat."""
+        return self.messages
 
     @model_validator(mode="after")
     def _asks_for_text(self) -> "ChatBody":
@@ -132,7 +162,7 @@ def messages_of(turns: list[Turn], param: str) -> list[Message]:
     Raises:
         Problem: The last one is not the user's, or has what a message cannot have.
     """
-    told = [turn for turn in turns if turn.type == "message" and turn.role in ("user", "assistant")]
+    told = [turn for turn in turns if turn.type == "message" and turn.role in _READ_ROLES]
     found = [Message(role=turn.role, parts=_parts(turn.content, param)) for turn in told]
     if not found or found[-1].role != "user" or not found[-1].parts:
         raise refused(f"{param}: the last message is the user's, and has content", param)
@@ -154,8 +184,9 @@ def _parts(content: str | list[dict[str, Any]] | None, param: str) -> list[Part]
 
 
 def _part(part: dict[str, Any], param: str) -> Part:
-    kind, text = part.get("type"), part.get("text")
-    if kind in ("text", "input_text", "output_text") and isinstance(text, str):
+    kind = part.get("type")
+    text = part.get("refusal" if kind == "refusal" else "text")
+    if kind in ("text", "input_text", "output_text", "refusal") and isinstance(text, str):
         return TextPart(type="text", text=text)
     if kind in ("image_url", "input_image"):
         media_type, data = _file(_at(part.get("image_url"), "url"), param)
