@@ -3,18 +3,13 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from temporalio.client import Client
-from temporalio.converter import StorageDriver
 from temporalio.service import RPCError
 
 from sojourn.client.listing import message_of
-from sojourn.connection.rpc_errors import translated
 from sojourn.console.views.wait_history import WaitHistory, before_wait
 from sojourn.contracts.event import AwaitAnsweredEvent, Event
-from sojourn.core.history.fold import Fold
-from sojourn.events.one_run import events_of, present_execution, records_of
 from sojourn.http.service import Service
-from sojourn.reader import Cache
+from sojourn.reader import Cache, present_events
 from sojourn.timeline import Timeline
 
 __all__ = ["Arounds"]
@@ -52,25 +47,14 @@ class Arounds:
         return known
 
     async def _read(self, run_id: str, await_id: str) -> WaitHistory:
-        found = await _in_events(self._present(run_id), run_id, await_id)
+        client = self._service.client
+        found = await _in_events(present_events(client, run_id), run_id, await_id)
         if found.wait is None:
-            events = _all_events(self._service.client.temporal, run_id, self._service.client.storage)
-            found = await _in_events(events, run_id, await_id)
+            found = await _in_events(client.get_run(run_id).events(follow=False), run_id, await_id)
         root = run_id.partition("/")[0]
         if root != run_id:
             found.for_whom = await self._asked(root)
         return found
-
-    async def _present(self, run_id: str) -> AsyncGenerator[Event]:
-        """The events of the present execution alone."""
-        temporal = self._service.client.temporal
-        try:
-            execution = await present_execution(temporal, run_id)
-            async for _, events in records_of(temporal, Fold(run_id), execution, follow=False):
-                for event in events:
-                    yield event
-        except RPCError as error:
-            raise translated(error, run_id) from error
 
     async def _asked(self, run_id: str) -> str:
         try:
@@ -79,11 +63,6 @@ class Arounds:
             )
         except RPCError:
             return ""  # deleted, or out of reach for a moment: it is only said beside
-
-
-async def _all_events(client: Client, run_id: str, storage: StorageDriver | None) -> AsyncGenerator[Event]:
-    async for event in events_of(client, run_id, storage, follow=False):
-        yield event
 
 
 async def _in_events(events: AsyncGenerator[Event], run_id: str, await_id: str) -> WaitHistory:

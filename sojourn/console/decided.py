@@ -1,20 +1,18 @@
-"""Decided: who has answered what, read from the histories of runs; those of an ended run once, and then remembered."""
+"""Who answered what, in a page of runs, as far as a principal may look at it."""
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
-from sojourn.client.access import Access
 from sojourn.client.listing import Selection
 from sojourn.console.views.decisions import DecisionRow, decision_row
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound, RunUnreadable
-from sojourn.events.one_run import events_of
 from sojourn.http.security.tenancy import may_look_at, view_of
 from sojourn.http.service import Service
-from sojourn.reader import Cache, ListedRun, Runs
-from sojourn.timeline import Timeline
+from sojourn.reader import ListedRun, Runs
 
 __all__ = ["Decided", "Reach"]
 
@@ -23,12 +21,6 @@ RUNS = 100
 
 AT_ONCE = 8
 """Most histories that are read at the same time."""
-
-MAX_EVENTS = 20_000
-"""Most events of a run that are looked through."""
-
-MAX_KNOWN = 5_000
-"""Most runs whose decisions are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +43,13 @@ class Reach:
     """The runs that whoever asks may not see, beside these decisions."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the history of a run said."""
+class _Found(NamedTuple):
+    """The decisions in a run."""
 
-    decisions: tuple[DecisionRow, ...]
+    run: ListedRun
+    rows: list[DecisionRow]
     is_whole: bool
-    is_other: bool = False
+    is_other: bool
     """Whether whoever asks may not see the run, but only these decisions."""
 
 
@@ -70,7 +62,6 @@ class Decided:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._known: Cache[tuple[str, str, int], _Known] = Cache(MAX_KNOWN)
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def page(self, asking: Principal, selection: Selection, cursor: str | None) -> Reach:
@@ -101,51 +92,34 @@ class Decided:
     async def _reach(self, asking: Principal, page: Runs) -> Reach:
         read = await asyncio.gather(*(self._of(asking, run) for run in page.runs))
         # Of a run that whoever asks may not see, not even its number is told.
-        shown = [
-            (run, known)
-            for run, known in zip(page.runs, read, strict=True)
-            if known.decisions or not known.is_other
-        ]
-        decisions = [each for _, known in shown for each in known.decisions]
+        shown = [each for each in read if each.rows or not each.is_other]
         return Reach(
-            sorted(decisions, key=lambda each: each.at, reverse=True),
+            sorted((row for each in shown for row in each.rows), key=lambda each: each.at, reverse=True),
             len(shown),
-            min((run.started_at for run, _ in shown if run.started_at), default=None),
+            min((each.run.started_at for each in shown if each.run.started_at), default=None),
             _ended_last(page.runs) if page.cursor else None,
-            sum(not known.is_whole for _, known in shown),
+            sum(not each.is_whole for each in shown),
             page.cursor,
-            frozenset(run.run_id for run, known in shown if known.is_other),
+            frozenset(each.run.run_id for each in shown if each.is_other),
         )
 
-    async def _of(self, asking: Principal, run: ListedRun) -> _Known:
+    async def _of(self, asking: Principal, run: ListedRun) -> _Found:
         """What a principal may look at of the decisions in a run."""
-        is_other = bool(view_of(asking).deciding)
+        service, is_other = self._service, bool(view_of(asking).deciding)
         async with self._gate:
             try:
-                temporal = self._service.client.temporal
-                described = await temporal.get_workflow_handle(run.run_id).describe()
-                is_other = is_other and not await self._service.may_see(asking, described)
-                version = run.run_id, described.run_id, described.history_length
-                known = await self._known.get(version, lambda: _read(self._service.client, run))
+                described = await service.client.temporal.get_workflow_handle(run.run_id).describe()
+                is_other = is_other and not await service.may_see(asking, described)
+                found = await service.reader.decisions(described)
             except (RunNotFound, RunUnreadable):
-                return _Known((), is_whole=False, is_other=is_other)
-        if not is_other:
-            return known
-        decisions = tuple(each for each in known.decisions if may_look_at(asking, each.call, each.answered))
-        return replace(known, decisions=decisions, is_other=True)
+                return _Found(run, [], is_whole=False, is_other=is_other)
+        rows = [decision_row(each, run.agent_id, run.asked) for each in found.decisions]
+        if is_other:
+            rows = [each for each in rows if may_look_at(asking, each.call, each.answered)]
+        return _Found(run, rows, found.is_whole, is_other)
 
 
 def _ended_last(runs: list[ListedRun]) -> datetime | None:
     """When the last of these runs ended: the store lists open runs first, and then those that ended last, so all after it ended before."""
     ends = [run.closed_at for run in runs if run.closed_at]
     return min(ends, default=datetime.max.replace(tzinfo=UTC)) if runs else None
-
-
-async def _read(client: Access, run: ListedRun) -> _Known:
-    timeline, left = Timeline(run.run_id, most=1, most_records=MAX_EVENTS), MAX_EVENTS
-    async for event in events_of(client.temporal, run.run_id, client.storage, follow=False):
-        timeline.feed(event)
-        if (left := left - 1) < 0:
-            break
-    rows = tuple(decision_row(each, run.agent_id, run.asked) for each in timeline.decisions)
-    return _Known(rows, is_whole=left >= 0)

@@ -72,7 +72,7 @@ class Live(SseResponse):
             async with aclosing(self._parts()) as found:
                 async for news in found:
                     now = time.monotonic()
-                    if news.html or news.told:
+                    if news.html or news.events:
                         await write(_frame(news))
                         beat = now
                     elif now - beat >= HEARTBEAT:
@@ -117,7 +117,7 @@ async def _with_availability(visit: Visit, parts: Callable[[], AsyncGenerator[Ne
                 text = UNAVAILABLE if service.is_down else ""
                 if text != told:
                     told = text
-                    yield News(told={"unavailable": [text]})
+                    yield News(events={"unavailable": [text]})
                 coming = coming or asyncio.ensure_future(anext(found, None))
                 await asyncio.wait({coming}, timeout=SOON if service.is_down else SLOW)
                 news: News | None = News()
@@ -125,7 +125,7 @@ async def _with_availability(visit: Visit, parts: Callable[[], AsyncGenerator[Ne
                     news, coming = coming.result(), None
                 if news is None:
                     return
-                if service.is_down or not (news.html or news.told):
+                if service.is_down or not (news.html or news.events):
                     await service.is_available()
                 yield news
         finally:
@@ -136,5 +136,5 @@ async def _with_availability(visit: Visit, parts: Callable[[], AsyncGenerator[Ne
 
 def _frame(news: News) -> bytes:
     lines = [f"data: {line}\n" for line in _LINE.split(news.html)]
-    told = [f"event: {name}\ndata: {text}\n\n" for name, texts in news.told.items() for text in texts]
-    return "".join([f"id: {news.mark}\n" if news.mark else "", *lines, "\n", *told]).encode()
+    events = [f"event: {name}\ndata: {text}\n\n" for name, texts in news.events.items() for text in texts]
+    return "".join([f"id: {news.mark}\n" if news.mark else "", *lines, "\n", *events]).encode()

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sojourn.console.history_parts import part_of
 from sojourn.console.live import part
 from sojourn.console.page import Visit
 from sojourn.console.views.entries import MOST_TEXT, markdown_of_message
 from sojourn.console.views.event_rows import MOST_ROWS, EventRow, event_row
 from sojourn.console.views.markdown import prepare
 from sojourn.console.views.values import line_of, shown_value
-from sojourn.console.watched_run import WatchedRun
+from sojourn.console.watched import WatchedRun
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.contracts.message import Message
 from sojourn.core.run.set_aside import SetAsideRequest, requests_by_message
+from sojourn.reader import read_part
 
 __all__ = ["Newer", "newer_events", "newer_messages"]
 
@@ -32,7 +32,7 @@ class Newer(NamedTuple):
 
 
 async def newer_events(visit: Visit, watched: WatchedRun, seen: int, added: int) -> Newer:
-    """The events of the kind that the page is filtered by; raises as `part_of`.
+    """The events of the kind that the page is filtered by; raises as `read_part`.
 
     Args:
         visit: Who looks; its query has the page's last event, and its filter.
@@ -58,7 +58,7 @@ async def _rows_after(visit: Visit, watched: WatchedRun, after: str) -> Sequence
     """The rows after an event; None where the run has gone on in another execution since."""
     if (rows := watched.rows.after(after)) is not None:
         return rows
-    found = await part_of(visit.service, watched.run_id)
+    found = await read_part(visit.service.client, watched.run_id)
     place = place_of(after)
     if found.earlier and place < place_of(found.earlier):
         return None

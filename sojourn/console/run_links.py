@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sojourn.client.listing import Selection
-from sojourn.console.watched_run import WatchedRun
+from sojourn.console.watched import WatchedRun
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
 from sojourn.http.service import Service
@@ -50,4 +50,4 @@ def _in_temporal(service: Service, asking: Principal, watched: WatchedRun) -> st
     if not service.temporal_ui or not service.sees_deployment(asking):
         return ""
     namespace = service.client.temporal.namespace
-    return execution_url(service.temporal_ui, namespace, watched.run_id, watched.about.execution)
+    return execution_url(service.temporal_ui, namespace, watched.run_id, watched.snapshot.execution)

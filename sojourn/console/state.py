@@ -3,8 +3,7 @@
 from sojourn.console.arounds import Arounds
 from sojourn.console.checkup import Checkup
 from sojourn.console.decided import Decided
-from sojourn.console.watched_run import WatchedRun
-from sojourn.console.watched_talk import WatchedTalk
+from sojourn.console.watched import WatchedRun, WatchedTalk
 from sojourn.console.watching import Watching
 from sojourn.http.service import Service
 

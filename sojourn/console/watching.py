@@ -1,4 +1,4 @@
-"""Watching: what pages show of runs, fed by the one follower that the hub has of each, however many people look at it in this process."""
+"""Runs that open pages show, each followed once however many people look, and the parts of pages that they share."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from sojourn.contracts.event import Event
 from sojourn.contracts.run import RunStatus
@@ -17,8 +17,9 @@ from sojourn.events import Cursor
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
 from sojourn.reader import Cache
+from sojourn.timeline import Timeline
 
-__all__ = ["Changes", "Made", "News", "Told", "Watched", "Watching"]
+__all__ = ["Changes", "Made", "News", "Watched", "Watching"]
 
 SOON = 0.5
 """Seconds between two looks at it while much happens."""
@@ -41,7 +42,7 @@ class News:
     """HTML of `live.part`, for each place that has changed."""
     mark: str = ""
     """What the page is then; where it comes back, `Last-Event-ID` has it."""
-    told: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    events: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """By name, events for the page's script, each with its text on one line; after `ended` the page does not come back."""
 
 
@@ -49,17 +50,10 @@ class Changes(NamedTuple):
     """What has changed on a page, as `News` has it."""
 
     html: str = ""
-    told: Mapping[str, Sequence[str]] = {}
+    events: Mapping[str, Sequence[str]] = {}
     """What the page's script is told."""
     added: int = 0
     """Entries that the page has then beside those that it began with."""
-
-
-class Told(Protocol):
-    """What is told of a run."""
-
-    version: int
-    """Grows with every change of what is shown."""
 
 
 class Made(NamedTuple):
@@ -97,6 +91,7 @@ class Watched(ABC):
         self.run_id = run_id
         self.id = uuid.uuid4().hex[:8]
         """Of this watching: versions of another one say nothing of this one."""
+        self.timeline = Timeline(run_id)
         self.status = RunStatus(run_id=run_id)
         self.failure: Problem | None = None
         """Why there is no news any more, though the run goes on."""
@@ -108,14 +103,9 @@ class Watched(ABC):
         self._task: asyncio.Task[None] | None = None
 
     @property
-    @abstractmethod
-    def told(self) -> Told:
-        """What is told of the run."""
-
-    @property
-    @abstractmethod
     def is_over(self) -> bool:
-        """Whether the run has ended, as far as it is told."""
+        """Whether the timeline has the end of the run."""
+        return self.timeline.is_over
 
     @abstractmethod
     async def load(self) -> None:
@@ -136,7 +126,7 @@ class Watched(ABC):
     @property
     def version(self) -> int:
         """Grows with every change of what is shown."""
-        return self.told.version
+        return self.timeline.version
 
     @property
     def mark(self) -> str:
@@ -190,13 +180,13 @@ class Watched(ABC):
         while True:
             await self.prepare(seen)
             at = self.version
-            html, told, added = await changes(seen, added) if at != seen else Changes(added=added)
-            yield News(html, f"{self.id}.{at}.{added}", told)
+            html, events, added = await changes(seen, added) if at != seen else Changes(added=added)
+            yield News(html, f"{self.id}.{at}.{added}", events)
             seen = at
             if self.is_ended and self.version == seen:
                 if self.failure:
                     raise self.failure
-                yield News(told={"ended": [self.LAST_WORD]})
+                yield News(events={"ended": [self.LAST_WORD]})
                 return
             await asyncio.sleep(self.PAUSE)
             await self.changed(seen, IDLE)
@@ -245,7 +235,7 @@ class Watched(ABC):
                         for each in batch:
                             self.feed(each.event)
                         if batch:
-                            self._tell()
+                            self._notify()
             await self.ask()
         except (Problem, SojournError) as error:
             self.failure = problem_of(error)
@@ -253,7 +243,7 @@ class Watched(ABC):
             looking.cancel()
             await asyncio.wait({looking})
             self.is_ended = True
-            self._tell()
+            self._notify()
 
     async def _look(self) -> None:
         """Look at the status again and again: limits that are left, hints, and whom child runs wait for."""
@@ -270,14 +260,14 @@ class Watched(ABC):
         status = await self._service.client.get_run(self.run_id).status()
         if status != self.status:
             self.status = status
-            self.tell_change()
+            self.change()
 
-    def tell_change(self) -> None:
+    def change(self) -> None:
         """Tell everybody that something else is shown."""
-        self.told.version += 1
-        self._tell()
+        self.timeline.version += 1
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 

@@ -6,6 +6,20 @@ tenant and the viewer, and what is cached is cached by that selection.
 
 from sojourn.reader.cache import Cache
 from sojourn.reader.ends import Preview, RunEnd, Turns
+from sojourn.reader.history import (
+    MAX_TURNS,
+    TURNS,
+    HistoryPart,
+    RunDecisions,
+    Snapshot,
+    conversation_timeline,
+    may_be_stuck,
+    present_events,
+    read_conversation,
+    read_event,
+    read_part,
+    read_snapshot,
+)
 from sojourn.reader.reader import Detail, Reader, StuckRuns
 from sojourn.reader.runs import ListedRun, Runs, decode_cursor, encode_cursor
 from sojourn.reader.subscription import (
@@ -20,7 +34,9 @@ from sojourn.reader.subscription import (
 from sojourn.reader.waits import FoundWait, FoundWaits, OpenWaits, WaitingRuns
 
 __all__ = [
+    "MAX_TURNS",
     "STOPPED",
+    "TURNS",
     "Cache",
     "Delivery",
     "Detail",
@@ -29,17 +45,27 @@ __all__ = [
     "FoundWait",
     "FoundWaits",
     "Gauges",
+    "HistoryPart",
     "ListedRun",
     "OpenWaits",
     "Preview",
     "Reader",
+    "RunDecisions",
     "RunEnd",
     "Runs",
     "SlowSubscriber",
+    "Snapshot",
     "StuckRuns",
     "Subscription",
     "Turns",
     "WaitingRuns",
+    "conversation_timeline",
     "decode_cursor",
     "encode_cursor",
+    "may_be_stuck",
+    "present_events",
+    "read_conversation",
+    "read_event",
+    "read_part",
+    "read_snapshot",
 ]

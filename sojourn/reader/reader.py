@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
+from temporalio.client import WorkflowExecutionDescription
+
 from sojourn.client.client import Client
 from sojourn.client.listing import Selection, count_of, page_of
 from sojourn.client.stuck import Stuck, stuck_runs
@@ -13,6 +15,7 @@ from sojourn.contracts.run import RunStatus
 from sojourn.errors import RunNotFound, RunUnreadable, SojournError
 from sojourn.reader.cache import Cache
 from sojourn.reader.ends import Preview, RunEnd, Turns, decode_preview, read_end, read_tail, read_turns
+from sojourn.reader.history import RunDecisions, read_decisions
 from sojourn.reader.runs import ListedRun, Runs, decode_cursor, encode_cursor
 from sojourn.reader.waits import OpenWaits, WaitingRuns
 
@@ -79,6 +82,7 @@ class Reader:
         self._stuck: Cache[Selection, StuckRuns] = Cache(MAX_PAGES, STUCK_FRESH)
         self._statuses: Cache[str, RunStatus] = Cache(MAX_RUNS, FRESH)
         self._ends: Cache[tuple[str, datetime | None], RunEnd] = Cache(MAX_RUNS)
+        self._decisions: Cache[tuple[str, str, int], RunDecisions] = Cache(MAX_RUNS)
         self._tails: Cache[str, Preview] = Cache(MAX_RUNS, FRESH)
         self._previews: Cache[tuple[str, int, float], Preview] = Cache(MAX_RUNS)
 
@@ -190,6 +194,11 @@ class Reader:
             closed_at: When: a run that is reset ends again.
         """
         return await self._ends.get((run_id, closed_at), lambda: read_end(self.client, run_id))
+
+    async def decisions(self, described: WorkflowExecutionDescription) -> RunDecisions:
+        """The decisions in a run as Temporal describes it; raises as `read_decisions`."""
+        key = described.id, described.run_id, described.history_length
+        return await self._decisions.get(key, lambda: read_decisions(self.client, described.id))
 
     async def preview(self, run_id: str) -> Preview:
         """The last message of a conversation, as it was at most a second ago; empty if its history is gone.

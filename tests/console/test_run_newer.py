@@ -9,7 +9,7 @@ from playwright.async_api import expect
 from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn, http_client
 from sojourn.asgi import create_app
 from sojourn.console import newer
-from sojourn.console.shared_transcript import KEPT, SharedTranscript
+from sojourn.console.watched import KEPT, SharedTranscript
 from sojourn.contracts.message import Message
 from tests.console.axe import violations
 from tests.console.conftest import Console

@@ -11,9 +11,9 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn import http_client
-from sojourn.console import watched_talk
-from sojourn.console.conversing import read_part
+from sojourn.console import watched
 from sojourn.console.page import Visit
+from sojourn.reader import read_conversation
 from tests.console.office import office
 from workflows import history_budget
 
@@ -764,10 +764,10 @@ async def test_many_who_look_cost_one_reader_and_one_rendering(console, talk, mo
 
     async def reads(client, run_id, **options):
         read[run_id] += 1
-        return await read_part(client, run_id, **options)
+        return await read_conversation(client, run_id, **options)
 
     monkeypatch.setattr(Visit, "render", counted)
-    monkeypatch.setattr(watched_talk, "read_part", reads)
+    monkeypatch.setattr(watched, "read_conversation", reads)
     session = await talk(*(f"say {n}" for n in range(3)))
     address = f"/live/talk/shop.clerk/{session.session_id}?since=none"
     limits = httpx2.Limits(max_connections=40)
@@ -803,8 +803,8 @@ async def test_many_who_look_cost_one_reader_and_one_rendering(console, talk, mo
 async def test_a_page_that_comes_back_has_all_its_turns_again(console, talk):
     """A page whose first turn is before those that others look at gets the turns from its first one on, each once and in order."""
     session = await talk(*(f"say {n}" for n in range(24)))
-    last = await read_part(console.client, session.run.id)
-    early = await read_part(console.client, session.run.id, before=last.turns[2].key)
+    last = await read_conversation(console.client, session.run.id)
+    early = await read_conversation(console.client, session.run.id, before=last.turns[2].key)
     begin = early.turns[-1].key
     async with http_client(base_url=console.url, timeout=60) as http:
 

@@ -10,7 +10,6 @@ from starlette.responses import HTMLResponse, Response
 
 from sojourn.client.run import Run
 from sojourn.console import settling
-from sojourn.console.conversing import MOST, TURNS, read_part
 from sojourn.console.form import Form, form_with_files
 from sojourn.console.live import Live, part
 from sojourn.console.opening import message_in
@@ -23,12 +22,13 @@ from sojourn.console.views.amounts import ago_now
 from sojourn.console.views.attachments import MOST_BYTES, File
 from sojourn.console.views.markdown import prepare
 from sojourn.console.views.talk import markdown_of, turns_before
-from sojourn.console.watched_talk import WatchedTalk
+from sojourn.console.watched import WatchedTalk
 from sojourn.console.watching import Changes, Made, News
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import require
+from sojourn.reader import MAX_TURNS, TURNS, read_conversation
 from sojourn.timeline import Turn
 
 __all__ = ["pages"]
@@ -102,7 +102,7 @@ async def _page(
 ) -> Response:
     before = _event_id(visit, "before") if visit.request.method == "GET" else ""
     talk = await visit.console.talks.look(run.id, 0)
-    shown = await read_part(visit.service.client, run.id, before=before) if before else talk.timeline
+    shown = await read_conversation(visit.service.client, run.id, before=before) if before else talk.timeline
     turns, origin = shown.turns[-TURNS:], shown.started and shown.started.forked_from
     await prepare(text for turn in turns for text in markdown_of(turn))
     view = refused.seen.view if refused else None
@@ -188,7 +188,7 @@ def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, be
 
     turns = talk.timeline.turns
     if seen < 0:
-        wanted = [turn for turn in turns if not begin or place_of(turn.key) >= place_of(begin)][-MOST:]
+        wanted = [turn for turn in turns if not begin or place_of(turn.key) >= place_of(begin)][-MAX_TURNS:]
         yield part("turns", visit.render("talk_turns.html", turns=map(html_of, wanted)))
     for turn in turns if seen >= 0 else ():
         if turn.born > seen:

@@ -9,7 +9,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sojourn.console.history_parts import timeline_of
 from sojourn.console.live import Live, part
 from sojourn.console.newer import newer_events, newer_messages
 from sojourn.console.page import Pages, Visit
@@ -20,10 +19,11 @@ from sojourn.console.views.entries import markdown_of
 from sojourn.console.views.markdown import prepare
 from sojourn.console.views.run_head import head_of
 from sojourn.console.views.values import line_of, shown_value
-from sojourn.console.watched_run import WatchedRun
+from sojourn.console.watched import WatchedRun
 from sojourn.console.watching import Changes, News
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.http.problems import Problem
+from sojourn.reader import read_part
 from sojourn.timeline import Call, Entry, Timeline
 
 __all__ = ["call_of", "head_values", "pages"]
@@ -135,7 +135,7 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
 
 
 async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "") -> Call | None:
-    """A call by its id; raises as `part_of`.
+    """A call by its id; raises as `read_part`.
 
     Args:
         visit: Who looks.
@@ -148,8 +148,9 @@ async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "")
     before, is_first = (f"{place_of(at)[0] + 1}-000000-00000" if EVENT_ID.match(at) else ""), True
     while is_first or before:
         is_first = False
-        timeline, before = await timeline_of(visit.service, watched.run_id, before)
-        if found := timeline.call(call_id):
+        part = await read_part(visit.service.client, watched.run_id, before)
+        before = part.earlier
+        if found := part.timeline().call(call_id):
             return found
     return None
 
@@ -165,9 +166,10 @@ async def run(visit: Visit, run_id: str) -> Response:
             422, "invalid_input", f"before: {before[:100]!r} is no event", then="Open the page without it."
         )
     if before:
-        timeline, earlier = await timeline_of(visit.service, found.id, before)
+        part = await read_part(visit.service.client, found.id, before)
+        timeline, earlier = part.timeline(), part.earlier
     else:
-        timeline, earlier = watched.timeline, watched.earlier
+        timeline, earlier = watched.timeline, watched.snapshot.earlier
     links = await links_of(visit.service, visit.asking, watched)
     await prepare(text for entry in timeline.last(WINDOW) for text in markdown_of(entry))
     entries = timeline.last(
@@ -203,7 +205,7 @@ def _values(watched: WatchedRun) -> dict[str, Any]:
 def head_values(watched: WatchedRun, links: RunLinks) -> dict[str, Any]:
     """What the templates of every page of a run are given, as it is at this moment."""
     children = [call.child.run_id for call in watched.timeline.calls if call.child]
-    head = head_of(watched.status, watched.about, watched.timeline.spent, children, watched.stuck)
+    head = head_of(watched.status, watched.snapshot, watched.timeline.spent, children, watched.stuck)
     return {**_values(watched), "head": head, "links": links}
 
 
@@ -219,7 +221,7 @@ def _tree(visit: Visit, watched: WatchedRun) -> str:
         "run_tree.html",
         **_values(watched),
         entries=[_entry(visit, watched, entry) for entry in entries],
-        earlier=_before(watched.timeline, entries, watched.earlier),
+        earlier=_before(watched.timeline, entries, watched.snapshot.earlier),
     )
 
 

@@ -9,13 +9,12 @@ from starlette.responses import Response
 from sojourn.client.forking import MISSING
 from sojourn.client.run import Run
 from sojourn.console.form import Form
-from sojourn.console.history_parts import event_at
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import call_of, head_values
 from sojourn.console.run_links import links_of
 from sojourn.console.templating import new_mark
 from sojourn.console.views.values import json_text
-from sojourn.console.watched_run import WatchedRun
+from sojourn.console.watched import WatchedRun
 from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
 from sojourn.contracts.ids import EVENT_ID
 from sojourn.contracts.principal import Principal
@@ -30,6 +29,7 @@ from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security import audit
+from sojourn.reader import read_event
 from sojourn.timeline import Call
 
 __all__ = ["pages"]
@@ -119,7 +119,7 @@ async def _form(
     watched = await visit.console.runs.look(run.id)
     if at and not EVENT_ID.match(at):
         raise InvalidInput(f"at: {at[:100]!r} is no event", run_id=run.id)
-    event = await event_at(visit.service, run.id, at) if at else None
+    event = await read_event(visit.service.client, run.id, at) if at else None
     texts = {"message": ""}
     is_failed = isinstance(event, ToolEndEvent) and not event.result.ok
     if isinstance(event, ToolEndEvent):

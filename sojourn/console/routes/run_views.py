@@ -5,7 +5,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sojourn.console.history_parts import event_at, part_of
 from sojourn.console.page import Pages, Visit
 from sojourn.console.routes.run import head_values
 from sojourn.console.run_links import links_of
@@ -14,13 +13,14 @@ from sojourn.console.views.entries import MOST_TEXT, markdown_of_message
 from sojourn.console.views.event_rows import event_row, event_text
 from sojourn.console.views.markdown import prepare
 from sojourn.console.views.values import line_of, shown_value
-from sojourn.console.watched_run import WatchedRun
+from sojourn.console.watched import WatchedRun
 from sojourn.contracts.event import EVENT_CLASSES
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.core.run.set_aside import requests_by_message
 from sojourn.errors import RunNotFound
 from sojourn.events.one_run import policy_in_history
 from sojourn.http.problems import Problem
+from sojourn.reader import read_event, read_part
 
 __all__ = ["pages"]
 
@@ -53,7 +53,7 @@ async def timeline(visit: Visit, run_id: str) -> Response:
         chart=chart_of(watched.timeline.entries, now),
         width=WIDTH,
         mark=watched.mark,
-        earlier=bool(watched.earlier or watched.timeline.dropped),
+        earlier=bool(watched.snapshot.earlier or watched.timeline.dropped),
         tab="timeline",
     )
 
@@ -119,13 +119,13 @@ async def events(visit: Visit, run_id: str) -> Response:
     links = await links_of(visit.service, visit.asking, watched)
     mark, values = watched.mark, head_values(watched, links)
     if at:
-        event = await event_at(visit.service, watched.run_id, at)
+        event = await read_event(visit.service.client, watched.run_id, at)
         if event is None:
             raise RunNotFound(f"the run {watched.run_id} has no event {at}", run_id=watched.run_id)
         return visit.page(
             "events.html", **values, at=at, whole=event_text(event)[:WHOLE], live=False, tab="events"
         )
-    found = await part_of(visit.service, watched.run_id, before)
+    found = await read_part(visit.service.client, watched.run_id, before)
     place = place_of(after)
     rows = [
         event_row(event)

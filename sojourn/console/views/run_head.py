@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from sojourn.checks.stuck import mend_of
 from sojourn.client.conversation_id import is_conversation
 from sojourn.client.stuck import Stuck
-from sojourn.console.views.about_run import AboutRun
 from sojourn.console.views.amounts import money, short_number
 from sojourn.console.views.run_rows import doing, stuck_line
 from sojourn.console.views.states import OPEN, word_of
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.run_policy import Caps
 from sojourn.core.values.visible import took
+from sojourn.reader import Snapshot
 from sojourn.timeline import Spent
 
 __all__ = ["RunHead", "head_of", "left_of"]
@@ -64,7 +64,7 @@ class RunHead:
 
 def head_of(
     status: RunStatus,
-    about: AboutRun,
+    snapshot: Snapshot,
     spent: Spent,
     children: Sequence[str] = (),
     stuck: Stuck | None = None,
@@ -73,7 +73,7 @@ def head_of(
 
     Args:
         status: How it is.
-        about: What it was started with.
+        snapshot: The run when it was read, with what it was started with.
         spent: What it used.
         children: Its child runs, in their order.
         stuck: Why it does not go on.
@@ -86,9 +86,9 @@ def head_of(
         run_id=status.run_id,
         agent_id=status.agent_id,
         session_id=status.session_id,
-        asked=about.asked,
+        asked=snapshot.asked,
         by=status.principal.subject if status.principal else "",
-        labels=about.labels,
+        labels=dict(snapshot.labels),
         status=state,
         word=word_of(state),
         now=stuck_line(stuck) if stuck and state == "stuck" else doing(status) if is_open else "",

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 from sojourn import AwaitClarification, AwaitConfirmation, Message, ToolError, ToolResult
-from sojourn.console.conversing import conversation_timeline
 from sojourn.console.page import Links
 from sojourn.console.templating import render
 from sojourn.console.views.talk import call_text
 from sojourn.contracts import event as events
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.reader import conversation_timeline
 from sojourn.timeline import Call
 
 NOW = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)
