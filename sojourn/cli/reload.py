@@ -1,7 +1,8 @@
 """Reload: a worker process that is replaced when a file changes or it is killed, and drains before it ends.
 
 The new process has to load the app before the old one stops taking work; while the app does not load, the
-old process continues to serve. A worker process runs this module:
+old process continues to serve. `watchfiles.run_process` and uvicorn's reload stop the old process first, so that an app that does not
+load leaves nobody serving (`tests/cli/commands/test_dev.py`). A worker process runs this module:
 
     python -m sojourn.cli.reload MODULE:APP DESCRIPTOR
 

@@ -2,7 +2,7 @@
 
 The package decides how a request becomes a call of the client and an answer or error of it becomes JSON; it holds nothing that
 another process would not find in Temporal, and may import FastAPI, the client, the events and the app's declarations, but no
-worker. Begin at `app.py`, then `routes/runs.py`, `sse.py` for streams, and `security/middleware.py` for who asks.
+worker. Begin at `app.py`, then `routes/runs.py`, `event_streams.py` for streams, and `security/middleware.py` for who asks.
 """
 
 from importlib import import_module

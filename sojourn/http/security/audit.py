@@ -26,79 +26,79 @@ _READS = ("GET", "HEAD", "OPTIONS")
 _MAX_PROBLEM = 20_000
 
 _LEFT = 499
-"""In a line, the status of a request that has none since its client has left."""
+"""The status in the line of a request whose client disconnected before the response."""
 
 _log = structlog.get_logger("sojourn.http.audit")
 
 
 @dataclass(slots=True)
 class AuditFields:
-    """What was noted of one request."""
+    """Fields for the line of one request."""
 
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the line."""
     settled: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """The waits that were settled."""
+    """The waits that were answered."""
     only_calls: bool = False
-    """Whether the path is one of many calls, of which only those that are noted, or refused, are decisions."""
+    """Whether the path takes calls of JSON-RPC, of which only bound or refused ones are decisions."""
 
     @property
     def line(self) -> dict[str, Any]:
-        """The fields, with what was settled: of several waits all but the first as `further`."""
+        """The fields, with the first answered wait, and the others as `further`."""
         further = {"further": self.settled[1:]} if self.settled[1:] else {}
         return {**self.fields, **(self.settled[0] if self.settled else {}), **further}
 
     @property
     def is_decision(self) -> bool:
-        """Whether a call that decides, or a refusal, was noted."""
+        """Whether the request decides or was refused."""
         return not self.only_calls or not {"call", "code"}.isdisjoint(self.fields)
 
 
-_notes: ContextVar[AuditFields | None] = ContextVar("sojourn.audit", default=None)
+_fields: ContextVar[AuditFields | None] = ContextVar("sojourn.audit", default=None)
 
 
-def _begin(notes: AuditFields) -> None:
-    """Let what is noted from here on, in tasks that are begun here too, be of this request."""
-    _notes.set(notes)
+def _begin(fields: AuditFields) -> None:
+    """Bind what follows, also in tasks begun here, to this request."""
+    _fields.set(fields)
 
 
 def bind(**fields: Any) -> None:
-    """Add fields to the line of the request that is answered here, such as `run_id`, the `code` of a refusal, or the `call` of JSON-RPC that decides."""
-    if (notes := _notes.get()) is not None:
-        notes.fields.update(fields)
+    """Add fields to the line of the current request: `run_id`, the `code` of a refusal, or the `call` of JSON-RPC that decides."""
+    if (found := _fields.get()) is not None:
+        found.fields.update(fields)
 
 
 def bind_answer(run_id: str, await_id: str, **decided: Any) -> None:
-    """Note a wait that is settled on behalf of the request, of a call to approve with `approved` and the `digest` of what was shown."""
+    """Add an answered wait to the line; of an approval with `approved` and the `digest` of what was shown."""
     told = {"run_id": run_id, "await_id": await_id, **decided}
-    if (notes := _notes.get()) is not None and told not in notes.settled:
-        notes.settled.append(told)
+    if (found := _fields.get()) is not None and told not in found.settled:
+        found.settled.append(told)
 
 
 def bind_jsonrpc() -> None:
-    """Note that the request is a call of JSON-RPC, which is a decision only where that is noted; its line is written at its end."""
-    if (notes := _notes.get()) is not None:
-        notes.only_calls = True
+    """Mark the request as a call of JSON-RPC: it is a decision only if a field says so, and its line is written at its end."""
+    if (found := _fields.get()) is not None:
+        found.only_calls = True
 
 
 class AuditLog:
-    """Writes the lines.
+    """Write one line to the audit log for each decision.
 
     Args:
-        app: What is behind it.
+        app: The application.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, and write its line once it is known what becomes of it."""
+        """Answer the request, and write its line once its outcome is known."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        notes = AuditFields()
-        _begin(notes)
-        line = _Line(scope, notes)
+        fields = AuditFields()
+        _begin(fields)
+        line = _Line(scope, fields)
 
         async def read() -> Message:
             message = await receive()
@@ -123,9 +123,9 @@ class AuditLog:
 class _Line:
     """The line of one request, which is written once."""
 
-    def __init__(self, scope: Scope, notes: AuditFields) -> None:
+    def __init__(self, scope: Scope, fields: AuditFields) -> None:
         self._scope = scope
-        self._notes = notes
+        self._fields = fields
         self._body = hashlib.sha256()
         self._size = 0
         self._status = 0
@@ -147,23 +147,23 @@ class _Line:
             self._problem = b"" if is_told else None
         elif message["type"] == "http.response.body" and self._problem is not None:
             self._problem = (self._problem + message.get("body", b""))[:_MAX_PROBLEM]
-        is_early = self._problem is None and not self._notes.only_calls
+        is_early = self._problem is None and not self._fields.only_calls
         if is_early or (message["type"] == "http.response.body" and not message.get("more_body", False)):
             self.write(self._status)
 
     def end(self) -> None:
-        """Write the line of a request whose client has left before its answer, or before its end: it may have changed something all the same."""
+        """Write the line of a request whose client disconnected: it may have changed something all the same."""
         if self._status:
             self.write(self._status)
         elif is_admitted(self._scope) and self._scope["method"] not in _READS:
             self.write(_LEFT)
 
     def write(self, status: int) -> None:
-        """Write the line, where the request is a decision."""
+        """Write the line, if the request is a decision."""
         scope = self._scope
         if self._is_written or not (scope["method"] not in _READS or status >= 400) or is_unlogged(scope):
             return
-        if status < 400 and not self._notes.is_decision:
+        if status < 400 and not self._fields.is_decision:
             return
         self._is_written = True
         asking, client = principal_of(scope), scope.get("client")
@@ -176,7 +176,7 @@ class _Line:
             "code": _code(self._problem),
             "client": client[0] if client else None,
             "body_digest": f"sha256:{self._body.hexdigest()}" if self._size else None,
-            **self._notes.line,
+            **self._fields.line,
         }
         known = {name: value for name, value in fields.items() if value not in (None, "")}
         (_log.info if status < 400 and "code" not in known else _log.warning)("decision", **known)

@@ -27,20 +27,20 @@ _FORWARDED_FAMILIES = (
     "x-cluster-client-ip",
     "x-amzn-",
 )
-"""How the headers begin that proxies and tunnels add."""
+"""Prefixes of the headers that proxies and tunnels add."""
 
 _CREDENTIALS = "sojourn.credentials"
-"""Where the scope of a request has the one by which it was found out who sent it."""
+"""Where the scope has the request as it was authenticated."""
 
 
 class AuthenticationMiddleware:
-    """Lets a request in whose sender is known.
+    """Find the principal of each request, or refuse it.
 
     Args:
-        app: What is behind the lock.
-        auth: Finds out who sent a request; None lets in what comes from this machine, and nothing else.
-        open_paths: Paths that everybody may read.
-        probes: Those of them that are not counted by address: a balancer asks for them from an address that strangers may share.
+        app: The application.
+        auth: The authentication method; None accepts local requests only.
+        open_paths: Paths that need no authentication.
+        probes: Those of them that are not counted by address, which a load balancer may share with strangers.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class AuthenticationMiddleware:
         self._open = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request in, or answer it with 401, or without authentication 403."""
+        """Pass the request on, or answer it with 401, or without an authentication method 403."""
         if scope["type"] == "http":
             try:
                 if not self._is_open(scope):
@@ -105,7 +105,7 @@ class AuthenticationMiddleware:
 
 
 def _counted(refusal: Problem, scope: Scope) -> Problem:
-    """The refusal of a request, or if its address has sent too many, that one."""
+    """Return the refusal of a request, or the one for too many requests of its address."""
     try:
         count_anonymous(scope)
     except Problem as problem:
@@ -114,12 +114,12 @@ def _counted(refusal: Problem, scope: Scope) -> Problem:
 
 
 def credentials_of(scope: Scope) -> Scope:
-    """The request as it was when it was let in, with its cookies, or what stands for one of them, to be asked about again."""
+    """Return the request with the credentials by which it was authenticated."""
     return scope.get(_CREDENTIALS, scope)
 
 
 def unauthenticated(detail: str = "the request has no valid credentials") -> Problem:
-    """The answer to a request whose sender is not known."""
+    """Return the refusal of a request without a principal (401)."""
     return Problem(
         401,
         "unauthenticated",

@@ -39,7 +39,7 @@ COST = 100_000
 """Bytes of a body that cost its principal as much as one request."""
 
 STRANGER_BYTES = 8 * 1024
-"""Largest body of a request whose sender is not known: the form to sign in with."""
+"""Largest body of a request without a principal: the form to sign in with."""
 
 STRANGER_SECONDS = 10.0
 """Longest time for it."""
@@ -50,31 +50,31 @@ _CLOSE = {"Connection": "close"}
 
 
 class BodyLimits:
-    """Reads the body of a request, and lets it in where it is within the bounds.
+    """Read the body of a request, and pass the request on if it is within the bounds.
 
     Args:
-        app: What is behind the lock.
+        app: The application.
         max_bytes: Largest body.
         max_depth: Deepest nesting of its arrays and objects.
         seconds: Longest time for a body to arrive.
-        room: Where bodies are in flight.
+        budget: The bytes of bodies in flight.
     """
 
     def __init__(
-        self, app: ASGIApp, *, max_bytes: int, max_depth: int, seconds: float, room: ByteBudget
+        self, app: ASGIApp, *, max_bytes: int, max_depth: int, seconds: float, budget: ByteBudget
     ) -> None:
         self._app = app
-        self._room = room
+        self._budget = budget
         self._max_bytes = max_bytes
         self._max_depth = max_depth
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request in with its body, or answer it with 400, 408, 413, 415, 429 or 503."""
+        """Pass the request on with its body, or answer it with 400, 408, 413, 415, 429 or 503."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        share = self._room.share(scope)
+        share = self._budget.share(scope)
         try:
             await self._answer(scope, receive, send, share)
         finally:
@@ -119,7 +119,7 @@ def _check_head(scope: Scope, most: int) -> None:
 
 
 async def _read(receive: Receive, share: ByteShare, most: int, seconds: float) -> bytes | None:
-    """The body; None where the client has gone."""
+    """Return the body, or None if the client disconnected."""
     parts, size = list[bytes](), 0
     try:
         async with asyncio.timeout(seconds):
@@ -155,7 +155,7 @@ def _too_large(most: int) -> Problem:
 
 
 class _Replayed:
-    """The body as one message, and then what the server says, such as that the client has gone."""
+    """The body as one message, then the messages of the server."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body

@@ -22,10 +22,10 @@ __all__ = ["PIECE", "ByteBudget", "ByteShare", "ResponseLimits", "client_key", "
 
 
 class ByteBudget:
-    """A number of bytes that requests share.
+    """Bytes that all requests share.
 
     Args:
-        most: Most bytes of all.
+        most: Most bytes of all requests.
         most_of_one: Most bytes of one principal; it may have one request with more.
     """
 
@@ -37,14 +37,14 @@ class ByteBudget:
         self._by: dict[Hashable, int] = {}
 
     def share(self, scope: Scope) -> "ByteShare":
-        """The share of a request; nothing yet."""
+        """Return an empty share for a request."""
         return ByteShare(self, client_key(scope))
 
     def fault(self, by: Hashable, more: int, own: int) -> Problem | None:
-        """Why so many more bytes do not fit; None if they do.
+        """Return why so many more bytes do not fit, or None if they do.
 
         Args:
-            by: Whose they are; None for who is at the machine, who is bounded only by what all have.
+            by: The client, or None for a local one, which only the budget as a whole bounds.
             more: The bytes.
             own: Bytes that the same request has.
         """
@@ -56,7 +56,7 @@ class ByteBudget:
         return None
 
     def change(self, by: Hashable, bytes_: int) -> None:
-        """Count more bytes, or fewer."""
+        """Add to the bytes in flight, or subtract from them."""
         self.taken += bytes_
         self._by[by] = self._by.get(by, 0) + bytes_
         if not self._by[by]:
@@ -64,35 +64,35 @@ class ByteBudget:
 
 
 class ByteShare:
-    """The bytes of one request in a room.
+    """The bytes of one request.
 
     Args:
-        room: The room.
-        by: Whose they are.
+        budget: The budget.
+        by: The client.
     """
 
-    def __init__(self, room: ByteBudget, by: Hashable) -> None:
-        self._room = room
+    def __init__(self, budget: ByteBudget, by: Hashable) -> None:
+        self._budget = budget
         self._by = by
         self.bytes = 0
         """Bytes that it has."""
 
     def fits(self, more: int) -> bool:
-        """Take so many more bytes, if there is room."""
-        if self._room.fault(self._by, more, self.bytes):
+        """Take so many more bytes if the budget has them."""
+        if self._budget.fault(self._by, more, self.bytes):
             return False
         self._add(more)
         return True
 
     def reach(self, whole: int) -> None:
-        """Take bytes up to a whole.
+        """Take bytes up to a total.
 
         Raises:
-            Problem: There is no room for them (429, or 503 if all have too many).
+            Problem: The budget does not have them (429 for this client, 503 for all).
         """
         if (more := whole - self.bytes) <= 0:
             return
-        if fault := self._room.fault(self._by, more, self.bytes):
+        if fault := self._budget.fault(self._by, more, self.bytes):
             raise fault
         self._add(more)
 
@@ -106,11 +106,11 @@ class ByteShare:
 
     def _add(self, more: int) -> None:
         self.bytes += more
-        self._room.change(self._by, more)
+        self._budget.change(self._by, more)
 
 
 def client_key(scope: Scope) -> Hashable:
-    """Who is counted for a request: its principal, or without one its address; None for who is at the machine."""
+    """Return by what a request is counted: its principal, else its address; None for a local client."""
     asking = principal_of(scope)
     if asking is LOCAL:
         return None
@@ -131,36 +131,36 @@ PIECE = 64 * 1024
 """Most bytes that are handed to the connection at once; as many make uvicorn wait for the client."""
 
 STALL = 30.0
-"""Seconds in which a client has to take a piece."""
+"""Seconds in which a client must read a piece."""
 
 SLOWEST = 100_000
 """Bytes a second that a client has to take of an answer client_key length is known, on average, beside `STALL`."""
 
 COST = 1_000_000
-"""Bytes of an answer that cost its principal as much as one request."""
+"""Bytes of a response that cost its principal as much as one request."""
 
 _KEY = "sojourn.response_bytes"
 """Where the scope of a request has its share of the room."""
 
 
 class ResponseLimits:
-    """Sends answers in pieces, and drops clients that do not take them.
+    """Send responses in pieces, and drop clients that read too slowly.
 
     Args:
         app: What is behind the lock.
-        room: Where answers are in flight.
+        budget: The bytes of responses in flight.
     """
 
-    def __init__(self, app: ASGIApp, *, room: ByteBudget) -> None:
+    def __init__(self, app: ASGIApp, *, budget: ByteBudget) -> None:
         self._app = app
-        self._room = room
+        self._budget = budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, or refuse it with 429 or 503 if its answer has no room."""
+        """Answer the request, or refuse it with 429 or 503 if the budget is used up."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        share = scope[_KEY] = self._room.share(scope)
+        share = scope[_KEY] = self._budget.share(scope)
         answer = _Answer(scope, share, send)
         try:
             await self._app(scope, receive, answer.send)
@@ -174,7 +174,7 @@ class ResponseLimits:
 
 
 def reserve(scope: Scope, more: int) -> bool:
-    """Take room for a part of an answer before it is made; False if there is none, so that the answer ends before it.
+    """Take bytes for a part of a response before it is made; False if the budget does not have them.
 
     Args:
         scope: The request.
@@ -194,7 +194,7 @@ class _Answer:
     def __init__(self, scope: Scope, share: ByteShare, send: Send) -> None:
         self.is_cut = False
         self.refused: Problem | None = None
-        """Why the answer is replaced by a refusal."""
+        """Why a refusal replaces the response."""
         self._scope = scope
         self._share = share
         self._send = send

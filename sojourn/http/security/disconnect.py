@@ -31,10 +31,10 @@ __all__ = [
 ]
 
 RECHECK = 15.0
-"""Seconds after which it is looked again whether the sender of a request that lasts is let in."""
+"""Seconds after which a long request is authenticated again."""
 
 HELD = 60.0
-"""Most seconds for which an application is not told that a client has left, while it sends what the client has sent."""
+"""Most seconds for which a disconnect is kept from an application."""
 
 _GONE: Message = {"type": "http.disconnect"}
 _KEY = "sojourn.disconnect"
@@ -42,20 +42,20 @@ _log = structlog.get_logger("sojourn.http")
 
 
 class Disconnect:
-    """The presence of whoever sent one request.
+    """Whether the client of one request is connected, and still has access.
 
     Args:
-        receive: Tells that the client has left, once the body was received.
-        is_let_in: Whether the request would be let in now; None where nobody can say.
+        receive: The server's messages after the body.
+        is_let_in: Authenticates the request again, or None if that is not possible.
     """
 
     def __init__(self, receive: Receive, is_let_in: Callable[[], Awaitable[bool]] | None) -> None:
         self.is_refused = False
-        """Whether the sender is let in no longer."""
+        """Whether the client lost access."""
         self.is_ended = False
-        """Whether the answering was ended since the client has left."""
+        """Whether the application was cancelled because the client disconnected."""
         self.if_stopped: dict[str, str] = {}
-        """Headers of the answer where the server ends the request since it stops."""
+        """Headers of the response if the server stops before its end."""
         self._has_left = False
         self._may_be_told = asyncio.Event()
         self._may_be_told.set()
@@ -63,19 +63,19 @@ class Disconnect:
         self._is_let_in = is_let_in
         self._receiving = asyncio.Lock()
         self._coming: asyncio.Future[Message] | None = None
-        """What is received next."""
+        """The next message."""
         self._answering = asyncio.current_task()
 
     def hold(self) -> None:
-        """Do not tell the application that the client has left before `release`: it would let go of what it is about to send."""
+        """Keep a disconnect from the application until `release`, so that it first sends what the client sent."""
         self._may_be_told.clear()
 
     def release(self) -> None:
-        """Tell it from now on: all that the client has sent is sent."""
+        """Let the application know of a disconnect from now on."""
         self._may_be_told.set()
 
     async def receive(self) -> Message:
-        """What the server says, for several that ask at once; who is let in no longer is said to have left."""
+        """Return the server's next message, for concurrent callers; a client without access has disconnected."""
         message = await self._next()
         if message["type"] == "http.disconnect":
             with contextlib.suppress(TimeoutError):
@@ -89,7 +89,7 @@ class Disconnect:
                 return _GONE
             if self._is_let_in is None:
                 return self._seen(await self._receive())
-            # Another one may have been left before its end, as when somebody only looks whether the client is there.
+            # A caller that only looks whether the client is connected may have left one before its end.
             if self._coming is None:
                 self._coming = asyncio.ensure_future(self._receive())
             while not self._coming.done():
@@ -105,7 +105,7 @@ class Disconnect:
         return message
 
     async def gone(self) -> None:
-        """Wait until the client has left, or is let in no longer; the body must have been received."""
+        """Wait until the client disconnects or loses access; the body must have been received."""
         while (await self._next())["type"] != "http.disconnect":
             pass
 
@@ -116,7 +116,7 @@ class Disconnect:
             await asyncio.gather(self._coming, return_exceptions=True)
 
     async def end(self) -> None:
-        """End the answering, from within: nobody waits for the answer. Never returns."""
+        """Cancel the application from within, since no client waits for its response. Never returns."""
         self.is_ended = True
         if self._answering is not None:
             self._answering.cancel()
@@ -124,7 +124,7 @@ class Disconnect:
 
 
 def disconnect_of(scope: Scope) -> Disconnect:
-    """The presence of whoever sent a request.
+    """Return the `Disconnect` of a request.
 
     Raises:
         RuntimeError: The request has passed no security middleware.
@@ -136,12 +136,12 @@ def disconnect_of(scope: Scope) -> Disconnect:
 
 
 def is_admitted(scope: Scope) -> bool:
-    """Whether a request has passed all security middleware, so that an application has answered it."""
+    """Whether a request reached the application."""
     return _KEY in scope
 
 
 class DisconnectMiddleware:
-    """Gives each request its presence, and answers for an application that was ended.
+    """Give each request its `Disconnect`, and answer for an application that was cancelled.
 
     Args:
         app: The application; the body of a request was read before.
@@ -153,7 +153,7 @@ class DisconnectMiddleware:
         self._auth = auth if isinstance(auth, AuthAgain) else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, unless its client leaves before."""
+        """Answer the request, unless its client disconnects before."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -183,7 +183,7 @@ class DisconnectMiddleware:
             await presence.close()
 
     def _again(self, scope: Scope) -> Callable[[], Awaitable[bool]] | None:
-        """Asks whether the request would be let in now; None where that cannot be asked."""
+        """Return a function that authenticates the request again, or None if that is not possible."""
         auth, asking = self._auth, principal_of(scope)
         if auth is None or asking is None:
             return None
@@ -199,18 +199,21 @@ class DisconnectMiddleware:
 
 
 TICK = 0.2
-"""Seconds after which it is looked again whether the server stops."""
+"""Seconds between two looks whether the server stops."""
 
 
 class StoppableServer(Protocol):
-    """A server that can be asked to stop."""
+    """A server that can be told to stop."""
 
     should_exit: bool
     """Whether it was."""
 
 
 def signaled_server() -> StoppableServer | None:
-    """The server of uvicorn's that takes the signals of this process; None where there is none."""
+    """Return the uvicorn server that handles the signals of this process, or None.
+
+    A server ends the lifespan of an application only once its requests have ended, which is too late for requests that wait.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         owner = getattr(signal.getsignal(number), "__self__", None)
         if isinstance(getattr(owner, "should_exit", None), bool):
@@ -219,6 +222,6 @@ def signaled_server() -> StoppableServer | None:
 
 
 async def wait_until_stopping(server: StoppableServer, known: asyncio.Future[None]) -> None:
-    """Wait until a server is asked to stop, or it is known by another way."""
+    """Wait until a server is told to stop, or `known` is done."""
     while not server.should_exit and not known.done():
         await asyncio.wait({known}, timeout=TICK)

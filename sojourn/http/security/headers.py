@@ -37,17 +37,17 @@ _KEY = "sojourn.cookies"
 
 
 class HeaderLimits:
-    """Refuses heads that are too large, and sets cookies apart.
+    """Refuse requests with too large headers, and set their cookies apart.
 
     Args:
-        app: What is behind the lock.
+        app: The application.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request in without its cookies, or answer it with 431."""
+        """Pass the request on without its cookies, or answer it with 431."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -93,7 +93,7 @@ def _too_large(what: str, most: int, then: str) -> Problem:
 
 
 def with_cookies(scope: Scope) -> Scope:
-    """The request as it was sent, for who finds out who sent it."""
+    """Return the request with its cookies, for the authentication method."""
     cookies: Sequence[bytes] = scope.get(_KEY, ())
     if not cookies:
         return scope
@@ -101,7 +101,7 @@ def with_cookies(scope: Scope) -> Scope:
 
 
 def cookie_of(scope: Scope, name: str) -> str:
-    """The value of a cookie as it was sent, without unquoting; empty where there is none, or several."""
+    """Return the value of a cookie as sent, without unquoting; empty unless there is exactly one."""
     cookies: Sequence[bytes] = scope.get(_KEY, ())
     pairs = (pair.partition("=") for each in cookies for pair in each.decode("latin-1").split(";"))
     found = [value.strip() for key, _, value in pairs if key.strip() == name]
@@ -124,12 +124,12 @@ _OF_A_SITE = _ALWAYS | {"Referrer-Policy": "same-origin"}
 
 
 class SecurityHeaders:
-    """Adds the headers to every answer.
+    """Add security headers to every response.
 
     Args:
-        app: What is behind it.
+        app: The application.
         pages: Paths of the service's own pages, which load scripts and styles.
-        site: Pages for people, which say themselves what they load.
+        site: The console's pages, which have a policy of their own.
     """
 
     def __init__(self, app: ASGIApp, *, pages: Collection[str] = (), site: Site | None = None) -> None:
@@ -138,7 +138,7 @@ class SecurityHeaders:
         self._site = site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, with the headers."""
+        """Answer the request with the headers."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

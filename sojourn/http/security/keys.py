@@ -63,7 +63,7 @@ class Key(Record):
     created_at: datetime
     """When it was made."""
     revoked_at: datetime | None = None
-    """When it was revoked; None for a key that opens."""
+    """When it was revoked; None while it is active."""
 
     @property
     def principal(self) -> Principal:
@@ -226,7 +226,7 @@ def change_time(path: Path) -> tuple[int, int, int, int] | None:
 
 
 def key_of(keys: Sequence[Key], text: str) -> Key | None:
-    """The key that a text is, where it opens; the time that this takes says nothing of the keys' secrets."""
+    """Return the active key for this secret, or None. Constant-time."""
     key_id = text.removeprefix(PREFIX).partition("_")[0]
     known = next((key for key in keys if key.key_id == key_id), None)
     is_same = hmac.compare_digest(known.digest if known else _digest(""), _digest(text))
@@ -275,7 +275,7 @@ _log = structlog.get_logger("sojourn.http")
 
 
 class ApiKeys:
-    """Lets in who sends a key of a file as `Authorization: Bearer`.
+    """Authenticate by the API keys of a file, sent as `Authorization: Bearer`.
 
     A change of the file counts from the next request on, and for a request that lasts within 15 s. While the file is missing or cannot be read, no key opens.
 
@@ -292,7 +292,7 @@ class ApiKeys:
         self._keys = read_keys(self._path)
 
     async def __call__(self, request: Request) -> Principal | None:
-        """The principal of the key that a request has; None where it has none that opens."""
+        """Return the principal of the request's key, or None if it has no active one."""
         text = bearer_token(request)
         if not text.startswith(PREFIX):
             return None
@@ -300,7 +300,7 @@ class ApiKeys:
         return known.principal if known else None
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Whether the key of a request that was let in still opens."""
+        """Whether the key of a request is still active."""
         return await self(request) == asking
 
     def _present(self) -> list[Key]:
@@ -317,6 +317,6 @@ class ApiKeys:
 
 
 def bearer_token(request: Request) -> str:
-    """The key or token of a request; empty where it has none."""
+    """Return the key or token of a request (RFC 6750), or an empty text."""
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
     return text.strip() if scheme.lower() == "bearer" else ""

@@ -32,19 +32,19 @@ __all__ = [
 ]
 
 _KEY = "sojourn.lasting"
-"""Where the scope of a request has the place that it takes while it lasts."""
+"""Where the scope has the slot of the request."""
 
 _ADDRESS_BUCKETS = "sojourn.address_buckets"
-"""Where it has the buckets of addresses."""
+"""Where the scope has the buckets of addresses."""
 
 _UNLOGGED = "sojourn.unlogged"
-"""Where it says that its refusal is one of many, which fill no log."""
+"""Where the scope says that the refusal is one of many."""
 
 _Whose = tuple[str, str]
 """Tenant and subject."""
 
 MAX_KNOWN = 100_000
-"""Most principals, or addresses, whose requests are counted; the one that was seen longest ago is forgotten first."""
+"""Most principals, or addresses, that are counted; the least recently seen is dropped first."""
 
 READINGS = 8
 """Most requests at once that read much: histories, lists by labels, transcripts, artifacts."""
@@ -60,7 +60,10 @@ COST = 20.0
 
 
 class TokenBuckets:
-    """Requests that are left, by whose they are.
+    """Token buckets, one for each client.
+
+    The library `limits` has fixed and moving windows, and no debt: what a request costs beside itself (`charge`) is known only after it
+    (`test_what_a_request_costs_is_counted` of `tests/http/security/test_limits.py`).
 
     Args:
         rate: Requests a second, on average.
@@ -73,21 +76,21 @@ class TokenBuckets:
         self._burst = burst
         self._clock = clock
         self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
-        """The requests that are left, and when they were counted."""
+        """The tokens that are left, and when they were counted."""
 
     def __len__(self) -> int:
         """How many are known."""
         return len(self._left)
 
     def take(self, by: Hashable) -> float:
-        """Take one request; the seconds until there is one if there is none."""
+        """Take a token; return the seconds until there is one, or 0.0 if it was taken."""
         left = self._count(by)
         wait = 0.0 if left >= 1 else (1 - left) / self._rate
         self._keep(by, left if wait else left - 1)
         return wait
 
     def charge(self, by: Hashable, cost: float) -> None:
-        """Take what a request has cost beside itself; at most a burst is owed."""
+        """Take what a request cost beside itself; a client owes a burst at most."""
         self._keep(by, max(self._count(by) - cost, -float(self._burst)))
 
     def _count(self, by: Hashable) -> float:
@@ -103,10 +106,10 @@ class TokenBuckets:
 
 
 class RateLimits:
-    """Refuses the requests of a principal that are too many, and of those that last, which are streams and requests that wait.
+    """Refuse a principal's requests beyond a rate, and its streams and waiting requests beyond a number.
 
     Args:
-        app: What is behind the lock.
+        app: The application.
         requests: Requests a second, on average.
         burst: Requests at once.
         streams: Open streams of events, and requests that wait.
@@ -127,10 +130,10 @@ class RateLimits:
         self._most_streams = streams
         self._buckets = TokenBuckets(requests, burst, clock)
         self._streams: dict[_Whose, int] = {}
-        self._readings = _Readings()
+        self._readings = _HeavyReads()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request in, or answer it with 429."""
+        """Pass the request on, or answer it with 429."""
         asking = principal_of(scope) if scope["type"] == "http" else None
         if asking is None or asking is LOCAL:
             await self._app(scope, receive, send)
@@ -141,8 +144,8 @@ class RateLimits:
             await self._counted(asking, scope, receive, send)
 
     async def _counted(self, asking: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request in; an answer that turns out to be a stream too many is replaced."""
-        lasting = scope[_KEY] = _Lasting(
+        """Pass the request on; replace a response that turns out to be a stream too many."""
+        lasting = scope[_KEY] = _StreamSlot(
             self._streams, (asking.tenant, asking.subject), self._most_streams, self._buckets, self._readings
         )
         _answered.set(lasting)
@@ -175,8 +178,8 @@ class _TooManyStreams(Exception):  # noqa: N818 - it is raised through the appli
     """Ends an application that begins a stream too many."""
 
 
-class _Lasting:
-    """The place of one request, if it lasts: its answer is a stream, or it waits for one."""
+class _StreamSlot:
+    """One request and its slot among the streams of its principal, if it streams or waits."""
 
     def __init__(
         self,
@@ -184,7 +187,7 @@ class _Lasting:
         whose: _Whose,
         most: int,
         buckets: TokenBuckets,
-        readings: "_Readings",
+        readings: "_HeavyReads",
     ) -> None:
         self._places = places
         self._whose = whose
@@ -193,13 +196,13 @@ class _Lasting:
         self._readings = readings
         self._is_open = False
         self.is_reading = False
-        """Whether it has its turn among those that read much."""
+        """Whether it has a turn to read much."""
 
     def open(self) -> None:
-        """Take a place, unless the request has one.
+        """Take a slot, unless the request has one.
 
         Raises:
-            Problem: There is none.
+            Problem: All are taken.
         """
         if self._is_open:
             return
@@ -209,20 +212,20 @@ class _Lasting:
         self._places[self._whose] = self._places.get(self._whose, 0) + 1
 
     def charge(self, cost: float) -> None:
-        """Take what the request costs beside itself from the requests of its principal."""
+        """Charge the principal for what the request costs beside itself."""
         self._buckets.charge(self._whose, cost)
 
     def reading(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """The turn of the request among those that read much."""
+        """Wait for the request's turn to read much."""
         return self._readings.turn(self._whose)
 
     def refusal(self) -> Problem:
-        """The answer to a request for which there is no place."""
+        """Return the response to a request without a slot."""
         detail = f"{self._whose[1]} has {self._most} open streams and requests that wait"
         return _too_many("too_many_streams", detail, 1)
 
     def close(self) -> None:
-        """Give the place back."""
+        """Give the slot back."""
         if not self._is_open:
             return
         self._places[self._whose] -= 1
@@ -231,32 +234,32 @@ class _Lasting:
 
 
 def count_stream(scope: Scope) -> None:
-    """Count a request as one that lasts, before it has any effect: a client may send it again.
+    """Count a request as a stream before it has an effect, so that its client may send it again.
 
     Raises:
         Problem: Its principal has too many of them (429).
     """
     lasting = scope.get(_KEY)
-    if isinstance(lasting, _Lasting):
+    if isinstance(lasting, _StreamSlot):
         lasting.open()
 
 
-_answered: ContextVar[_Lasting | None] = ContextVar("sojourn.answered", default=None)
+_answered: ContextVar[_StreamSlot | None] = ContextVar("sojourn.answered", default=None)
 """The request that is answered here, in tasks that are begun here too."""
 
 
 def charge(scope: Scope, cost: float) -> None:
-    """Count what a request costs as that many further requests of its principal; who is at the machine pays nothing."""
+    """Charge the principal of a request for that many further requests; a local client pays nothing."""
     lasting = scope.get(_KEY)
-    if isinstance(lasting, _Lasting) and cost > 0:
+    if isinstance(lasting, _StreamSlot) and cost > 0:
         lasting.charge(cost)
 
 
 @contextlib.asynccontextmanager
 async def heavy_read(*, begins_free: bool = False) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
-    """Let few requests read much at once, of each principal and of all; the others wait for their turn.
+    """Limit how many requests read much at once, of each principal and of all; others wait for their turn.
 
-    What a request reads within its turn is part of it. Who is at the machine has as many as he likes.
+    Nested reads of a request are part of its turn. A local client has no limit.
 
     Args:
         begins_free: Whether the request reads without a turn until it calls what this yields, once it has read much.
@@ -277,7 +280,7 @@ async def heavy_read(*, begins_free: bool = False) -> AsyncGenerator[Callable[[]
 
 
 @contextlib.asynccontextmanager
-async def _turn(lasting: _Lasting) -> AsyncGenerator[None]:
+async def _turn(lasting: _StreamSlot) -> AsyncGenerator[None]:
     async with lasting.reading():
         begin, lasting.is_reading = time.monotonic(), True
         try:
@@ -287,8 +290,8 @@ async def _turn(lasting: _Lasting) -> AsyncGenerator[None]:
             lasting.charge(COST * (time.monotonic() - begin))
 
 
-class _Readings:
-    """The turns of those that read much."""
+class _HeavyReads:
+    """Turns to read much."""
 
     def __init__(self) -> None:
         self._all = asyncio.Semaphore(READINGS)
@@ -324,7 +327,7 @@ async def _within(turns: asyncio.Semaphore, status: int, who: str) -> AsyncGener
 
 
 def count_anonymous(scope: Scope) -> None:
-    """Count a request whose sender is not known, by its address.
+    """Count a request without a principal, by its address.
 
     Raises:
         Problem: There were too many (429).
@@ -341,7 +344,7 @@ def bind_address_buckets(scope: Scope, buckets: TokenBuckets) -> None:
 
 
 def is_unlogged(scope: Scope) -> bool:
-    """Whether the refusal of a request is one of many of its address, which would fill the log."""
+    """Whether a refusal is one of many of its address, and is left out of the log."""
     return scope.get(_UNLOGGED, False)
 
 

@@ -91,15 +91,15 @@ class SecurityMiddleware:
         self._shapes = dict(shapes or {})
         settings = settings or SecuritySettings()
         present = DisconnectMiddleware(app, auth=auth)
-        rooms = [ByteBudget(settings.bytes_in_flight, settings.principal_bytes_in_flight) for _ in range(2)]
+        budgets = [ByteBudget(settings.bytes_in_flight, settings.principal_bytes_in_flight) for _ in range(2)]
         bounded = BodyLimits(
             present,
             max_bytes=settings.max_body_bytes,
             max_depth=settings.max_depth,
             seconds=settings.body_seconds,
-            room=rooms[0],
+            budget=budgets[0],
         )
-        taken = ResponseLimits(bounded, room=rooms[1])
+        taken = ResponseLimits(bounded, budget=budgets[1])
         self._address_buckets = TokenBuckets(settings.address_requests, settings.address_burst)
         limited = RateLimits(
             taken, requests=settings.requests, burst=settings.burst, streams=settings.streams

@@ -65,7 +65,7 @@ class _Registry(JWSRegistry):
 
 
 class Oidc:
-    """Lets in who sends a token of an issuer, for this service, as `Authorization: Bearer`.
+    """Authenticate by tokens of an issuer for this service, sent as `Authorization: Bearer`.
 
     Args:
         issuer: The issuer, exactly as tokens name it (`iss`).
@@ -114,7 +114,7 @@ class Oidc:
         self._role_names = role_names
 
     async def __call__(self, request: Request) -> Principal | None:
-        """The principal of the token that a request has; None where it has none.
+        """Return the principal of the request's token, or None if it has none.
 
         Raises:
             Problem: The token is not valid (401), or the issuer does not answer (503).
@@ -208,7 +208,10 @@ _PLAIN = {"accept-encoding": "identity"}
 
 
 class Jwks:
-    """The keys of one issuer.
+    """The keys of one issuer (JWKS), fetched if needed, and again for a token signed with an unknown one.
+
+    PyJWT's `PyJWKClient` blocks the event loop, has no limit on what an issuer sends, and asks again for every unknown key
+    (`tests/http/security/test_oidc.py` has keys that rotate, strangers that forge key ids, and an issuer that goes away or sends too much).
 
     Args:
         issuer: The issuer, whose configuration names the address of its keys.
@@ -230,7 +233,7 @@ class Jwks:
         self._fetching = asyncio.Lock()
 
     async def keys(self, kid: str | None) -> KeySet:
-        """The keys; fetched again where they are old, or have none of this id.
+        """Return the keys, fetched again if they are old or have none of this id.
 
         Raises:
             Problem: The issuer does not answer (503).

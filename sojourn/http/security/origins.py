@@ -29,10 +29,10 @@ _PORTS = {"http": "80", "https": "443"}
 
 
 class OriginCheck:
-    """Refuses requests for another name, and from pages of another origin.
+    """Refuse requests for another host name, and from pages of another origin.
 
     Args:
-        app: What is behind the lock.
+        app: The application.
         hosts: Names that are answered, without port; `*.example.org` for all below one. None for every name, but without
             authentication only those of this machine.
         origins: Origins whose pages may use the service, such as `https://app.example.org`; their browsers are told so (CORS).
@@ -58,7 +58,7 @@ class OriginCheck:
             self._app = Cors(app, origins=self._origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request in, or answer it with 400, 403 or 421."""
+        """Pass the request on, or answer it with 400, 403 or 421."""
         if scope["type"] == "http":
             try:
                 self._check(scope)
@@ -179,10 +179,12 @@ _PREFLIGHT = 600
 
 
 class Cors(CORSMiddleware):
-    """Tells the browsers of named origins that their pages may use the service.
+    """Answer CORS preflights of the configured origins; a refusal is a problem.
+
+    Clients of the protocols send families of headers, such as `x-stainless-lang`, which no list of names could hold.
 
     Args:
-        app: What is behind the lock.
+        app: The application.
         origins: The origins, as browsers send them.
     """
 
@@ -197,7 +199,7 @@ class Cors(CORSMiddleware):
         )
 
     def preflight_response(self, request_headers: Headers) -> Response:
-        """The answer to a browser that asks before a request."""
+        """Answer a preflight."""
         answer = super().preflight_response(request_headers)
         asked = request_headers.get("access-control-request-headers", "")
         names = [name.strip().lower() for name in asked.split(",") if name.strip()]

@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 LOCAL = Principal(subject="local", roles=list(ROLES))
-"""Who asks where the service has no authentication, which is on this machine only."""
+"""The principal of a local request to a service without authentication."""
 
 _KEY = "sojourn.principal"
 """Where the scope of a request has its principal."""
 
 _WAYS = "sojourn.ways"
-"""Where it has which of several ways has let it in."""
+"""Where the scope has the method that authenticated it."""
 
 _bearer = HTTPBearer(
     auto_error=False, description="A key of `sojourn keys create`, or a token of the issuer."
@@ -41,7 +41,7 @@ class Auth(Protocol):
     """Finds out who sent a request, by its headers: it is asked before the body is read."""
 
     async def __call__(self, request: Request) -> Principal | None:
-        """The principal of a request; None where it has no valid credentials, which is answered with 401.
+        """Return the principal of a request, or None if it has no valid credentials (401).
 
         Raises:
             Problem: The request is answered with this.
@@ -51,25 +51,25 @@ class Auth(Protocol):
 
 @runtime_checkable
 class AuthAgain(Auth, Protocol):
-    """One that may be asked again about a request that lasts: it counts nothing, and takes no credentials that are good for once."""
+    """A method that may authenticate a long request again: it counts nothing, and takes no one-time credentials."""
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Whether a request that was let in for a principal would be let in for the same one now; an exception is a no."""
+        """Whether the request would be authenticated as the same principal now; an exception means no."""
         ...
 
 
 class FirstOf:
-    """Asks several, such as `FirstOf(ApiKeys(...), Oidc(...))`, until one knows who sent the request.
+    """Try several methods in order, such as `FirstOf(ApiKeys(...), Oidc(...))`, until one finds a principal.
 
     Args:
-        *ways: What is asked, in this order.
+        *ways: The methods, in order.
     """
 
     def __init__(self, *ways: Auth) -> None:
         self._ways = ways
 
     async def __call__(self, request: Request) -> Principal | None:
-        """The principal that the first one knows; where none does, what one of them has said against the request."""
+        """Return the principal of the first method that finds one; else raise the last refusal, if any."""
         refused: Problem | None = None
         for way in self._ways:
             try:
@@ -85,7 +85,7 @@ class FirstOf:
         return None
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Whether the way that has let the request in does so now; where that may not be asked again, it does."""
+        """Whether the method that authenticated the request would now; True if it cannot be asked again."""
         way = _ways_of(request).get(self)
         return await way.still_lets_in(request, asking) if isinstance(way, AuthAgain) else True
 
@@ -96,10 +96,10 @@ def _ways_of(request: Request) -> dict[FirstOf, Auth]:
 
 
 def bind_principal(scope: Scope, found: Principal) -> None:
-    """Let the routes of a request know who asks.
+    """Set the principal of a request.
 
     Raises:
-        ValueError: Nobody is called so: the fault is the authentication's, not the request's.
+        ValueError: The principal is invalid, which is the fault of the authentication method.
     """
     if fault := principal_fault(found):
         raise ValueError(fault)
@@ -107,13 +107,13 @@ def bind_principal(scope: Scope, found: Principal) -> None:
 
 
 def principal_of(scope: Scope) -> Principal | None:
-    """Who sent a request; None before authentication."""
+    """Return the principal of a request, or None before authentication."""
     found = scope.get(_KEY)
     return found if isinstance(found, Principal) else None
 
 
 async def principal(request: Request, _described: Annotated[object, Security(_bearer)] = None) -> Principal:
-    """The principal of the request, for a route's parameter.
+    """Return the principal of the request, as a dependency of a route.
 
     Raises:
         RuntimeError: The application has no security middleware, and serves nobody.
@@ -127,11 +127,11 @@ async def principal(request: Request, _described: Annotated[object, Security(_be
 
 
 Asking = Annotated[Principal, Depends(principal)]
-"""The parameter of a route that is who asks."""
+"""The parameter of a route that takes the principal."""
 
 
 def require(asking: Principal, role: Role) -> None:
-    """Check that a principal has a role; whoever has any of the roles may read.
+    """Check that a principal has a role; any role may read.
 
     Raises:
         Problem: It does not have the role (403).
