@@ -1,4 +1,4 @@
-"""Marks: by what the text of a chat says which reply it is, and how such a thing is taken out of what models write.
+"""Marks by which a text of a chat names its reply, and what closes the markup that a model left open.
 
 Only this service writes a mark. What a model, or a tool that it quotes, has written as one is taken out before a text is sent,
 so that a text in a client has no mark but ours. A mark alone decides nothing: it counts in the chat that showed it (`openai/bound.py`).

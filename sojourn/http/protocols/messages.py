@@ -22,6 +22,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.protocols.reply import Reply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_prompt, read_answer, read_verdict
+from sojourn.http.security import audit
 from sojourn.http.security.principals import require
 from sojourn.http.security.tenancy import chosen_id
 from sojourn.http.service import Service
@@ -38,6 +39,7 @@ __all__ = [
     "stop",
     "token_of_accepted",
     "token_of_delivery",
+    "token_of_task",
 ]
 
 REUSED = "idempotency_key_reused"
@@ -222,6 +224,20 @@ def reused(key: str, run_id: str) -> Problem:
         then="Send the same request, or another id.",
         run_id=run_id,
     )
+
+
+async def token_of_task(service: Service, asking: Principal, task_id: str) -> ReplyToken:
+    """Return the token of a task that the principal may see.
+
+    Raises:
+        RunNotFound: There is none.
+    """
+    token = ReplyToken.parse(task_id)
+    if token is None:
+        raise RunNotFound(f"there is no task {task_id[:80]!r}: use the id of a task's creation")
+    audit.bind(run_id=token.run_id)
+    await service.run(asking, token.run_id)
+    return token
 
 
 # Answer what is asked.

@@ -326,9 +326,9 @@ async def follow(
                         return
 
 
-async def read_to_end(service: Service, reply: Reply) -> None:
+async def read_to_end(service: Service, reply: Reply, *, to_end: bool = False) -> None:
     """Follow a reply to its end; raises as `follow`."""
-    async with aclosing(follow(service, reply, deltas=False)) as steps:
+    async with aclosing(follow(service, reply, deltas=False, to_end=to_end)) as steps:
         async for _ in steps:
             pass
 

@@ -1,4 +1,4 @@
 """A2A: an agent for other agents, by `fasta2a`, whose storage, broker and event bus are the histories of runs.
 
-Begin at `door.py`; `tasks.py` makes a task of a reply, `storage.py` and `broker.py` are what the library asks.
+Begin at `endpoint.py`; `tasks.py` makes a task of a reply, `storage.py` and `broker.py` are what the library asks.
 """

@@ -1,6 +1,5 @@
-"""Broker: runs need nobody who runs them; it waits for them, cancels them, and follows them for streams."""
+"""Wait for tasks, cancel them, and follow them for streams; Temporal runs them."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Self, cast
@@ -23,9 +22,9 @@ from fasta2a.task_manager import TaskManager
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.a2a.storage import RunStorage, place_of_task
+from sojourn.http.protocols.a2a.storage import RunStorage
 from sojourn.http.protocols.a2a.tasks import ANSWER, artifact_data, state_of, status_of, task_of
-from sojourn.http.protocols.messages import stop
+from sojourn.http.protocols.messages import stop, token_of_task
 from sojourn.http.protocols.reply import Reply, follow, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.request_scope import RequestScope
@@ -54,7 +53,7 @@ class Watched(EventBus):
     async def subscribe(self, task_id: str, *, to_end: bool = False) -> AsyncGenerator[Any]:
         """Follow a task from where it is, until it has ended, or without `to_end` asks something."""
         self._attending.release()
-        token = await place_of_task(self._service, self._asking, task_id)
+        token = await token_of_task(self._service, self._asking, task_id)
         context_id = (await self._service.client.get_run(token.run_id).status()).session_id
         reply = Reply(token, is_task=True)
         async with aclosing(self._updates(reply, context_id, to_end=to_end)) as updates:
@@ -126,7 +125,7 @@ class RunBroker(Broker):
 
     async def run_task(self, params: TaskSendParams) -> None:
         """Wait for a task that goes on by itself, where that is asked for."""
-        token = await place_of_task(self._service, self._asking, params["id"])
+        token = await token_of_task(self._service, self._asking, params["id"])
         audit.bind(run_id=token.run_id)
         if self._waits:
             reply = Reply(token, is_task=True)
@@ -142,12 +141,13 @@ class RunBroker(Broker):
             RunNotFound: There is no such task.
             Problem: The principal may not, or the task has ended.
         """
-        token = await place_of_task(self._service, self._asking, params["id"])
+        token = await token_of_task(self._service, self._asking, params["id"])
         await _check_open(self._service, token, "task_not_cancelable")
         self._attending.count()
         await stop(self._service, self._asking, token)
         with suppress(TimeoutError):
-            await self._attending.wait(_ended(self._service, token), PATIENCE)
+            reply = Reply(token, is_task=True)
+            await self._attending.wait(read_to_end(self._service, reply, to_end=True), PATIENCE)
 
     async def __aenter__(self) -> Self:
         """Nothing to open."""
@@ -169,7 +169,7 @@ async def require_open(service: Service, asking: Principal, task_id: str) -> Non
         RunNotFound: There is no such task.
         Problem: It has ended.
     """
-    token = await place_of_task(service, asking, task_id)
+    token = await token_of_task(service, asking, task_id)
     await _check_open(service, token, "task_ended")
 
 
@@ -183,14 +183,6 @@ async def _check_open(service: Service, token: ReplyToken, code: str) -> None:
     if reply.state not in LASTS:
         detail = f"the task has ended: it is {state_of(reply)}"
         raise Problem(409, code, detail, then="Look at it by GetTask.", run_id=token.run_id)
-
-
-async def _ended(service: Service, token: ReplyToken) -> None:
-    """Wait until a task has ended."""
-    reply = await read(service, token, is_task=True)
-    while reply.state in LASTS:
-        await asyncio.sleep(0.1)
-        reply = await read(service, token, is_task=True)
 
 
 class RunTaskManager(TaskManager):

@@ -1,4 +1,4 @@
-"""The door of A2A: an ASGI application that answers one request for an agent by an application of `fasta2a`'s."""
+"""The endpoint of A2A: an ASGI application that answers each request with an application of `fasta2a`."""
 
 import hashlib
 import json

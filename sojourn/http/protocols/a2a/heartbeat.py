@@ -1,4 +1,4 @@
-"""Alive: a stream of the library's own as ours are: with a comment as heartbeat, and dropped where its client takes nothing."""
+"""Heartbeats for a stream of the library's own, which is dropped if its client takes nothing."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Storage: tasks as the histories have them; to submit one is to send its message, once."""
+"""Tasks as the histories have them. To submit one is to deliver its message."""
 
 from typing import Any, cast
 
@@ -10,19 +10,25 @@ from sojourn.contracts.message import Message as Words
 from sojourn.contracts.message import Part
 from sojourn.contracts.principal import Principal
 from sojourn.core.run.inbox import MAX_ID_CHARS
-from sojourn.errors import AwaitClosed, RunNotFound, StaleDigest
+from sojourn.errors import AwaitClosed, StaleDigest
 from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.tasks import artifact_data, limit_history, task_of
 from sojourn.http.protocols.message_parts import file_part, read_message, text_part
-from sojourn.http.protocols.messages import IncomingMessage, deliver_to_session, digest_of, reused
+from sojourn.http.protocols.messages import (
+    IncomingMessage,
+    deliver_to_session,
+    digest_of,
+    reused,
+    token_of_task,
+)
 from sojourn.http.protocols.reply import Reply, read
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import check_fields, read_answer, read_verdict
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
-__all__ = ["RunStorage", "place_of_task"]
+__all__ = ["RunStorage"]
 
 
 class RunStorage(Storage[Any]):
@@ -47,7 +53,7 @@ class RunStorage(Storage[Any]):
             RunNotFound: There is none for the principal.
         """
         require(self._asking, "viewer")
-        task = await self.task(await place_of_task(self._service, self._asking, task_id))
+        task = await self.task(await token_of_task(self._service, self._asking, task_id))
         limit_history(task, history_length)
         return task
 
@@ -69,7 +75,7 @@ class RunStorage(Storage[Any]):
         require(self._asking, "user")
         said = read_message(message["parts"], _part)
         if task_id := message.get("task_id"):
-            token = await place_of_task(self._service, self._asking, task_id)
+            token = await token_of_task(self._service, self._asking, task_id)
             await self._answer(token, message, said.text)
             return await self._submit(token)
         # A client that sends its first message again has no context yet, and means the same one.
@@ -150,19 +156,6 @@ class RunStorage(Storage[Any]):
 
     async def update_context(self, context_id: str, context: Any) -> None:
         """Nothing, as above."""
-
-
-async def place_of_task(service: Service, asking: Principal, task_id: str) -> ReplyToken:
-    """The token of a task that the principal may see.
-
-    Raises:
-        RunNotFound: There is none.
-    """
-    token = ReplyToken.parse(task_id)
-    if token is None:
-        raise RunNotFound(f"there is no task {task_id[:80]!r}")
-    await service.run(asking, token.run_id)
-    return token
 
 
 def _id_of(message: Message) -> str:

@@ -1,4 +1,4 @@
-"""Asking: who sent a request of MCP, and our errors as those of the protocol."""
+"""The principal of a request of MCP, and our errors as errors of the protocol."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from sojourn.http.security import audit
 from sojourn.http.security.principals import principal_of
 from sojourn.http.service import Service
 
-__all__ = ["Context", "asking_of", "attendance_of", "told"]
+__all__ = ["Context", "asking_of", "request_scope_of", "with_mcp_errors"]
 
 Params = TypeVar("Params")
 Answer = TypeVar("Answer")
@@ -35,7 +35,7 @@ def asking_of(context: Context) -> Principal:
     return found
 
 
-def attendance_of(service: Service, context: Context) -> RequestScope:
+def request_scope_of(service: Service, context: Context) -> RequestScope:
     """The waiting of a request.
 
     Raises:
@@ -46,7 +46,7 @@ def attendance_of(service: Service, context: Context) -> RequestScope:
     return RequestScope(service, context.request.scope)
 
 
-def told(
+def with_mcp_errors(
     handle: Callable[[Context, Params], Awaitable[Answer]],
 ) -> Callable[[Context, Params], Awaitable[Answer]]:
     """A handler whose problems are errors of the protocol."""

@@ -1,4 +1,4 @@
-"""The door of MCP: an ASGI application that answers one request with a server of the SDK's."""
+"""The endpoint of MCP: an ASGI application that answers each request with a server of the SDK."""
 
 import asyncio
 from collections.abc import Callable

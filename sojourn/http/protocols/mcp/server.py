@@ -50,9 +50,9 @@ from sojourn.http.protocols.mcp.content import (
     respond,
     result_of,
 )
-from sojourn.http.protocols.mcp.context import Context, asking_of, attendance_of, told
-from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks, task_place
-from sojourn.http.protocols.messages import IncomingMessage, deliver_to_session, start_once
+from sojourn.http.protocols.mcp.context import Context, asking_of, request_scope_of, with_mcp_errors
+from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks
+from sojourn.http.protocols.messages import IncomingMessage, deliver_to_session, start_once, token_of_task
 from sojourn.http.protocols.reply import Reply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import explain_external_calls, read_answer, read_verdict
@@ -123,7 +123,7 @@ class _Answers:
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> Any:
         """Start, answer or go on; what goes wrong is the result of the tool, which models read."""
         service, asking, arguments = self._service, asking_of(context), dict(params.arguments or {})
-        attending = attendance_of(service, context)
+        attending = request_scope_of(service, context)
         if params.name != ANSWER or arguments.get("answer"):
             audit.bind(call="tools/call", tool=params.name)
         if params.name != ANSWER and params.name not in self._names:
@@ -187,11 +187,11 @@ def server_of(service: Service) -> Server[Any]:
     server: Server[Any] = Server(
         service.app.name or "sojourn",
         version=__version__,
-        on_list_tools=told(answers.list_tools),
+        on_list_tools=with_mcp_errors(answers.list_tools),
         on_call_tool=answers.call_tool,
         on_list_resources=answers.list_resources,
         on_list_resource_templates=answers.list_templates,
-        on_read_resource=told(answers.read_resource),
+        on_read_resource=with_mcp_errors(answers.read_resource),
     )
     serve_tasks(server, service)
     return server
@@ -236,7 +236,7 @@ async def _started(
 
 async def _responded(service: Service, asking: Principal, params: CallToolRequestParams) -> Reply:
     """Take the responses to what a call has asked; the reply goes on from there."""
-    token = await task_place(service, asking, params.request_state or "")
+    token = await token_of_task(service, asking, params.request_state or "")
     reply = await read(service, token, is_task=True)
     for asked in list(reply.waits):
         response = (params.input_responses or {}).get(key_of(asked))
@@ -248,7 +248,7 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
 
 async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reply:
     """Answer what a task asks, if it asks anything, once; the reply then goes on."""
-    token = await task_place(service, asking, _text(arguments, "task", most=4_000))
+    token = await token_of_task(service, asking, _text(arguments, "task", most=4_000))
     await _require_own(service, asking, token)
     text, key = _text(arguments, "answer"), _text(arguments, "request_id", most=200)
     message = IncomingMessage(Message.user(text), key)

@@ -1,4 +1,4 @@
-"""Tasks: the extension of MCP by which a call is answered at once, and polled by its id from any client of the principal's tenant.
+"""The tasks extension of MCP: a call is answered at once, then polled by its id.
 
 The SDK has the seam for extensions, and not this one; the wire is that of SEP-2663 (`io.modelcontextprotocol/tasks`). A task is a token in the history of a
 run, so that there is no store of tasks, and none is forgotten before Temporal forgets the run.
@@ -19,18 +19,17 @@ from mcp_types import (
 from mcp_types.jsonrpc import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY
 from pydantic import Field, ValidationError
 
-from sojourn.contracts.principal import Principal
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.mcp.content import elicitation_of, key_of, respond, result_of
-from sojourn.http.protocols.mcp.context import Context, asking_of, told
-from sojourn.http.protocols.messages import stop
+from sojourn.http.protocols.mcp.context import Context, asking_of, with_mcp_errors
+from sojourn.http.protocols.messages import stop, token_of_task
 from sojourn.http.protocols.reply import Reply, read
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.security import audit
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
-__all__ = ["TASKS", "created", "declares_tasks", "serve_tasks", "task_place"]
+__all__ = ["TASKS", "created", "declares_tasks", "serve_tasks"]
 
 TASKS = "io.modelcontextprotocol/tasks"
 """The name of the extension."""
@@ -69,7 +68,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         _check_request(context, params)
         asking = asking_of(context)
         require(asking, "viewer")
-        reply = await read(service, await task_place(service, asking, params.task_id), is_task=True)
+        reply = await read(service, await token_of_task(service, asking, params.task_id), is_task=True)
         return {"resultType": "complete", **_detailed(reply)}
 
     async def update(context: Context, params: UpdateParams) -> dict[str, Any]:
@@ -77,7 +76,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         _check_request(context, params)
         asking = asking_of(context)
         require(asking, "user")
-        token = await task_place(service, asking, params.task_id)
+        token = await token_of_task(service, asking, params.task_id)
         reply = await read(service, token, is_task=True)
         for asked in reply.waits:
             response = params.input_responses.get(key_of(asked))
@@ -89,15 +88,15 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         audit.bind(call="tasks/cancel")
         _check_request(context, params)
         asking = asking_of(context)
-        token = await task_place(service, asking, params.task_id)
+        token = await token_of_task(service, asking, params.task_id)
         if (await read(service, token, is_task=True)).state in ("open", "asked"):
             await stop(service, asking, token)
         return {"resultType": "complete"}
 
     server.extensions[TASKS] = {}
-    server.add_request_handler("tasks/get", TaskParams, told(get))
-    server.add_request_handler("tasks/update", UpdateParams, told(update))
-    server.add_request_handler("tasks/cancel", TaskParams, told(cancel))
+    server.add_request_handler("tasks/get", TaskParams, with_mcp_errors(get))
+    server.add_request_handler("tasks/update", UpdateParams, with_mcp_errors(update))
+    server.add_request_handler("tasks/cancel", TaskParams, with_mcp_errors(cancel))
 
 
 def _check_request(context: Context, params: TaskParams) -> None:
@@ -117,26 +116,6 @@ def _check_request(context: Context, params: TaskParams) -> None:
     named = context.request.headers.get(MCP_NAME_HEADER) if context.request is not None else None
     if named is not None and decode_header_value(named) != params.task_id:
         raise MCPError(HEADER_MISMATCH, f"the header {MCP_NAME_HEADER} names another task than taskId")
-
-
-async def task_place(service: Service, asking: Principal, task_id: str) -> ReplyToken:
-    """The token of a task that the principal may see.
-
-    Raises:
-        Problem: There is no such task.
-        RunNotFound: It is not the principal's.
-    """
-    token = ReplyToken.parse(task_id)
-    if token is None:
-        raise Problem(
-            404,
-            "task_not_found",
-            f"there is no task {task_id[:80]!r}",
-            then="Use the id of a task's creation.",
-        )
-    audit.bind(run_id=token.run_id)
-    await service.run(asking, token.run_id)
-    return token
 
 
 def _response(value: Any) -> ElicitResult:

@@ -1,4 +1,4 @@
-"""Chat completions: a reply as one, or as the chunks of a stream."""
+"""A reply as a chat completion or its chunks, and the reply that the last message of a chat answers."""
 
 import json
 import re
@@ -102,7 +102,7 @@ async def last_reply(
         ServerUnavailable: The server does not answer.
     """
     *before, shown = messages[:-1] or [messages[-1]]
-    token = _place_in(shown)
+    token = _token_in(shown)
     if token is None:
         return None
     if conversation:
@@ -120,7 +120,7 @@ def _has_begun_with(before: list[Message], opening: list[Message], run_id: str) 
     if [_told(each) for each in without_marks(first)] != [_told(each) for each in opening]:
         return False
     replies, answers = rest[::2], rest[1::2]
-    tokens = [_place_in(each) for each in replies]
+    tokens = [_token_in(each) for each in replies]
     return (
         len(replies) == len(answers)
         and all(token is not None and token.run_id == run_id for token in tokens)
@@ -128,7 +128,7 @@ def _has_begun_with(before: list[Message], opening: list[Message], run_id: str) 
     )
 
 
-def _place_in(message: Message) -> ReplyToken | None:
+def _token_in(message: Message) -> ReplyToken | None:
     found = _MARK.search(message.text) if message.role == "assistant" else None
     return ReplyToken.parse(found[1]) if found else None
 

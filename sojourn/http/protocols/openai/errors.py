@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape: what its clients make exceptions of."""
+"""Errors in the shape of which OpenAI's clients make exceptions."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any

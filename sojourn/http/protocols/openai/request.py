@@ -1,16 +1,18 @@
-"""Bodies: what clients of OpenAI's API send.
+"""What clients of OpenAI's API send.
 
 Parameters that steer a model are the agent's own, and are not read; nor are tools, and what a chat holds of another model's calls, which
 clients send with each request. What a client may not expect to be left out is told in the answer's header `X-Sojourn-Warning`.
 """
 
 import re
+from functools import partial
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part, TextPart
+from sojourn.contracts.message import Message, Part
 from sojourn.http.bodies import JsonBody
+from sojourn.http.protocols.message_parts import file_part, read_message, text_part
 from sojourn.http.protocols.openai.errors import refused
 
 __all__ = ["ChatBody", "Metadata", "ResponseBody", "StreamOptions", "Turn", "messages_of"]
@@ -51,6 +53,13 @@ class Turn(BaseModel):
     """Who says it. Only `user` and `assistant` are read: an agent has instructions and tools of its own."""
     content: str | list[dict[str, Any]] | None = None
     """A text, or parts."""
+
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """The content as parts."""
+        if isinstance(self.content, str):
+            return [{"type": "text", "text": self.content}] if self.content else []
+        return self.content or []
 
 
 class _Asking(_Body):
@@ -163,7 +172,7 @@ def messages_of(turns: list[Turn], param: str) -> list[Message]:
         Problem: The last one is not the user's, or has what a message cannot have.
     """
     told = [turn for turn in turns if turn.type == "message" and turn.role in _READ_ROLES]
-    found = [Message(role=turn.role, parts=_parts(turn.content, param)) for turn in told]
+    found = [read_message(turn.parts, partial(_part, param), turn.role) for turn in told]
     if not found or found[-1].role != "user" or not found[-1].parts:
         raise refused(f"{param}: the last message is the user's, and has content", param)
     return [message for message in found if message.parts]
@@ -177,36 +186,27 @@ def _check_format(param: str, given: Any) -> None:
         )
 
 
-def _parts(content: str | list[dict[str, Any]] | None, param: str) -> list[Part]:
-    if isinstance(content, str):
-        return [TextPart(type="text", text=content)] if content else []
-    return [_part(each, param) for each in content or []]
-
-
-def _part(part: dict[str, Any], param: str) -> Part:
+def _part(param: str, part: dict[str, Any]) -> Part:
     kind = part.get("type")
     text = part.get("refusal" if kind == "refusal" else "text")
     if kind in ("text", "input_text", "output_text", "refusal") and isinstance(text, str):
-        return TextPart(type="text", text=text)
+        return text_part(text)
     if kind in ("image_url", "input_image"):
-        media_type, data = _file(_at(part.get("image_url"), "url"), param)
-        return ImagePart(type="image", media_type=media_type, data=data)
+        return _file(_at(part.get("image_url"), "url"), param)
     if kind in ("file", "input_file"):
         inner: Any = part.get("file") or part
-        media_type, data = _file(_at(inner, "file_data"), param)
         name = _at(inner, "filename")
-        title = name if isinstance(name, str) else None
-        return DocumentPart(type="document", media_type=media_type, data=data, title=title)
+        return _file(_at(inner, "file_data"), param, name if isinstance(name, str) else None)
     raise refused(f"{param}: a part of type {str(kind)[:40]!r} is not read", param, code="unsupported_value")
 
 
 def _at(value: Any, name: str) -> Any:
-    """A member of an object; the value itself where it is none."""
+    """Return a member of an object; the value itself if it is none."""
     return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else value
 
 
-def _file(url: Any, param: str) -> tuple[str, str]:
+def _file(url: Any, param: str, title: str | None = None) -> Part:
     found = _DATA.match(url) if isinstance(url, str) else None
     if found is None:
         raise refused(f"{param}: a file is sent as a data: URL in base64; no URL is fetched", param)
-    return found[1], "".join(found[2].split())
+    return file_part(found[1], data="".join(found[2].split()), title=title)

@@ -1,4 +1,4 @@
-"""Responses: a reply as one, or as the events of a stream. Its id is its place, so that any process finds it again."""
+"""A reply as a response or its events. Its id is the reply's token, so any process finds it again."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from sojourn.http.protocols.reply import Reply, follow
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.service import Service
 
-__all__ = ["place_of_response", "response", "response_events", "response_id"]
+__all__ = ["response", "response_events", "response_id", "token_of_response"]
 
 _PREFIX = "resp_"
 # OpenAI has no event of a response that was cancelled: its stream ends as that of one that failed, with the status.
@@ -25,8 +25,8 @@ def response_id(place: ReplyToken) -> str:
     return _PREFIX + place.text
 
 
-def place_of_response(id: str) -> ReplyToken | None:
-    """The place of a response; None where the id is none of ours."""
+def token_of_response(id: str) -> ReplyToken | None:
+    """Return the token of a response; None if the id is none of ours."""
     return ReplyToken.parse(id.removeprefix(_PREFIX)) if id.startswith(_PREFIX) else None
 
 

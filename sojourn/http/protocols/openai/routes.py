@@ -22,7 +22,7 @@ from sojourn.http.protocols.messages import (
 from sojourn.http.protocols.openai.chat import chunks, completion, failure, last_reply, without_marks
 from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
 from sojourn.http.protocols.openai.request import ChatBody, ResponseBody, messages_of
-from sojourn.http.protocols.openai.responses import place_of_response, response, response_events
+from sojourn.http.protocols.openai.responses import response, response_events, token_of_response
 from sojourn.http.protocols.reply import Reply, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import explain_external_calls
@@ -71,7 +71,7 @@ async def complete_chat(
     attending.count()
     key = key or body.named("message_id")
     is_once = _is_once(attending, key or body.named("session_id"))
-    reply = Reply(await _place_of_chat(service, asking, body, key))
+    reply = Reply(await _deliver_chat(service, asking, body, key))
     audit.bind(run_id=reply.token.run_id)
     warned = _warned(body)
     if body.stream:
@@ -83,7 +83,7 @@ async def complete_chat(
     return JSONResponse(completion(reply, body.model), headers=warned)
 
 
-async def _place_of_chat(service: Service, asking: Principal, body: ChatBody, key: str) -> ReplyToken:
+async def _deliver_chat(service: Service, asking: Principal, body: ChatBody, key: str) -> ReplyToken:
     messages = messages_of(body.messages, "messages")
     said = messages[-1]
     session_id = body.named("session_id")
@@ -112,7 +112,7 @@ async def create_response(
         attending.count()
     key = key or body.named("message_id")
     is_once = _is_once(attending, key or body.previous_response_id)
-    reply = Reply(await _place_of_response(service, asking, body, key))
+    reply = Reply(await _deliver_response(service, asking, body, key))
     audit.bind(run_id=reply.token.run_id)
     more: dict[str, Any] = {
         "metadata": body.metadata or {},
@@ -128,11 +128,11 @@ async def create_response(
     return JSONResponse(response(reply, body.model, **more), headers=warned)
 
 
-async def _place_of_response(service: Service, asking: Principal, body: ResponseBody, key: str) -> ReplyToken:
+async def _deliver_response(service: Service, asking: Principal, body: ResponseBody, key: str) -> ReplyToken:
     messages = messages_of(body.turns, "input")
     said = messages[-1]
     if body.previous_response_id:
-        previous = place_of_response(body.previous_response_id)
+        previous = token_of_response(body.previous_response_id)
         if previous is None:
             raise _no_response(body.previous_response_id)
         token = await answer_reply(service, asking, previous, IncomingMessage(said, key))
@@ -159,7 +159,7 @@ async def _place_of_response(service: Service, asking: Principal, body: Response
 async def get_response(response_id: str, asking: Asking, service: Serving, stream: bool = False) -> Response:
     """A response, at any process; with `stream` from its beginning, also while it is made."""
     require(asking, "viewer")
-    token = place_of_response(response_id)
+    token = token_of_response(response_id)
     if token is None:
         raise _no_response(response_id)
     await service.run(asking, token.run_id)
@@ -175,7 +175,7 @@ async def cancel_response(
 ) -> Response:
     """End the turn of a response; the conversation goes on."""
     require(asking, "user")
-    token = place_of_response(response_id)
+    token = token_of_response(response_id)
     if token is None:
         raise _no_response(response_id)
     await service.run(asking, token.run_id)
