@@ -143,6 +143,11 @@ class WaitView(_Shape):
     """The record that is described, for rendering; no part of the JSON."""
 
     @property
+    def key(self) -> str:
+        """What tells it from the waits of all other runs."""
+        return f"{self.run_id} {self.await_id}"
+
+    @property
     def is_for_people(self) -> bool:
         """Whether a person answers; a program gives the results of external calls."""
         return kind_of(self.wait).is_for_people

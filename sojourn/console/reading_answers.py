@@ -6,7 +6,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from sojourn.console.form import Form
-from sojourn.console.views.wait_view import CallForm, WaitView
+from sojourn.console.views.wait_view import CallForm, WaitForm
 from sojourn.contracts.awaits import Await, AwaitClarification
 from sojourn.forms import FilledForm, FormField, check_answer, read_fields, read_value
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
@@ -45,11 +45,11 @@ class Read:
 
     body: Body | None
     """None where it cannot be taken."""
-    view: WaitView
+    view: WaitForm
     """The form with what was sent, and with what is wrong."""
 
 
-def read_answer(wait: Await, view: WaitView, form: Form) -> Read:
+def read_answer(wait: Await, view: WaitForm, form: Form) -> Read:
     """Read what the form of a wait sends.
 
     Args:
@@ -84,7 +84,7 @@ def read_answer(wait: Await, view: WaitView, form: Form) -> Read:
         return Read(None, replace(view, fault=message, then="Correct it, and send it again."))
 
 
-def _decision(view: WaitView, do: str, form: Form) -> ApprovalBody:
+def _decision(view: WaitForm, do: str, form: Form) -> ApprovalBody:
     return ApprovalBody(
         await_id=view.await_id,
         approved=do != "deny",
@@ -94,7 +94,7 @@ def _decision(view: WaitView, do: str, form: Form) -> ApprovalBody:
     )
 
 
-def _answer(wait: AwaitClarification, view: WaitView, form: Form) -> Read:
+def _answer(wait: AwaitClarification, view: WaitForm, form: Form) -> Read:
     sent = check_answer(wait.form, read_fields(view.fields, form))
     words = read_fields([view.words], form) if view.words else FilledForm((), {})
     view = replace(view, words=words.fields[0] if words.fields else None, fields=sent.fields)
@@ -113,7 +113,7 @@ def _answer(wait: AwaitClarification, view: WaitView, form: Form) -> Read:
     return Read(AnswerBody(await_id=view.await_id, answer=dict(sent.values)), view)
 
 
-def _results(view: WaitView, form: Form) -> Read:
+def _results(view: WaitForm, form: Form) -> Read:
     calls: list[CallForm] = []
     results: list[dict[str, Any]] = []
     is_only = len(view.calls) == 1 and not view.calls_left_out

@@ -7,7 +7,7 @@ from sojourn.answers import WaitRef
 from sojourn.console.form import Form
 from sojourn.console.page import Visit
 from sojourn.console.reading_answers import Body, read_answer
-from sojourn.console.views.wait_view import WaitView, wait_view
+from sojourn.console.views.wait_view import WaitForm, wait_view
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import ToolSpec
@@ -35,7 +35,7 @@ class Seen:
 
     wait: Await
     status: RunStatus
-    view: WaitView
+    view: WaitForm
     place: FoundWait | None
     """Where it is among the open ones; None where it is not open."""
 
@@ -137,7 +137,7 @@ async def _send(visit: Visit, run_id: str, body: Body) -> None:
         service.reader.waits.forget(run_id)
 
 
-async def _refreshed(visit: Visit, was: Seen, typed: WaitView, problem: Problem) -> Seen:
+async def _refreshed(visit: Visit, was: Seen, typed: WaitForm, problem: Problem) -> Seen:
     """The wait as it is now, with what somebody typed, and with why that was not taken."""
     run_id = was.status.run_id
     try:
@@ -166,7 +166,7 @@ async def _refreshed(visit: Visit, was: Seen, typed: WaitView, problem: Problem)
     return replace(now, view=kept)
 
 
-def _at_fields(view: WaitView, detail: str) -> Any:
+def _at_fields(view: WaitForm, detail: str) -> Any:
     """The fields of a question, with what the worker says at the one that it names."""
     named = [each for each in view.fields if f" {each.name} " in f" {detail} "]
     return tuple(

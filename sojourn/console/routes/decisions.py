@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from sojourn.client.listing import Selection
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.decisions import DecisionRow, csv_of
-from sojourn.console.views.inbox_rows import KINDS
+from sojourn.console.views.waits import KINDS
 from sojourn.errors import SojournError
 
 __all__ = ["pages"]

@@ -9,14 +9,16 @@ from urllib.parse import urlencode
 
 from starlette.responses import HTMLResponse, Response
 
+from sojourn.answers import WaitView
 from sojourn.client.listing import Selection
 from sojourn.console import settling
 from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit
 from sojourn.console.reading_answers import DONE, VERDICTS
-from sojourn.console.views.inbox_rows import KINDS, InboxRow, kind_of, row_of, tools_of
-from sojourn.console.views.wait_view import WaitView, without_calls
+from sojourn.console.views.wait_view import WaitForm, without_calls
+from sojourn.console.views.waits import KINDS, title_of
 from sojourn.console.watching import News
+from sojourn.core.awaits.kinds import kind_of
 from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound
 from sojourn.http.problems import Problem
 from sojourn.http.routes.runs import labels_of
@@ -74,9 +76,9 @@ class Filters:
     def fits(self, found: FoundWait) -> bool:
         """Whether a wait is asked for."""
         wait, tool = found.opened.wait, self.tool.casefold()
-        if self.kind and kind_of(wait) != self.kind:
+        if self.kind and kind_of(wait).kind != self.kind:
             return False
-        if tool and not any(tool in each.casefold() for each in tools_of(wait)):
+        if tool and not any(tool in each.casefold() for each in found.view.tools):
             return False
         return self.labels.items() <= found.waiting.labels.items()
 
@@ -88,13 +90,13 @@ class _Shown:
     filters: Filters
     cursor: str
     found: FoundWaits
-    rows: list[InboxRow]
-    view: WaitView | None
+    rows: list[WaitView]
+    view: WaitForm | None
     is_chosen: bool
     """Whether the URL names the wait."""
     done: str = ""
     """What was done just before, in words."""
-    next: InboxRow | None = None
+    next: WaitView | None = None
     """What is open after a wait that has ended; opening it is for a person to do."""
 
 
@@ -112,7 +114,7 @@ async def inbox(visit: Visit) -> Response:
     """The inbox, and the oldest wait."""
     filters, cursor = _filters(visit), visit.query("cursor")
     found = await _found(visit, filters, cursor)
-    view: WaitView | None = None
+    view: WaitForm | None = None
     for first in found.waits[:3]:
         try:
             view = (await settling.seen(visit, first.run_id, first.opened.wait.id)).view
@@ -172,7 +174,7 @@ async def live(visit: Visit) -> Response:
         fate = "open"
         while not visit.service.feeds.is_closed:
             found = await _found(visit, filters, cursor, LIVE)
-            rows = [row_of(each) for each in found.waits]
+            rows = [each.view for each in found.waits]
             now = rows, found.count, found.unread, found.cursor
             html = ""
             if now != sent:
@@ -238,11 +240,11 @@ async def _again(visit: Visit, filters: Filters, seen: settling.Seen, status: in
 
 
 def _shown(
-    visit: Visit, filters: Filters, cursor: str, found: FoundWaits, view: WaitView | None, *, is_chosen: bool
+    visit: Visit, filters: Filters, cursor: str, found: FoundWaits, view: WaitForm | None, *, is_chosen: bool
 ) -> _Shown:
-    rows = [row_of(each) for each in found.waits]
+    rows = [each.view for each in found.waits]
     shown = _Shown(filters, cursor, found, rows, view, is_chosen)
-    if view is None or any(row.key == f"{view.run_id} {view.await_id}" for row in rows):
+    if view is None or any(row.key == view.key for row in rows):
         return shown
     return replace(shown, next=_next(visit, rows))
 
@@ -262,7 +264,7 @@ def _told(visit: Visit, shown: _Shown, seen: settling.Seen) -> _Shown:
     return replace(shown, done=DONE[done])
 
 
-def _back(visit: Visit, view: WaitView | None) -> list[tuple[str, str]]:
+def _back(visit: Visit, view: WaitForm | None) -> list[tuple[str, str]]:
     """Where a decision was made, if that was not here: the page of the run, or the conversation."""
     back = visit.query("back")
     if view is None or not _is_of(view.run_id, back):
@@ -273,7 +275,7 @@ def _back(visit: Visit, view: WaitView | None) -> list[tuple[str, str]]:
     return [("Back to the run", visit.url(f"/runs/{back}"))]
 
 
-def _next(visit: Visit, rows: list[InboxRow]) -> InboxRow | None:
+def _next(visit: Visit, rows: list[WaitView]) -> WaitView | None:
     """What is open after a wait that has ended: what came after it, if that is open, or else the oldest."""
     wanted = visit.query("next")
     return next((row for row in rows if row.key == wanted), rows[0] if rows else None)
@@ -300,7 +302,7 @@ def _render(visit: Visit, template: str, shown: _Shown, *, at: str = "") -> str:
 
 def _values(visit: Visit, shown: _Shown, *, at: str = "") -> dict[str, Any]:
     view, filters = shown.view, shown.filters
-    at = at or (f"{view.run_id} {view.await_id}" if view else "")
+    at = at or (view.key if view else "")
     keys = [row.key for row in shown.rows]
     index = keys.index(at) if at in keys else -1
     query = urlencode(
@@ -321,6 +323,7 @@ def _values(visit: Visit, shown: _Shown, *, at: str = "") -> dict[str, Any]:
         "before": shown.rows[index - 1].key if index > 0 else "",
         "agents": visit.service.app.list_agents(),
         "kinds": KINDS,
+        "title_of": title_of,
         "path": _path,
         "json": json.dumps,
     }

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sojourn.console.views.inbox_rows import KINDS, kind_of, title_of, tools_of
+from sojourn.answers import wait_view
+from sojourn.console.views.waits import KINDS, title_of
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.core.values.visible import one_line
@@ -76,8 +77,9 @@ def decision_row(decision: Decision, agent_id: str, asked: str) -> DecisionRow:
         asked: The message that opened the run.
     """
     event, wait = decision.event, decision.wait
-    kind = kind_of(wait) if wait else ""
-    call = wait if isinstance(wait, AwaitConfirmation) else None
+    view = wait and wait_view(wait, event.run_id)
+    kind = view.kind if view else ""
+    call = view.call if view else None
     return DecisionRow(
         at=decision.at,
         run_id=event.run_id,
@@ -88,8 +90,8 @@ def decision_row(decision: Decision, agent_id: str, asked: str) -> DecisionRow:
         verdict=decision.verdict.replace("_", " ").capitalize(),
         by=event.by or "",
         identity=event.identity or "",
-        tool=", ".join(tools_of(wait)) if wait else "",
-        title=title_of(wait) if wait else "",
+        tool=", ".join(view.tools) if view else "",
+        title=title_of(view) if view else "",
         arguments=_json(call),
         text=(event.text or "")[:MAX_TEXT],
         digest=call.payload_digest if call else "",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sojourn.answers import wait_view
 from sojourn.client.stuck import Stuck
 from sojourn.console.views.markdown import spoken
 from sojourn.console.views.states import OPEN, word_of
@@ -111,7 +112,7 @@ def doing(status: RunStatus) -> str:
     """What an open run does, in a line."""
     if status.paused is not None:
         return f"paused: {one_line(status.paused)}" if status.paused else "paused"
-    if line := wait_line(status.awaits) or _below(status):
+    if line := _waiting(status):
         return line
     if status.hints:
         return one_line(status.hints[0])
@@ -127,6 +128,9 @@ def doing(status: RunStatus) -> str:
     )
 
 
-def _below(status: RunStatus) -> str:
-    lines = [wait_line(waits) for waits in status.child_awaits.values()]
-    return next((f"a child run {line}" for line in lines if line), "")
+def _waiting(status: RunStatus) -> str:
+    by_run = {status.run_id: status.awaits, **status.child_awaits}
+    for run_id, waits in by_run.items():
+        if line := wait_line([wait_view(wait, run_id) for wait in waits]):
+            return line if run_id == status.run_id else f"a child run {line}"
+    return ""

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from sojourn.console.views.arguments import Arguments, arguments_of
-from sojourn.console.views.inbox_rows import KINDS, kind_of
 from sojourn.console.views.text import shown
 from sojourn.console.views.wait_history import WaitHistory
+from sojourn.console.views.waits import KINDS
 from sojourn.contracts.awaits import (
     Await,
     AwaitClarification,
@@ -22,12 +22,13 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
 from sojourn.core.awaits.deciding import in_words, may_decide, needed_roles
+from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.run.approval import APPROVE
 from sojourn.core.values.visible import one_line, readable
 from sojourn.forms import FormField, form_fields, whole_field
 from sojourn.timeline import verdict_of
 
-__all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitView", "wait_form", "wait_view", "without_calls"]
+__all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitForm", "wait_form", "wait_view", "without_calls"]
 
 MAX_TEXT = 20_000
 """Longest prose, in characters."""
@@ -81,8 +82,8 @@ class CallForm:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitView:
-    """A wait."""
+class WaitForm:
+    """A wait as its page shows it, and the form that answers it."""
 
     run_id: str
     await_id: str
@@ -130,6 +131,11 @@ class WaitView:
     """Why the answer could not be taken."""
     then: str = ""
     """What to do then."""
+
+    @property
+    def key(self) -> str:
+        """As that of `WaitView`."""
+        return f"{self.run_id} {self.await_id}"
 
     @property
     def anchor(self) -> str:
@@ -200,7 +206,7 @@ class WaitView:
 
 def wait_view(
     wait: Await, status: RunStatus, around: WaitHistory, specs: Specs, *, asked: str, said: str, is_open: bool
-) -> WaitView:
+) -> WaitForm:
     """The view of a wait.
 
     Args:
@@ -212,9 +218,9 @@ def wait_view(
         said: What the planner said last.
         is_open: Whether it is open.
     """
-    kind, since = kind_of(wait), around.since
+    kind, since = kind_of(wait).kind, around.since
     answered = None if is_open else around.answered
-    view = WaitView(
+    view = WaitForm(
         run_id=status.run_id,
         await_id=wait.id,
         kind=kind,
@@ -265,13 +271,13 @@ def wait_view(
     return without_calls(_results(view, wait, specs), given)
 
 
-def without_calls(view: WaitView, given: Collection[str]) -> WaitView:
+def without_calls(view: WaitForm, given: Collection[str]) -> WaitForm:
     """The view of a wait for results without the calls, by id, whose results were given; with all of them if all were."""
     left = tuple(call for call in view.calls if call.tool_call_id not in given)
     return replace(view, calls=left) if left else view
 
 
-def wait_form(wait: Await, run_id: str, specs: Specs, status: RunStatus | None = None) -> WaitView:
+def wait_form(wait: Await, run_id: str, specs: Specs, status: RunStatus | None = None) -> WaitForm:
     """The view of an open wait without what is around it: its form, for the page of its run.
 
     Args:
@@ -294,7 +300,7 @@ def _cut(**texts: str) -> frozenset[str]:
     return frozenset(name for name, text in texts.items() if len(text) > MAX_TEXT)
 
 
-def _approval(view: WaitView, wait: AwaitConfirmation, around: WaitHistory, specs: Specs) -> WaitView:
+def _approval(view: WaitForm, wait: AwaitConfirmation, around: WaitHistory, specs: Specs) -> WaitForm:
     spec, before = specs(wait.tool), around.approved
     cut = _cut(prompt=wait.prompt, about_tool=spec.description if spec else "")
     if len(wait.changes) > MOST_CHANGES or any(len(change) > MAX_TEXT for change in wait.changes):
@@ -372,7 +378,7 @@ def _declared(of: Annotations, *, repeats: bool) -> Iterator[Consequence]:
         yield Consequence("care", "Reaches systems outside the service.")
 
 
-def _question(view: WaitView, wait: AwaitClarification, specs: Specs) -> WaitView:
+def _question(view: WaitForm, wait: AwaitClarification, specs: Specs) -> WaitForm:
     spec = specs(wait.restrict_to_tool) if wait.restrict_to_tool else None
     fields, words = _question_fields(wait)
     cut = _cut(
@@ -408,7 +414,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)[:MAX_TEXT]
 
 
-def _results(view: WaitView, wait: AwaitExternalTools, specs: Specs) -> WaitView:
+def _results(view: WaitForm, wait: AwaitExternalTools, specs: Specs) -> WaitForm:
     calls: list[CallForm] = []
     for index, item in enumerate(wait.items[:MOST_CALLS]):
         spec = specs(item.tool)

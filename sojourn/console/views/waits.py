@@ -1,21 +1,37 @@
-"""Waits in a line: what a run asks whom."""
+"""A wait in a line: its kind, what is asked, and what a run waits for."""
 
 from collections.abc import Sequence
 
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.answers import WaitView
 from sojourn.core.values.visible import one_line
 
-__all__ = ["wait_line"]
+__all__ = ["KINDS", "title_of", "wait_line"]
+
+KINDS = {"approval": "Approval", "question": "Question", "tool_results": "Result from outside"}
+"""The kinds of waits, in a word or two."""
 
 
-def wait_line(waits: Sequence[Await]) -> str:
-    """What the first of these waits is for, and how many others there are; empty where there is none."""
+def title_of(view: WaitView) -> str:
+    """What is asked, in a line."""
+    if view.kind == "tool_results":
+        count = len(view.calls)
+        return f"{count} results of {_tools(view)}" if count > 1 else f"Result of {_tools(view)}"
+    if view.question is not None:
+        return one_line(view.question.question, 160)
+    return one_line(view.prompt or view.title or view.tool or "", 160)
+
+
+def wait_line(waits: Sequence[WaitView]) -> str:
+    """What the first of these waits is for, and how many others there are; empty if there is none."""
     if not waits:
         return ""
-    wait, more = waits[0], f", and {len(waits) - 1} more" if len(waits) > 1 else ""
-    if isinstance(wait, AwaitClarification):
-        return f"asks: {one_line(wait.question, 160)}{more}"
-    if isinstance(wait, AwaitConfirmation):
-        return f"asks whether to call {one_line(wait.title or wait.tool, 120)}{more}"
-    tools = ", ".join(dict.fromkeys(one_line(item.tool, 80) for item in wait.items[:3]))
-    return f"waits for a result from outside: {tools}{more}"
+    view, more = waits[0], f", and {len(waits) - 1} more" if len(waits) > 1 else ""
+    if view.question is not None:
+        return f"asks: {one_line(view.question.question, 160)}{more}"
+    if view.call is not None:
+        return f"asks whether to call {one_line(view.title or view.call.tool, 120)}{more}"
+    return f"waits for a result from outside: {_tools(view)}{more}"
+
+
+def _tools(view: WaitView) -> str:
+    return ", ".join(one_line(tool, 80) for tool in view.tools[:3])
