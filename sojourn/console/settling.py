@@ -65,7 +65,7 @@ async def seen(visit: Visit, run_id: str, await_id: str) -> Seen:
     await visit.service.asked_run(visit.asking, run_id, await_id)
     waiting = await visit.service.reader.waits.of_run(run_id)
     opened = [each for each in waiting.waits if each.wait.id == await_id] if waiting else []
-    around = await visit.console.contexts.of(run_id, await_id, is_open=bool(opened))
+    around = await visit.console.wait_histories.of(run_id, await_id, is_open=bool(opened))
     wait = opened[0].wait if opened else around.wait
     if wait is None:
         raise no_wait(f"{run_id}/{await_id}")

@@ -1,8 +1,8 @@
 """What the pages of one service share: the runs that somebody looks at, and what was read for them."""
 
-from sojourn.console.arounds import Arounds
 from sojourn.console.checkup import Checkup
-from sojourn.console.decided import Decided
+from sojourn.console.decision_log import DecisionLog
+from sojourn.console.wait_histories import WaitHistories
 from sojourn.console.watched import WatchedRun, WatchedTalk
 from sojourn.console.watching import Watching
 from sojourn.http.service import Service
@@ -24,6 +24,5 @@ class ConsoleState:
         self.talks = Watching(service, WatchedTalk)
         """The conversations whose pages somebody looks at."""
         self.checkup = Checkup(service)
-        self.decisions = Decided(service)
-        self.contexts = Arounds(service)
-        """What is around waits."""
+        self.decisions = DecisionLog(service)
+        self.wait_histories = WaitHistories(service)

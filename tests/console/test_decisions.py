@@ -56,13 +56,13 @@ async def test_a_page_says_from_where_on_its_order_is_not_whole(office, decided,
     money, _, words = decided
     listed = [run.run_id async for run in office.client.list_runs(agent_id="office.clerk")]
     monkeypatch.setattr(
-        "sojourn.console.decided.RUNS", 1 + min(listed.index(money.id), listed.index(words.id))
+        "sojourn.console.decision_log.RUNS", 1 + min(listed.index(money.id), listed.index(words.id))
     )
     page = await visit(f"{office.url}/decisions?agent=office.clerk", script=False)
     below = page.locator(".divide ~ .decision")
     await expect(page.locator(".divide")).to_contain_text("older runs may have decisions between these")
     assert await below.count() == await page.locator(".decision").count() > 0
-    monkeypatch.setattr("sojourn.console.decided.RUNS", 1_000)
+    monkeypatch.setattr("sojourn.console.decision_log.RUNS", 1_000)
     await page.goto(f"{office.url}/decisions?agent=office.clerk")
     await expect(page.locator(".decision").first).to_be_visible()
     await expect(page.locator(".divide")).to_have_count(0)

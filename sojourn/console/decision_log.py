@@ -14,7 +14,7 @@ from sojourn.http.security.tenancy import may_look_at, view_of
 from sojourn.http.service import Service
 from sojourn.reader import ListedRun, Runs
 
-__all__ = ["Decided", "Reach"]
+__all__ = ["DecisionLog", "Reach"]
 
 RUNS = 100
 """Runs whose decisions make a page."""
@@ -53,7 +53,7 @@ class _Found(NamedTuple):
     """Whether whoever asks may not see the run, but only these decisions."""
 
 
-class Decided:
+class DecisionLog:
     """Reads decisions.
 
     Args:

@@ -1,4 +1,4 @@
-"""Arounds: what is around waits, read from the histories of their runs, and remembered."""
+"""What came before a wait and how it ended, read from the history of its run."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -12,17 +12,17 @@ from sojourn.http.service import Service
 from sojourn.reader import Cache, present_events
 from sojourn.timeline import Timeline
 
-__all__ = ["Arounds"]
+__all__ = ["WaitHistories"]
 
 MAX_EVENTS = 100_000
 """Most events of a run that are looked through for a wait that is no longer open."""
 
 MAX_KNOWN = 500
-"""Most waits whose surroundings are remembered."""
+"""Most waits whose history is cached."""
 
 
-class Arounds:
-    """Reads and remembers what is around waits.
+class WaitHistories:
+    """Reads and caches the histories of waits.
 
     Args:
         service: The service.
@@ -33,7 +33,7 @@ class Arounds:
         self._known: Cache[tuple[str, str, bool], WaitHistory] = Cache(MAX_KNOWN)
 
     async def of(self, run_id: str, await_id: str, *, is_open: bool) -> WaitHistory:
-        """What is around a wait of a run; of one that is not open, from as far back as the history or the archive reaches.
+        """The history of a wait. If it is not open, that is read from as far back as the history or the archive reaches.
 
         Raises:
             RunNotFound: There is no such run.
