@@ -31,7 +31,7 @@ VERDICTS = {
     "decline": "Declined",
     "provide": "Answered",
 }
-"""How a wait has ended then, as `views/steps.py` says it."""
+"""The verdict of the wait then, as pages show it."""
 
 _ELSEWHERE = "Approve the call by the command that shows all of them, or deny it."
 
