@@ -96,7 +96,7 @@ def create_api(
         open_paths=[prefix + path for path in OPEN_PATHS],
         pages=[prefix + path for path in PAGES],
         site=site,
-        shapes={f"{prefix}/openai/": answer_of},
+        renderers={f"{prefix}/openai/": answer_of},
     )
     web.add_middleware(Counted, metrics=service.metrics, waiting=[f"{prefix}/mcp"])
     web.openapi = _document_of(web, is_locked=auth is not None)

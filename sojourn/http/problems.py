@@ -24,12 +24,12 @@ __all__ = [
     "Fault",
     "Problem",
     "ProblemDetails",
-    "Shape",
+    "ProblemRenderer",
     "install",
     "not_sent_as_json",
     "problem_of",
-    "shape",
-    "shaped",
+    "render_problem",
+    "set_renderer",
     "stopped",
 ]
 
@@ -145,26 +145,26 @@ class Problem(Exception):  # noqa: N818 - the RFC's name for it
         }
 
     def response(self) -> JSONResponse:
-        """The answer."""
+        """Return the problem details as a response."""
         return JSONResponse(self.members, self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 
-Shape = Callable[[Problem], Response]
-"""Tells a problem as a protocol does."""
+ProblemRenderer = Callable[[Problem], Response]
+"""Renders a problem in the format of a protocol."""
 
-_SHAPE = "sojourn.shape"
-"""Where the scope of a request has the shape of its protocol."""
-
-
-def shape(scope: Scope, told: Shape) -> None:
-    """Let the problems of a request be told as its protocol does."""
-    scope[_SHAPE] = told
+_RENDERER = "sojourn.problem_renderer"
+"""Where the scope of a request has the renderer of its protocol."""
 
 
-def shaped(problem: Problem, scope: Scope) -> Response:
-    """A problem as the answer to a request: problem details, where its protocol has no other shape."""
-    told: Shape | None = scope.get(_SHAPE)
-    return problem.response() if told is None else told(problem)
+def set_renderer(scope: Scope, render: ProblemRenderer) -> None:
+    """Render the problems of a request in the format of its protocol."""
+    scope[_RENDERER] = render
+
+
+def render_problem(problem: Problem, scope: Scope) -> Response:
+    """Render a problem as the response to a request: problem details, unless its protocol has another format."""
+    render: ProblemRenderer | None = scope.get(_RENDERER)
+    return problem.response() if render is None else render(problem)
 
 
 def problem_of(error: Exception) -> Problem:
@@ -251,21 +251,21 @@ def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[st
 
     async def validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return shaped(_of_validation(error), request.scope)
+        return render_problem(_of_validation(error), request.scope)
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code != 405:
-            return shaped(problem_of(error), request.scope)
+            return render_problem(problem_of(error), request.scope)
         path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         fits = [(pattern.pattern, names) for pattern, names in methods if pattern.match(path)]
         # a later pattern that fits too takes the end of the path for a part of an id
         allowed = {method for pattern, names in fits if pattern == fits[0][0] for method in names}
         error.headers = {"Allow": ", ".join(sorted(allowed))}  # Starlette tells those of one route
-        return shaped(problem_of(error), request.scope)
+        return render_problem(problem_of(error), request.scope)
 
     async def known(request: Request, error: Exception) -> Response:
-        return shaped(problem_of(error), request.scope)
+        return render_problem(problem_of(error), request.scope)
 
     web.add_exception_handler(RequestValidationError, validation)
     web.add_exception_handler(HTTPException, refused)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sojourn.http.problems import Shape, shape
+from sojourn.http.problems import ProblemRenderer, set_renderer
 from sojourn.http.security.audit import AuditLog
 from sojourn.http.security.authentication import AuthenticationMiddleware
 from sojourn.http.security.bodies import BodyLimits
@@ -66,12 +66,12 @@ class SecurityMiddleware:
 
     Args:
         app: The application.
-        auth: Finds out who sent a request; None lets in what comes from this machine, and nothing else.
+        auth: The authentication method; None accepts local requests only.
         settings: The settings.
-        open_paths: Paths that everybody may read.
+        open_paths: Paths that need no authentication.
         pages: Paths of the service's own pages, which load scripts and styles.
-        site: Pages for people, on paths of their own.
-        shapes: How problems are told, by what paths begin with; elsewhere as problem details.
+        site: The console's pages.
+        renderers: How protocols render problems, by the prefix of their paths; elsewhere problem details.
 
     Raises:
         DefinitionError: A setting is invalid.
@@ -86,40 +86,42 @@ class SecurityMiddleware:
         open_paths: Collection[str] = OPEN_PATHS,
         pages: Collection[str] = PAGES,
         site: Site | None = None,
-        shapes: Mapping[str, Shape] | None = None,
+        renderers: Mapping[str, ProblemRenderer] | None = None,
     ) -> None:
-        self._shapes = dict(shapes or {})
+        self._renderers = dict(renderers or {})
         settings = settings or SecuritySettings()
-        present = DisconnectMiddleware(app, auth=auth)
-        budgets = [ByteBudget(settings.bytes_in_flight, settings.principal_bytes_in_flight) for _ in range(2)]
-        bounded = BodyLimits(
-            present,
+        bodies, responses = (
+            ByteBudget(settings.bytes_in_flight, settings.principal_bytes_in_flight) for _ in range(2)
+        )
+        self._address_buckets = TokenBuckets(settings.address_requests, settings.address_burst)
+        # From the innermost to the outermost: a request passes them in the opposite order.
+        inner: ASGIApp = DisconnectMiddleware(app, auth=auth)
+        inner = BodyLimits(
+            inner,
             max_bytes=settings.max_body_bytes,
             max_depth=settings.max_depth,
             seconds=settings.body_seconds,
-            budget=budgets[0],
+            budget=bodies,
         )
-        taken = ResponseLimits(bounded, budget=budgets[1])
-        self._address_buckets = TokenBuckets(settings.address_requests, settings.address_burst)
-        limited = RateLimits(
-            taken, requests=settings.requests, burst=settings.burst, streams=settings.streams
-        )
+        inner = ResponseLimits(inner, budget=responses)
+        inner = RateLimits(inner, requests=settings.requests, burst=settings.burst, streams=settings.streams)
         probes = [path for path in open_paths if path.endswith(PROBE)]
-        known = AuthenticationMiddleware(limited, auth=auth, open_paths=open_paths, probes=probes)
-        named = OriginCheck(
-            known, hosts=settings.hosts, origins=settings.origins, is_authenticated=auth is not None
+        inner = AuthenticationMiddleware(inner, auth=auth, open_paths=open_paths, probes=probes)
+        inner = OriginCheck(
+            inner, hosts=settings.hosts, origins=settings.origins, is_authenticated=auth is not None
         )
-        self._app = SecurityHeaders(AuditLog(HeaderLimits(named)), pages=pages, site=site)
+        inner = AuditLog(HeaderLimits(inner))
+        self._app = SecurityHeaders(inner, pages=pages, site=site)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request in, or refuse it; no websocket is let in."""
+        """Pass the request on, or refuse it; websockets are always refused."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
             return
         if scope["type"] == "http":
             bind_address_buckets(scope, self._address_buckets)
             path = path_of(scope)
-            for begin, told in self._shapes.items():
+            for begin, render in self._renderers.items():
                 if path.startswith(begin):
-                    shape(scope, told)
+                    set_renderer(scope, render)
         await self._app(scope, receive, send)

@@ -12,7 +12,7 @@ from typing import Protocol
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from sojourn.http.problems import Problem, shape, shaped
+from sojourn.http.problems import Problem, render_problem, set_renderer
 
 __all__ = [
     "Site",
@@ -58,7 +58,7 @@ async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -
     A connection that is closed while its client still sends is reset, and the client loses the answer. So what a client still
     sends is read and dropped after the answer, within bounds, before the connection is closed.
     """
-    answer = shaped(problem, scope)
+    answer = render_problem(problem, scope)
     closes = "close" in answer.headers.get("connection", "") or any(
         value.strip().lower() == "close" for value in header_values(scope, "connection")
     )
@@ -150,7 +150,7 @@ def bind_site(site: Site | None, scope: Scope, path: str) -> Site | None:
     if site is None or scope["type"] != "http" or not site.covers(path):
         return None
     scope[_SITE] = site
-    shape(scope, lambda problem: site.refused(problem, scope))
+    set_renderer(scope, lambda problem: site.refused(problem, scope))
     return site
 
 
