@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 from sojourn.answers import WaitView, wait_view
 from sojourn.contracts.awaits import AwaitExternalTools
@@ -59,8 +59,8 @@ FREE = 200
 MAX_HISTORY = 100
 """Most messages of a task that are kept, the newest."""
 
-MAX_ITEMS = 100_000
-"""Most messages, decisions and entries of a conversation that are read to find what was sent before."""
+MAX_ITEMS = 10_000
+"""Most messages, decisions and entries that are kept of a conversation; it knows the ids of as many messages itself."""
 
 _GAP = "\n\n"
 
@@ -188,7 +188,8 @@ class Reply:
             self._read(event, is_own=is_own)
         if is_own and (is_turn_end(event) or is_run_end(event)):
             for entry in self.tree.top.last(1):
-                self._finish(cast("End", entry))
+                if isinstance(entry, End):
+                    self._finish(entry)
         if self.state != "open":
             self.end = cursor
         return self.text[before:]
