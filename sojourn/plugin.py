@@ -10,6 +10,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
+from sojourn import search_attributes
 from sojourn.authoring.app import App
 from sojourn.converter.data_converter import GuardedDataConverter, data_converter
 from sojourn.logs.activities import ActivityLogs
@@ -17,7 +18,6 @@ from sojourn.logs.configure import lead_to_logging
 from sojourn.serving.hardening.loop_guard import end_quietly
 from sojourn.serving.hardening.loop_watch import stalls_of
 from sojourn.serving.hardening.workflow_tasks import by_whole_tasks, serve_by_whole_tasks
-from sojourn.serving.registration import Registered
 from sojourn.serving.run_cache import PresentRuns
 from sojourn.telemetry import interceptors
 from sojourn.worker import shell
@@ -51,7 +51,7 @@ class SojournPlugin(SimplePlugin):
         end_quietly()
         lead_to_logging()
         definitions = shell(app)
-        self._registered, self._present = Registered(), PresentRuns()
+        self._present = PresentRuns()
 
         @asynccontextmanager
         async def open_app() -> AsyncGenerator[None]:
@@ -64,7 +64,7 @@ class SojournPlugin(SimplePlugin):
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - the SDK leaves out types
             "sojourn.SojournPlugin",
             data_converter=_converter,
-            interceptors=[*interceptors(), ActivityLogs(), self._registered, self._present],
+            interceptors=[*interceptors(), ActivityLogs(), self._present],
             workflows=definitions.workflows,
             activities=definitions.activities,
             workflow_runner=_with_passthrough,
@@ -72,9 +72,14 @@ class SojournPlugin(SimplePlugin):
         )
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
-        """Run the worker, and meanwhile check which search attributes the namespace lacks, and let go of runs that are not in memory."""
+        """Run the worker on a namespace with the search attributes, and free what is cached of runs that are not in memory.
+
+        Raises:
+            DefinitionError: The namespace lacks search attributes, and the worker may not add them.
+        """
         serve_by_whole_tasks(worker)
-        async with self._registered.watching(worker.client), self._present.watching():
+        await search_attributes.register(worker.client)
+        async with self._present.watching():
             with stalls_of(asyncio.get_running_loop()).watched():
                 await super().run_worker(worker, next)
 

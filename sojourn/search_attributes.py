@@ -1,7 +1,7 @@
 """The search attributes of a run, and their registration in a namespace."""
 
-import itertools
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from temporalio.api.enums.v1 import IndexedValueType
@@ -10,6 +10,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
+from sojourn.contracts.definition import DefinitionError
 from sojourn.contracts.wire_names import SEARCH_ATTRIBUTES
 
 __all__ = [
@@ -22,10 +23,8 @@ __all__ = [
     "PAUSED",
     "SESSION",
     "TENANT",
-    "UNREGISTERED",
     "VISIBLE_TO",
     "attributes_of",
-    "attributes_to_try",
     "is_unknown",
     "register",
 ]
@@ -57,8 +56,8 @@ PAUSED = "(paused)"
 NAMES = tuple(SEARCH_ATTRIBUTES)
 """The names of all search attributes."""
 
-UNREGISTERED = "sojourn_unregistered"
-"""The extern function from which workflow code gets the names that the namespace lacks."""
+_PATIENCE = timedelta(seconds=5)
+"""Time limit of the listing when a worker starts."""
 
 HOW_TO_REGISTER = (
     "this namespace does not have the search attributes of Sojourn; a worker registers them when it starts, "
@@ -84,45 +83,41 @@ def attributes_of(
     return TypedSearchAttributes(pairs)
 
 
-def attributes_to_try(
-    agent_id: str, session_id: str, fork_of: str = "", tenant: str = "", visible_to: Sequence[str] = ()
-) -> list[TypedSearchAttributes]:
-    """Return the search attributes of a run's start, and then what a namespace of an earlier version has of them."""
-    tried = itertools.product(
-        [fork_of, ""] if fork_of else [""],
-        [tenant, ""] if tenant else [""],
-        [visible_to, ()] if visible_to else [()],
-    )
-    return [attributes_of(agent_id, session_id, *each) for each in tried]
-
-
 def is_unknown(error: RPCError) -> bool:
     """Whether a start or a listing was refused because the server does not know the attributes."""
     return error.status == RPCStatusCode.INVALID_ARGUMENT and "search attribute" in str(error).lower()
 
 
 async def register(client: Client) -> str | None:
-    """Register the missing search attributes; return why that is not possible, or None.
+    """Add the search attributes that the namespace lacks; return why the server does not list them, or None.
 
-    Runs work without them; listings by agent, session or wait need them.
+    A server that lists none to this caller, such as a managed one, may still have them.
+
+    Raises:
+        DefinitionError: The namespace lacks some, and this caller may not add them.
     """
     service = client.operator_service
     try:
-        known = await service.list_search_attributes(ListSearchAttributesRequest(namespace=client.namespace))
-        missing = [name for name in NAMES if name not in known.custom_attributes]
-        if missing:
-            kinds = {
-                "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
-                "KeywordList": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
-            }
-            await service.add_search_attributes(
-                AddSearchAttributesRequest(
-                    namespace=client.namespace,
-                    search_attributes={name: kinds[SEARCH_ATTRIBUTES[name]] for name in missing},
-                )
-            )
+        known = await service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=client.namespace), timeout=_PATIENCE
+        )
     except RPCError as error:
-        if error.status == RPCStatusCode.ALREADY_EXISTS:
-            return None
         return f"{error.status.name.lower()}: {error.message}"
+    missing = {name: kind for name, kind in SEARCH_ATTRIBUTES.items() if name not in known.custom_attributes}
+    if not missing:
+        return None
+    kinds = {
+        "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+        "KeywordList": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+    }
+    request = AddSearchAttributesRequest(
+        namespace=client.namespace,
+        search_attributes={name: kinds[kind] for name, kind in missing.items()},
+    )
+    try:
+        await service.add_search_attributes(request)
+    except RPCError as error:
+        if error.status != RPCStatusCode.ALREADY_EXISTS:
+            why = f"{error.status.name.lower()}: {error.message}"
+            raise DefinitionError(f"{HOW_TO_REGISTER} (the worker may not: {why})") from error
     return None

@@ -34,7 +34,6 @@ from sojourn.serving.hardening.loop_guard import SIGNALS, Stop, end_quietly, new
 from sojourn.serving.hardening.loop_watch import stalls_of
 from sojourn.serving.hardening.lost_workers import FirstTime
 from sojourn.serving.hardening.workflow_tasks import TaskExecutor, Unsandboxed, serve_by_whole_tasks
-from sojourn.serving.registration import Registered
 from sojourn.serving.run_cache import CachedRuns, PresentRuns
 from sojourn.serving.served import Served
 from sojourn.telemetry import missing_interceptors
@@ -153,7 +152,6 @@ class Worker:
             build=sojourn.__version__,
         )
         self._announcing = Announcing(temporal, about)
-        self._registered = Registered()
         self._present = PresentRuns()
         self._cached = CachedRuns(self._present, max_cached_bytes)
         self._watching = contextlib.AsyncExitStack()
@@ -166,7 +164,6 @@ class Worker:
             interceptors=[
                 *missing_interceptors(temporal.config()["interceptors"]),
                 ActivityLogs(),
-                self._registered,
                 self._present,
             ],
             # No user code runs in the workflow, and the tests replay every stored history in a sandbox.
@@ -226,10 +223,11 @@ class Worker:
             await self._close()
 
     async def _open(self) -> None:
+        if fault := await search_attributes.register(self._temporal):
+            _log.warning("search_attributes_not_checked", reason=fault)
         try:
             await self._app.open()
             self._watching.enter_context(stalls_of(asyncio.get_running_loop()).watched())
-            await self._watching.enter_async_context(self._registered.watching(self._temporal))
             await self._watching.enter_async_context(self._present.watching())
             await self._watching.enter_async_context(self._cached.watching(self._worker))
         except BaseException:
@@ -320,9 +318,6 @@ def _stop_at_signals() -> Stop:
 
 
 async def _serve(worker: Worker, app: Served, client: temporalio.client.Client, stop: asyncio.Event) -> None:
-    fault = await search_attributes.register(client)
-    if fault:
-        _log.warning("search_attributes_not_registered", reason=fault, needed_by="sojourn list")
     running = asyncio.create_task(worker.run())
     stopping = asyncio.create_task(stop.wait())
     ready = asyncio.create_task(worker.ready())

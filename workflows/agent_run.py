@@ -247,7 +247,6 @@ class AgentRun(RunQueries, MessageHandlers):
             workflow.continue_as_new(
                 args=[argument],
                 memo=memo_since(state.began or workflow.info().workflow_start_time),
-                search_attributes=self.awaits.listed.kept(),
             )
         self.awaits.room.stays()
 

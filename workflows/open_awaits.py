@@ -469,7 +469,7 @@ class OpenAwaits:
         if wanted == self._shown or not self.listed.is_listed:
             return
         self._shown = wanted
-        if not self.listed.may_set(AWAITING):
+        if not self.listed.may_set():
             return
         change = AWAITING.value_set(wanted) if wanted else AWAITING.value_unset()
         workflow.upsert_search_attributes([change])  # pyright: ignore[reportUnknownMemberType]

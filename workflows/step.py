@@ -55,7 +55,7 @@ from sojourn.core.run.run_input import summarize, viewers_of
 from sojourn.core.run.state import call_status
 from sojourn.core.values.undecodable import Undecodable
 from sojourn.core.values.wire import MAX_FORMS_BYTES, size_of
-from sojourn.search_attributes import AGENT, SESSION, TENANT, VISIBLE_TO, attributes_of
+from sojourn.search_attributes import attributes_of
 from sojourn.telemetry.observer import Observer
 
 from .cancellation import cut_short, stop_if_canceled
@@ -621,11 +621,9 @@ class StepExecution:
         return with_bounds(result) if dispatch.bounded else result
 
     def _search_attributes(self, agent_id: str, viewers: Sequence[str]) -> TypedSearchAttributes | None:
-        """The child run's own search attributes, where this server knows them: a child run inherits none."""
+        """The child run's own search attributes: it inherits none."""
         listed = self._awaits.listed
         tenant = listed.tenant
-        if not listed.may_set(
-            AGENT, SESSION, *([TENANT] if tenant else []), *([VISIBLE_TO] if viewers else [])
-        ):
+        if not listed.may_set():
             return None
         return attributes_of(agent_id, self._run.session_id, tenant=tenant, visible_to=viewers)

@@ -176,7 +176,7 @@ class Client(Access):
             if self.task_queue and not wait_for_worker and not await self.worker_soon(queue):
                 raise NoWorker(no_worker(queue), run_id=run_id)
             listed = run.model_copy(update={"listed": True})
-            await start_workflow(self.temporal, run_id, run, queue, listed=listed, unlisted=run)
+            await start_workflow(self.temporal, run_id, run, queue, argument=listed)
         except WorkflowAlreadyStartedError as error:
             if not attach:
                 raise RunAlreadyExists(
@@ -265,8 +265,7 @@ class Client(Access):
             if not wait_for_worker and not await self.worker_soon(queue):
                 raise NoWorker(no_worker(queue), run_id=new.id)
             shown, fork = fork.run, await fork.fitting(self.temporal, self.storage, new.id)
-            listed, unlisted = fork.argument(is_listed=True), fork.argument(is_listed=False)
-            await start_workflow(self.temporal, new.id, shown, queue, listed=listed, unlisted=unlisted)
+            await start_workflow(self.temporal, new.id, shown, queue, argument=fork.argument())
         except WorkflowAlreadyStartedError as error:
             raise RunAlreadyExists(
                 f"run id {new.id!r} was used before; choose another new_run_id", run_id=new.id

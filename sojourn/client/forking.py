@@ -207,14 +207,14 @@ class Fork:
         Raises:
             InvalidInput: The transcript is too large, and there is no storage.
         """
-        if self.argument(is_listed=True):
+        if self.argument():
             return self
         packed = Packed.unpacked(self.begins.transcript)
         if storage is not None and len(packed):
             claim = await store_segment(client, storage, run_id, encode(packed.messages()))
             packed.moved(len(packed), claim)
         fork = replace(self, begins=changed(self.begins, transcript=packed.segments()))
-        if fork.argument(is_listed=True) is None:
+        if fork.argument() is None:
             raise InvalidInput(
                 "the transcript is too large to begin a run with, without external storage: "
                 "Client.connect(storage=...)",
@@ -222,10 +222,10 @@ class Fork:
             )
         return fork
 
-    def argument(self, *, is_listed: bool) -> dict[str, Any] | None:
+    def argument(self) -> dict[str, Any] | None:
         """The argument of the fork's workflow; None where it is too large."""
         state = self.begins.state
-        opening = state.opening.model_copy(update={"listed": is_listed})
+        opening = state.opening.model_copy(update={"listed": True})
         return written(changed(self.begins, state=changed(state, opening=opening)))
 
 

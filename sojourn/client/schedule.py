@@ -17,7 +17,6 @@ from temporalio.client import (
     ScheduleSpec,
     ScheduleState,
 )
-from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
@@ -190,42 +189,32 @@ async def create_schedule(
         "message": clip(" ".join(message.split()), _MAX_MESSAGE),
         "timing": _timing(spec),
     }
-    for attributes in _attributes_to_try(sends):
-        schedule = temporalio.client.Schedule(
-            action=_action(schedule_id, sends, task_queue, attributes),
-            spec=spec,
-            policy=SchedulePolicy(
-                overlap=ScheduleOverlapPolicy.SKIP if is_run else ScheduleOverlapPolicy.BUFFER_ONE,
-                catchup_window=CATCH_UP,
-            ),
-            state=ScheduleState(note=note or None),
-        )
-        try:
-            await temporal.create_schedule(schedule_id, schedule, memo={_MEMO: known})
-        except ScheduleAlreadyRunningError as error:
-            raise ScheduleAlreadyExists(
-                f"there is a schedule {schedule_id!r}; choose another schedule_id, or delete that one first"
-            ) from error
-        except RPCError as error:
-            if len(attributes) and search_attributes.is_unknown(error):
-                continue
-            raise translated(error, None) from error
-        break
+    schedule = temporalio.client.Schedule(
+        action=_action(schedule_id, sends, task_queue),
+        spec=spec,
+        policy=SchedulePolicy(
+            overlap=ScheduleOverlapPolicy.SKIP if is_run else ScheduleOverlapPolicy.BUFFER_ONE,
+            catchup_window=CATCH_UP,
+        ),
+        state=ScheduleState(note=note or None),
+    )
+    try:
+        await temporal.create_schedule(schedule_id, schedule, memo={_MEMO: known})
+    except ScheduleAlreadyRunningError as error:
+        raise ScheduleAlreadyExists(
+            f"there is a schedule {schedule_id!r}; choose another schedule_id, or delete that one first"
+        ) from error
+    except RPCError as error:
+        if search_attributes.is_unknown(error):
+            raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
+        raise translated(error, None) from error
     return Schedule(temporal, schedule_id)
-
-
-def _attributes_to_try(sends: RunInput | ScheduledMessage) -> list[TypedSearchAttributes]:
-    if isinstance(sends, ScheduledMessage):
-        return [TypedSearchAttributes.empty]
-    some = search_attributes.attributes_to_try(sends.agent_id, sends.session_id, tenant=sends.tenant)
-    return [*some, TypedSearchAttributes.empty]
 
 
 def _action(
     schedule_id: str,
     sends: RunInput | ScheduledMessage,
     task_queue: str,
-    attributes: TypedSearchAttributes,
 ) -> ScheduleActionStartWorkflow:
     if isinstance(sends, ScheduledMessage):
         return ScheduleActionStartWorkflow(
@@ -238,13 +227,15 @@ def _action(
     introduction = summarize(sends)
     return ScheduleActionStartWorkflow(
         AGENT_RUN,
-        sends.model_copy(update={"listed": len(attributes) > 0}),
+        sends.model_copy(update={"listed": True}),
         id=schedule_id,
         task_queue=task_queue,
         memo=introduction.memo,
         static_summary=introduction.summary,
         static_details=introduction.details,
-        typed_search_attributes=attributes,
+        typed_search_attributes=search_attributes.attributes_of(
+            sends.agent_id, sends.session_id, tenant=sends.tenant
+        ),
     )
 
 

@@ -278,8 +278,7 @@ class Session:
                 self.run.id,
                 run,
                 queue,
-                listed=listed,
-                unlisted=run,
+                argument=listed,
                 update=(SEND, fields),
                 message=text,
             )

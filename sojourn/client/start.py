@@ -98,25 +98,24 @@ async def start_workflow(
     run: RunInput,
     task_queue: str,
     *,
-    listed: Any,
-    unlisted: Any,
+    argument: Any,
     update: tuple[str, Any] | None = None,
     message: str = "",
 ) -> Any:
-    """Start the workflow of a run; where the namespace lacks search attributes, without them.
+    """Start the workflow of a run.
 
     Args:
         client: The Temporal client.
         run_id: The id of the run.
         run: What is shown of the run.
         task_queue: The task queue of its workers.
-        listed: The workflow's argument where search attributes are set.
-        unlisted: The same where none are set.
+        argument: The workflow's argument, which says that the start sets search attributes.
         update: The name and the value of an update that is sent in the same request; a run that is open gets it too, and
             is not started. Its outcome is returned.
         message: The text of the message that the update sends, by which the run is introduced.
 
     Raises:
+        InvalidInput: The namespace lacks search attributes, which a worker adds when it starts.
         RPCError: The server does not answer.
         WorkflowAlreadyStartedError: A run of this id was started before; with an update: and has ended.
         WorkflowUpdateFailedError: The run refuses the update.
@@ -133,15 +132,15 @@ async def start_workflow(
     }
     start = client.start_workflow if update is None else partial(_start_with, client, *update)
     origin = run.forked_from.run_id if run.forked_from else ""
-    for attributes in search_attributes.attributes_to_try(
+    attributes = search_attributes.attributes_of(
         run.agent_id, run.session_id, origin, run.tenant, viewers_of(run)
-    ):
-        try:
-            return await start(AGENT_RUN, listed, search_attributes=attributes, **options)
-        except RPCError as error:
-            if not search_attributes.is_unknown(error):
-                raise
-    return await start(AGENT_RUN, unlisted, **options)
+    )
+    try:
+        return await start(AGENT_RUN, argument, search_attributes=attributes, **options)
+    except RPCError as error:
+        if search_attributes.is_unknown(error):
+            raise InvalidInput(search_attributes.HOW_TO_REGISTER, run_id=run_id) from error
+        raise
 
 
 async def _start_with(

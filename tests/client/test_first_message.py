@@ -6,18 +6,14 @@ import re
 import uuid
 
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from temporalio import workflow
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import Interceptor, OutboundInterceptor
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner
 from temporalio.worker import Worker as TemporalWorker
 
-import sojourn.worker
 from sojourn import (
     Agent,
     App,
@@ -134,47 +130,6 @@ async def test_a_refused_first_message_starts_nothing(client, message, fields, w
     assert not await session.run.exists()
 
 
-async def test_a_conversation_starts_where_the_namespace_has_no_search_attributes(temporal_address, until):
-    """The start is repeated without them, and the run sets none; the message is delivered once."""
-    name = f"bare-{uuid.uuid4().hex[:8]}"
-    client = await Client.connect(temporal_address, namespace=name, task_queue="q")
-    await client.temporal.workflow_service.register_namespace(
-        RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=Duration(seconds=86_400))
-    )
-    app = App(agents=[Agent("test.agent", planner=plan)])
-    shell = sojourn.worker.shell(app)
-
-    async def polls() -> bool:
-        try:
-            return await client.has_worker("q")
-        except RPCError:  # the namespace is not known everywhere yet
-            return False
-
-    await until(lambda: reachable(client))
-    worker = TemporalWorker(
-        client.temporal,
-        task_queue="q",
-        workflows=list(shell.workflows),
-        activities=list(shell.activities),
-        workflow_runner=UnsandboxedWorkflowRunner(),
-    )  # which registers nothing
-    async with worker:
-        await until(polls)
-        session = client.session("test.agent", "bare")
-        assert (await (await session.send("hello")).result()).text == "hello"
-        assert (await (await session.send("again")).result()).text == "hello, again"
-        described = await client.temporal.get_workflow_handle(session.run.id).describe()
-        assert described.typed_search_attributes.get(AGENT) is None
-
-
-async def reachable(client) -> bool:
-    try:
-        await client.temporal.get_workflow_handle("nothing").describe()
-    except RPCError as error:
-        return "not found" in str(error).lower() and "namespace" not in str(error).lower()
-    return True
-
-
 async def test_a_first_message_whose_sender_gave_up_is_delivered_once(client, caplog):
     """Whenever the sender is cancelled, the message sent again gives one turn, and nothing is logged."""
     for pause in (0.0, 0.002, 0.004, 0.006, 0.01):
@@ -204,8 +159,7 @@ async def test_a_conversation_that_has_ended_is_not_started_again(client):
             session.run.id,
             run,
             client.task_queue,
-            listed=run,
-            unlisted=run,
+            argument=run,
             update=("send", fields),
         )
 

@@ -7,11 +7,7 @@ from datetime import timedelta
 
 import pytest
 from cryptography.fernet import Fernet
-from google.protobuf.duration_pb2 import Duration
 from pydantic import BaseModel
-from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
-from temporalio.service import RPCError
 
 from sojourn import (
     Agent,
@@ -30,7 +26,6 @@ from sojourn import (
     ToolCallMeta,
     ToolRequest,
     Toolset,
-    Worker,
     search_attributes,
 )
 from sojourn.client.conversation_id import conversation_id, is_conversation, tenant_of
@@ -365,54 +360,6 @@ async def test_nobody_is_called_so(serve, principal, rule):
     if isinstance(principal, Principal):
         with pytest.raises(InvalidInput, match=rule):
             client.session("test.agent", "s", principal=principal)
-
-
-async def test_a_namespace_without_the_attribute_serves_tenants_too(temporal_address, until, traces):
-    """Runs, child runs and conversations go on without it, keep their other attributes, and no workflow task fails."""
-    name = f"bare-{uuid.uuid4().hex[:8]}"
-    client = await Client.connect(temporal_address, namespace=name, task_queue="q")
-    await client.temporal.workflow_service.register_namespace(
-        RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=Duration(seconds=86_400))
-    )
-
-    async def is_known() -> bool:
-        try:
-            return not await search_attributes.register(client.temporal)
-        except RPCError:
-            return False
-
-    await until(is_known)
-    seen = Seen()
-    async with Worker(seen.app, client):
-        await client.temporal.operator_service.remove_search_attributes(
-            RemoveSearchAttributesRequest(namespace=name, search_attributes=["SojournTenant"])
-        )
-
-        async def is_gone() -> bool:
-            try:
-                return [run async for run in client.list_runs(tenant="acme")] != []
-            except InvalidInput:
-                return True
-
-        await until(is_gone)
-        run = await client.start("seen.parent", "go", principal=ANA, session_id="s")
-        assert (await run.result()).text == "done"
-        await traces(run).check()
-        (below,) = [each.run_link.run_id async for each in run.events() if each.type == "agent_run_started"]
-        for one in (run.id, below):
-            described = await client.temporal.get_workflow_handle(one).describe()
-            assert described.typed_search_attributes.get(search_attributes.SESSION) == "s"
-            assert described.typed_search_attributes.get(search_attributes.TENANT) is None
-            assert await tenant_of(described) == "acme"
-        fork = await client.fork(run.id)
-        described = await client.temporal.get_workflow_handle(fork.id).describe()
-        assert described.typed_search_attributes.get(search_attributes.FORK_OF) == run.id
-        assert seen.told() == {str(ANA)}
-        session = client.session("seen.parent", "s", principal=ANA)
-        assert (await (await session.send("hi")).result()).text == "done"
-        day = timedelta(days=1)
-        schedule = await client.schedule("seen.parent", "report", every=day, principal=ANA)
-        await schedule.delete()
 
 
 def test_the_conversations_of_two_tenants_are_never_one():

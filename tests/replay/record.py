@@ -141,9 +141,7 @@ async def started(client: Client, name: str, scenario: Scenario) -> Run:
     )
     if scenario.first:
         update = ("send", {"text": scenario.first, "message_id": scenario.first})
-        await start_workflow(
-            client.temporal, name, opening, QUEUE, listed=opening, unlisted=opening, update=update
-        )
+        await start_workflow(client.temporal, name, opening, QUEUE, argument=opening, update=update)
     else:
         await client.temporal.start_workflow(
             "AgentRun", opening, id=name, task_queue=QUEUE, task_timeout=scenario.task_timeout
