@@ -22,7 +22,7 @@ out of later turns at once (see `sojourn.core.run.set_aside`).
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, get_args
 
 from temporalio.exceptions import ApplicationError
 
@@ -37,7 +37,7 @@ from sojourn.contracts.message import (
     ToolCallPart,
 )
 from sojourn.contracts.wire_names import SET_ASIDE
-from sojourn.core.run.set_aside import left_out, suspects_in
+from sojourn.core.run.set_aside import left_out, records_in, suspects_in
 from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import clip, counted
 from sojourn.models.provider_metadata import without_origin
@@ -72,6 +72,7 @@ _MOST_SINGLE = 8
 """Most attempts that each leave out one result, or the arguments of one call; of more, each leaves out several."""
 
 _Leaving = Literal["messages", "files", "results", "arguments", "thinking"]
+_LEAVING: tuple[_Leaving, ...] = get_args(_Leaving)
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,7 @@ def filtered(messages: Sequence[Message]) -> tuple[SetAside, ...]:
 
 def _set_aside_whole(messages: Sequence[Message]) -> set[int]:
     """The messages that a transcript records as set aside whole."""
-    recorded = (each for message in messages for each in _recorded(message))
-    return {at for each in recorded if each.what == "messages" for at in each.indices}
+    return {at for each in _recorded(messages) if each.what == "messages" for at in each.indices}
 
 
 def _messages(indices: Sequence[int], why: str) -> list[SetAside]:
@@ -213,30 +213,17 @@ def _widest(attempts: Sequence[SetAside]) -> tuple[SetAside, ...]:
 def without_set_aside(messages: Sequence[Message]) -> list[Message]:
     """Return a transcript without what its own messages record as set aside."""
     read = [*messages]
-    for message in messages:
-        for each in _recorded(message):
-            read = each.applied(read)
+    for each in _recorded(messages):
+        read = each.applied(read)
     return read
 
 
-def _recorded(message: Message) -> Iterator[SetAside]:
-    if message.role != "assistant":
-        return
-    for part in message.parts:
-        if not isinstance(part, OtherPart) or part.type != SET_ASIDE:
-            continue
-        fields: dict[str, Any] = part.model_extra or {}
+def _recorded(messages: Sequence[Message]) -> Iterator[SetAside]:
+    for _, fields in records_in(messages, "assistant"):
         what, indices, calls = fields.get("what"), fields.get("messages"), fields.get("calls", [])
-        if (
-            what in ("messages", "files", "results", "arguments", "thinking")
-            and is_array(indices)
-            and is_array(calls)
-        ):
-            yield SetAside(
-                what,
-                tuple(at for at in indices if isinstance(at, int)),
-                calls=tuple(id for id in calls if isinstance(id, str)),
-            )
+        if what in _LEAVING and is_array(indices) and is_array(calls):
+            at = tuple(index for index in indices if isinstance(index, int))
+            yield SetAside(what, at, calls=tuple(id for id in calls if isinstance(id, str)))
 
 
 def _has_files(message: Message) -> bool:

@@ -39,6 +39,7 @@ __all__ = [
     "left_out",
     "outcome_alone",
     "read_set_aside",
+    "records_in",
     "requests_by_message",
     "requests_in",
     "suspects_in",
@@ -250,18 +251,23 @@ def requests_by_message(messages: Sequence[Message]) -> dict[int, list[SetAsideR
     return found
 
 
-def _recorded(messages: Sequence[Message]) -> Iterator[tuple[int, SetAsideRequest]]:
-    """Yield each record with its place in the transcript."""
+def records_in(messages: Sequence[Message], role: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield what messages of a role record as set aside: the place of the message, and the fields of the record.
+
+    An operator's record is in a message of the system, what a provider refused in one of the assistant.
+    """
     for at, message in enumerate(messages):
-        if message.role != "system":
-            continue
-        for part in message.parts:
-            if not isinstance(part, OtherPart) or part.type != SET_ASIDE:
-                continue
-            fields: dict[str, Any] = part.model_extra or {}
-            if found := _target(fields):
-                reason, by = fields.get("why"), fields.get("by")
-                yield at, SetAsideRequest(*found, str(reason or ""), str(by) if by else None)
+        if message.role == role:
+            for part in message.parts:
+                if isinstance(part, OtherPart) and part.type == SET_ASIDE:
+                    yield at, part.model_extra or {}
+
+
+def _recorded(messages: Sequence[Message]) -> Iterator[tuple[int, SetAsideRequest]]:
+    for at, fields in records_in(messages, "system"):
+        if found := _target(fields):
+            reason, by = fields.get("why"), fields.get("by")
+            yield at, SetAsideRequest(*found, str(reason or ""), str(by) if by else None)
 
 
 def without_set_aside(messages: Sequence[Message]) -> list[Message]:
