@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from sojourn.answers import WaitView
+from sojourn.answers import wait_view as describe
 from sojourn.console.views.arguments import Arguments, arguments_of
 from sojourn.console.views.text import shown
 from sojourn.console.views.wait_history import WaitHistory
@@ -16,12 +18,10 @@ from sojourn.contracts.awaits import (
     AwaitClarification,
     AwaitConfirmation,
     AwaitExternalTools,
-    expires_at,
 )
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
-from sojourn.core.awaits.deciding import in_words, may_decide, needed_roles
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.run.approval import APPROVE
 from sojourn.core.values.visible import one_line, readable
@@ -93,13 +93,11 @@ class WaitForm:
     prompt: str
     """What is asked, where the title is not that."""
     detail: str
-    agent_id: str
-    session_id: str
+    wait: WaitView
+    """What every reader has of it."""
     asked: str
     for_whom: str
     said: str
-    since: datetime | None
-    expires_at: datetime | None
     paused: str | None
     tool: str
     tool_title: str
@@ -121,8 +119,6 @@ class WaitForm:
     calls_left_out: int
     around: WaitHistory
     ended: Ended | None
-    call: AwaitConfirmation | None = None
-    """The call that is decided."""
     cut: frozenset[str] = frozenset()
     """The fields of which only the beginning is here."""
     reason: str = ""
@@ -163,17 +159,17 @@ class WaitForm:
     @property
     def roles(self) -> Sequence[Sequence[str]]:
         """The lists of roles of which whoever settles it needs one each; none where only a function of the app judges."""
-        return needed_roles(self.call) if self.call else [["user"]]
+        return self.wait.roles
 
     @property
     def deciders(self) -> str:
         """Who may decide on the call, in words; empty where its tool and the rules do not say."""
-        return in_words(self.call) if self.call else ""
+        return self.wait.deciders
 
     @property
     def stop_asking(self) -> str:
         """How long the asking about the tool can be stopped: `turn`, `run` or `never`."""
-        return self.call.stop_asking if self.call else "never"
+        return self.wait.stop_asking or "never"
 
     @property
     def is_whole(self) -> bool:
@@ -182,13 +178,11 @@ class WaitForm:
 
     def may_settle(self, asking: Principal) -> bool:
         """Whether somebody may settle it in some way; whoever asked for a call may at least deny it."""
-        if self.call is None:
-            return "user" in asking.roles
-        return may_decide(self.call, asking, approved=False)
+        return self.wait.may_answer(asking)
 
     def may_approve(self, asking: Principal) -> bool:
         """Whether somebody may approve the call."""
-        return self.call is not None and may_decide(self.call, asking)
+        return self.wait.may_approve(asking)
 
     @property
     def is_refused(self) -> bool:
@@ -228,13 +222,10 @@ def wait_view(
         title="",
         prompt="",
         detail="",
-        agent_id=status.agent_id,
-        session_id=status.session_id,
+        wait=describe(wait, status.run_id, since=since, status=status),
         asked=_prose(asked or around.asked),
         for_whom=_prose(around.for_whom),
         said=_prose(said),
-        since=since,
-        expires_at=expires_at(wait, since),
         paused=status.paused,
         tool="",
         tool_title="",
@@ -326,7 +317,6 @@ def _approval(view: WaitForm, wait: AwaitConfirmation, around: WaitHistory, spec
         compared=before.by if before else "",
         compared_at=before.at if before else None,
         digest=wait.payload_digest,
-        call=wait,
     )
 
 
