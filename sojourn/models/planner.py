@@ -204,7 +204,7 @@ class ModelPlanner:
             if response is None:
                 return await self._plan(turn)
             refused.confirm()
-            self._plain_ids = requests.plain_ids
+            self._plain_ids = self._plain_ids or requests.plain_ids
             this = usage_of(response)
             used = add_usage(used, this)
             response = search.opened(response)

@@ -59,6 +59,9 @@ _ID_DIGITS = 24
 _PLAIN_ID = 9
 """Characters of an id as Mistral takes it."""
 
+_PAIRED = (theirs.ToolCallPart, theirs.ToolReturnPart)
+"""Calls and their answers; those of a provider's own tools have ids of its own form."""
+
 _ID_LETTERS = string.digits + string.ascii_lowercase
 
 _REFUSES_IDS = re.compile(
@@ -156,8 +159,8 @@ def with_plain_ids(messages: Iterable[theirs.ModelMessage]) -> list[theirs.Model
     sent: list[theirs.ModelMessage] = []
     for message in messages:
         parts: list[Any] = [
-            replace(part, tool_call_id=plain(known))
-            if isinstance(known := getattr(part, "tool_call_id", None), str) and known
+            replace(part, tool_call_id=plain(part.tool_call_id))
+            if isinstance(part, _PAIRED) and part.tool_call_id
             else part
             for part in message.parts
         ]
