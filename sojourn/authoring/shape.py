@@ -11,7 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, LiteralString, TypeVar, cast
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
@@ -19,7 +19,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, to_json, to_jsonable_python
 
 from sojourn.contracts.tool_spec import TypeSpec
-from sojourn.core.payload.parse import has_maps, merged_name
+from sojourn.core.payload.parse import changed_number, has_maps, merged_name
 from sojourn.core.schema import enforceable
 from sojourn.core.schema.compatibility import mismatches
 from sojourn.core.schema.validate import Validator
@@ -34,6 +34,16 @@ _FITS = "use str, int, float, bool, list[...], dict[str, ...], an Enum, a datacl
 """What a type without a JSON Schema can be replaced by."""
 
 _SAME_NAME: Final = "its name {name} is the same as another one of its names, so that one value would be lost"
+
+_DIGITS: Final = "the digits of {name} would change: they are more than a float holds"
+
+
+def _has_numbers(schema: Any) -> bool:
+    """Whether a schema has a number that may be a float."""
+    if isinstance(schema, dict):
+        part = cast("dict[str, Any]", schema)
+        return part.get("type") == "number" or any(map(_has_numbers, part.values()))
+    return isinstance(schema, list) and any(map(_has_numbers, cast("list[Any]", schema)))
 
 
 class Shape:
@@ -73,6 +83,7 @@ class Shape:
             )
         self.source = source
         self._may_merge = not output and has_maps(closed)
+        self._has_numbers = not output and (self._may_merge or _has_numbers(closed))
         self._aliases = _aliases(source)
         self.spec = TypeSpec(
             name=name or _recorded_name(source),
@@ -85,7 +96,7 @@ class Shape:
         """Decode a JSON value into a typed value.
 
         Raises:
-            pydantic.ValidationError: The type's own validators refuse the value, or two names in it would be one key.
+            pydantic.ValidationError: The type's own validators refuse the value, two names in it would be one key, or the digits of a number would change.
         """
         try:
             made = self._adapter.validate_python(value)
@@ -93,11 +104,15 @@ class Shape:
             # A strict type accepts the text of a date or an id only from JSON.
             made = self._adapter.validate_json(to_json(value))
         if self._may_merge and (merged := merged_name(value, made)) is not None:
-            raise self._merged(*merged)
+            raise self._lossy("same_name", _SAME_NAME, *merged)
+        if self._has_numbers and (number := changed_number(value, made)) is not None:
+            raise self._lossy("digits", _DIGITS, *number)
         return made
 
-    def _merged(self, place: tuple[str | int, ...], name: str) -> ValidationError:
-        why = PydanticCustomError("same_name", _SAME_NAME, {"name": echo(name)})
+    def _lossy(
+        self, kind: LiteralString, message: LiteralString, place: tuple[str | int, ...], name: str
+    ) -> ValidationError:
+        why = PydanticCustomError(kind, message, {"name": echo(name)})
         return ValidationError.from_exception_data(
             type_name(self.source), [InitErrorDetails(type=why, loc=place, input=None)]
         )

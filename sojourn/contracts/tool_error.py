@@ -310,7 +310,7 @@ class RetryHint(Record):
     """JSON pointers to the values of `example_input` that do not follow from the call, at most 100.
 
     A value follows from the call if it was sent, in this form or in another one with the same meaning, or if it is the
-    schema's default of an absent field. All others come from the author's example or were made to fit: a person never gave them. Of a
+    schema's default of an absent field. The empty pointer stands for all of a text that could not be read. All others come from the author's example or were made to fit: a person never gave them. Of a
     tool that changes something, a value that was sent and is left out is named here too: an optional one that does not fit, or
     an unknown field.
     """

@@ -30,7 +30,7 @@ from sojourn.core.values.json_value import is_object
 from sojourn.core.values.numbers import dumps
 from sojourn.models.projection import Keys
 
-__all__ = ["CALL_TOOL", "NO_KEYS", "Arguments", "Names", "one_object", "wire_name"]
+__all__ = ["CALL_TOOL", "NO_KEYS", "TARGETS", "Arguments", "Names", "one_object", "wire_name"]
 
 CALL_TOOL = "call_tool"
 """The tool by which a model calls a tool that it has found by search."""
@@ -55,7 +55,7 @@ _DIGEST = re.compile(rf"_[0-9a-f]{{{_DIGITS}}}\Z")
 _MAX_WRAPPED = 3
 """How often a call is unwrapped that stands in a call of `call_tool`, which may stand in another one."""
 
-_TARGETS = ("name", "tool", "tool_name")
+TARGETS = ("name", "tool", "tool_name")
 """The fields of `call_tool` in which models write the name of the tool."""
 
 _UNREADABLE = re.compile(r"[^A-Za-z0-9-]+")
@@ -166,7 +166,7 @@ class Names:
         return self._known.sub(lambda found: wire_name(found[0]), text) if self._ids else text
 
     def _unwrapped(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
-        """Return the call that a call of `call_tool` is for; itself, if it names no tool."""
+        """Return the call that a call of `call_tool` is for; itself, if it names no tool or has no arguments."""
         if isinstance(arguments, str):
             read = read_text(arguments)
             if isinstance(read, ParseFault):
@@ -174,11 +174,13 @@ class Names:
             given = dict(read.payload)
         else:
             given = dict(arguments)
-        field = next((each for each in _TARGETS if each in given), "")
+        field = next((each for each in TARGETS if each in given), "")
         tool = given.get(field)
         if not isinstance(tool, str) or (field != "name" and self._ids.get(tool) is None):
             return name, arguments
         del given[field]
+        if not given:  # the arguments are absent, not empty
+            return name, arguments
         inner = _inner(given)
         is_text = isinstance(arguments, str) and not isinstance(inner, str)
         return tool, dumps(inner) if is_text else inner
@@ -209,6 +211,8 @@ def _inner(given: dict[str, Any]) -> Arguments:
     if isinstance(inner, str) and given:
         read = read_text(inner)
         inner = inner if isinstance(read, ParseFault) else read.payload
+        if isinstance(inner, str) and not inner.lstrip().startswith("{"):
+            return {"arguments": inner, **given}
     if isinstance(inner, str):
         return inner
     if inner is None or is_object(inner):

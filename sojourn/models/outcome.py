@@ -43,7 +43,7 @@ from sojourn.core.payload.reading import read_text
 from sojourn.core.values.json_value import is_array
 from sojourn.core.values.text import counted
 from sojourn.models.finish_reasons import finish_of, is_complete_json
-from sojourn.models.names import CALL_TOOL, Names, one_object
+from sojourn.models.names import CALL_TOOL, TARGETS, Names, one_object
 from sojourn.models.offered import ASK_USER, FINAL_RESULT, Expected
 from sojourn.models.result_text import result_text
 
@@ -178,9 +178,12 @@ def _calls(reply: Reply) -> PlanResult:
 
 
 def _nameless(reply: Reply, call: ToolCallPart) -> Correction:
-    """The correction of a call of `call_tool` that names no tool; the second time it is the call of a tool that does not exist."""
+    """The correction of a call of `call_tool` that names no tool, or has no arguments; the second time it is the call of a tool that does not exist."""
     read = _arguments(call)
-    text = read if isinstance(read, str) else f"`{CALL_TOOL}` was not given the name of a tool."
+    lacks = "the name of a tool"
+    if not isinstance(read, str) and any(isinstance(read.get(each), str) for each in TARGETS):
+        lacks = "the arguments of the tool, `{}` if there are none"
+    text = read if isinstance(read, str) else f"`{CALL_TOOL}` was not given {lacks}."
     text = (
         f'{text} It takes {{"name": "...", "arguments": {{...}}}}: the name of a tool that was found, and the '
         "arguments of that tool as one object."

@@ -114,10 +114,10 @@ def _failure(result: ToolResult) -> str:
 
 def _example(hint: RetryHint) -> list[str]:
     """Return the lines that show arguments: such as fit, or a template to complete."""
-    unknown = {issue.field for issue in hint.issues if issue.constraint == "unknown_field"}
-    if hint.example_input is not None and unknown.issuperset(hint.invented):
+    if hint.example_input is not None and not hint.invented:
         return [f"arguments that fit: {clip(_json(hint.example_input), MAX_JSON)}"]
-    if not hint.invented:
+    unknown = {issue.field for issue in hint.issues if issue.constraint == "unknown_field"}
+    if not hint.template and unknown.issuperset(hint.invented):
         return []
     shown = [f"arguments to complete: {clip(_json(hint.template), MAX_JSON)}"] if hint.template else []
     return [*shown, _COMPLETE if shown else _GIVE]

@@ -125,6 +125,8 @@ WIPE = "far__server__wipe"
         ({"name": WIPE, "a": 1}, {"a": 1}),
         ({"name": WIPE, "arguments": None, "a": 1}, {"a": 1}),
         ({"name": WIPE, "arguments": [1], "a": 1}, {"arguments": [1], "a": 1}),
+        ({"name": WIPE, "arguments": "-l -a", "a": "ls"}, {"arguments": "-l -a", "a": "ls"}),
+        ({"name": WIPE, "arguments": ""}, {}),
         ({"tool": WIPE, "arguments": {"a": 1}}, {"a": 1}),
         ({"name": "call_tool", "arguments": {"name": WIPE, "arguments": {"a": 1}}}, {"a": 1}),
         ({"name": WIPE, "arguments": {"top": 1, "$top": 2}}, "duplicate_key"),
@@ -141,10 +143,11 @@ def test_a_call_of_call_tool_loses_no_argument(sent: dict[str, Any], received: d
 
 
 @pytest.mark.parametrize(
-    "sent", [{"tool": "nobody", "arguments": {}}, {"arguments": {"name": WIPE}}, {"name": 5}, "{"]
+    "sent",
+    [{"tool": "nobody", "arguments": {}}, {"arguments": {"name": WIPE}}, {"name": 5}, {"name": WIPE}, "{"],
 )
 def test_a_call_of_call_tool_without_a_tool_stays(sent: dict[str, Any] | str) -> None:
-    """A call that names no tool is one of `call_tool`, which the model is asked to correct."""
+    """A call that names no tool, or has no arguments, is one of `call_tool`, which the model is asked to correct."""
     assert FOUND.received("call_tool", sent) == ("call_tool", sent)
 
 

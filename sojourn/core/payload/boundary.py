@@ -19,7 +19,7 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.example import Judge
 from sojourn.core.payload.masking import split
 from sojourn.core.payload.parse import ParseFault, json_fault
-from sojourn.core.payload.reading import read_payload, read_text
+from sojourn.core.payload.reading import read_payload, read_text, wrapper_issues
 from sojourn.core.schema.validate import Validator, stray_issues
 from sojourn.core.values.json_fault import patch_fault
 from sojourn.core.values.json_value import Schema, expand, is_object
@@ -214,7 +214,7 @@ def checked(
         payload, is_valid = found.payload, found.fits
     else:
         is_valid = validator.is_valid(payload)
-    strays = stray_issues(validator, payload)
+    strays = [*stray_issues(validator, payload), *wrapper_issues(validator, payload)]
     if is_valid and not strays:
         return payload
     explained = {issue.field for issue in strays}

@@ -16,16 +16,19 @@ from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.parse import Parsed, decoded, parse_arguments
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_fault import MAX_DIGITS
-from sojourn.core.values.json_value import ABSENT, expand, is_array, json_type, locate
+from sojourn.core.values.json_value import ABSENT, Schema, expand, is_array, is_object, json_type, locate
 from sojourn.core.values.numbers import MAX_WHOLE, WholeNumber
+from sojourn.core.values.text import closest_name
 
 __all__ = [
     "BLANKS",
+    "MAPS",
     "is_blank",
     "is_spelling_of",
     "keeps_meaning",
     "lacks_zone",
     "letters",
+    "may_be_misnamed",
     "meanings",
     "null_differs",
     "takes_null",
@@ -45,6 +48,26 @@ def takes_null(validator: Validator, tokens: tuple[str, ...]) -> bool:
     return any(validator.is_valid(None, schema=found) for found in locate(validator.schema, tokens))
 
 
+def may_be_misnamed(root: Schema, tokens: tuple[str, ...], beside: Any) -> bool:
+    """Whether an undeclared field may hold the value of an absent one, so that no default stands for it.
+
+    An open schema takes `{"amount_eur": 5}` beside a required `amount` with a default. An entry of a map counts only if its
+    name is close.
+
+    Args:
+        root: The schema of the whole payload.
+        tokens: The path of the absent field.
+        beside: The object around it, as it was sent.
+    """
+    if not is_object(beside):
+        return False
+    parts = [part for found in locate(root, tokens[:-1]) for part in expand(root, found)]
+    declared: set[str] = {name for part in parts for name in part.get("properties", ())}
+    undeclared = [name for name in beside if name not in declared]
+    is_map = any(is_object(part.get(word)) and part[word] for part in parts for word in MAPS)
+    return closest_name(tokens[-1], undeclared) is not None if is_map else bool(undeclared)
+
+
 def null_differs(validator: Validator, tokens: tuple[str, ...]) -> bool:
     """Whether a field may be null, and is not said to be null where it is absent."""
     if not takes_null(validator, tokens):
@@ -54,6 +77,9 @@ def null_differs(validator: Validator, tokens: tuple[str, ...]) -> bool:
     defaults = [part["default"] for part in parts if "default" in part]
     return not defaults or any(each is not None for each in defaults)
 
+
+MAPS = ("additionalProperties", "patternProperties")
+"""The keywords with the schemas of fields whose names a schema does not state."""
 
 _CLOSE = 0.6
 _MAX_TEXT = 8_192

@@ -23,10 +23,18 @@ of its values do not follow from the call.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from sojourn.contracts.tool_error import FieldIssue
-from sojourn.core.payload.coerce import is_blank, is_spelling_of, keeps_meaning, meanings, null_differs
+from sojourn.core.payload.coerce import (
+    is_blank,
+    is_spelling_of,
+    keeps_meaning,
+    letters,
+    meanings,
+    null_differs,
+)
 from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in, put
 from sojourn.core.schema.budget import allowance
 from sojourn.core.schema.sample import NoSampleError, sample, sample_field
@@ -151,7 +159,9 @@ class _Repair:
             each
             for each in readings
             # The items of a list of lists may be one list: which, only the caller can say.
-            if keeps_meaning(issue, sent, each, reads=guesses) and not (is_array(parent) and each == [sent])
+            if keeps_meaning(issue, sent, each, reads=guesses)
+            and not (is_array(parent) and each == [sent])
+            and not (self._is_consent(tokens) and letters(sent) != letters(each))
         ]
         if same:
             self._put(tokens, same[0], follows=True)
@@ -173,13 +183,15 @@ class _Repair:
     def _put(self, tokens: Tokens, value: Any, *, follows: bool) -> None:
         """Set a value; what another form of an invented one is, is invented too."""
         was = self._sent.setdefault(tokens, value_at(self.payload, tokens))
+        beside = dict(parent) if is_object(parent := value_at(self.payload, tokens[:-1])) else ABSENT
         follows = follows and not any(
             _is_within(tokens, each) or _is_within(each, tokens) for each in self.invented
         )
         put(value_at(self.payload, tokens[:-1]), tokens[-1], deepcopy(value))
         self._forget(tokens)
         if not follows and not any(_is_within(tokens, each) for each in self.invented):
-            self.invented.update(made_up_in(self._validator.schema, value, tokens, was))
+            root, reads = self._validator.schema, self._reads
+            self.invented.update(made_up_in(root, value, tokens, was, beside=beside, reads=reads))
 
     def _remove(self, tokens: Tokens) -> None:
         value_at(self.payload, tokens[:-1]).pop(tokens[-1], None)
@@ -211,6 +223,12 @@ class _Repair:
         root = self._validator.schema
         parts = (part for schema in locate(root, place) for part in expand(root, schema))
         return [name for part in parts for name in part.get("properties", {}) if name not in parent]
+
+    def _is_consent(self, tokens: Tokens) -> bool:
+        """Whether a tool that changes something takes one value alone in a place: then `yes` is not `true`."""
+        root = self._validator.schema
+        parts = [part for found in locate(root, tokens) for part in expand(root, found)]
+        return not self._reads and any("const" in part or len(part.get("enum") or ()) == 1 for part in parts)
 
     def _takes(self, tokens: Tokens, value: Any) -> bool:
         schemas = locate(self._validator.schema, tokens)
@@ -305,8 +323,8 @@ def _candidates(
     if repaired:
         if repaired.payload != sent:
             yield repaired
-        yield from _replaced(validator, repaired, issues, lambda tokens: value_at(author_example, tokens))
-        yield from _replaced(validator, repaired, issues, lambda tokens: _made_at(validator, tokens))
+        for value_of in (partial(value_at, author_example), partial(_made_at, validator)):
+            yield from _replaced(validator, repaired, issues, value_of, reads=reads)
     if is_object(author_example):
         yield _foreign(validator, author_example, sent, reads=reads)
     is_unexplained = prior is not None and not issues and validator.is_valid(prior)
@@ -317,7 +335,7 @@ def _candidates(
 
 def _foreign(validator: Validator, payload: dict[str, Any], sent: Any, *, reads: bool) -> Example:
     """An example that was not derived from the payload; what both have follows from the call."""
-    made_up = made_up_in(validator.schema, payload, sent=ABSENT if sent is None else sent)
+    made_up = made_up_in(validator.schema, payload, sent=ABSENT if sent is None else sent, reads=reads)
     lost = [] if reads or sent is None else [(name,) for name in sent if name not in payload]
     return Example(payload, frozenset(made_up), frozenset(lost))
 
@@ -327,6 +345,8 @@ def _replaced(
     prior: Example,
     issues: Sequence[FieldIssue],
     value_of: Callable[[tuple[str, ...]], Any],
+    *,
+    reads: bool,
 ) -> Iterator[Example]:
     """The payload with other values at its issues; nothing where an issue has no place or no other value."""
     changed, invented = deepcopy(prior.payload), set(prior.invented)
@@ -338,7 +358,7 @@ def _replaced(
             return
         put(parent, tokens[-1], deepcopy(other))
         invented = {each for each in invented if each[: len(tokens)] != tokens}
-        invented.update(made_up_in(validator.schema, other, tokens, value))
+        invented.update(made_up_in(validator.schema, other, tokens, value, reads=reads))
     if issues:
         yield Example(changed, frozenset(invented), prior.left_out)
 

@@ -7,6 +7,7 @@ input than needed (SR-116).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
@@ -64,6 +65,7 @@ _MAX_NAME = 200
 _MAX_SENTENCE = 240
 _MAX_SHOWN = 8
 _MAX_TOLD = 3
+_MAX_FIELDS = 12
 _NARROWING = (
     "limit",
     "page_size",
@@ -117,7 +119,11 @@ def hint_for_issues(
         )
     )
     # A message that ends in "more" is completed by a list of all issues.
-    more = "" if faults.endswith((CUT, " more")) else _left_out(sent, issues, example)
+    more = (
+        ""
+        if faults.endswith((CUT, " more"))
+        else _left_out(sent, issues, example) + _known_fields(validator, issues)
+    )
     return _failure(
         reason,
         spec.id,
@@ -165,7 +171,9 @@ def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> 
     what = f"{fault.message}, near {echo(fault.near)}" if fault.near else fault.message
     mend = _PARSE_MENDS.get(fault.kind, "Send one complete JSON object")
     validator = Validator(spec.payload.json_schema)
-    example = example_for(validator, None, spec.payload.example, fits=fits)
+    example = example_for(validator, None, spec.payload.example, fits=fits, reads=changes_nothing(spec))
+    if example is not None:  # whatever was meant, it is not in the example
+        example = replace(example, left_out=frozenset({()}))
     return _failure(
         RetryReason.INVALID_ARGUMENTS,
         spec.id,
@@ -357,6 +365,27 @@ def _left_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Examp
         and value_at(example.payload, to_tokens(issue.field)) is ABSENT
     ]
     return f"; or leave out {', '.join(dict.fromkeys(left[:_MAX_TOLD]))}" if left else ""
+
+
+def _known_fields(validator: Validator, issues: Sequence[FieldIssue]) -> str:
+    """The fields of the objects that have an unknown one, as clauses; a wrong guess would leave out what limits the call."""
+    places = {
+        to_tokens(issue.field)[:-1] for issue in issues if issue.constraint == "unknown_field" and issue.field
+    }
+    clauses: list[str] = []
+    for place in sorted(places)[:_MAX_TOLD]:
+        names = list(
+            dict.fromkeys(
+                name for each in locate(validator.schema, place) for name in _names(validator.schema, each)
+            )
+        )
+        of = f" in {field_name(to_pointer(place))}" if place else ""
+        shown = [field_name(to_pointer((name,))) for name in names[:_MAX_FIELDS]]
+        more = f" and {len(names) - _MAX_FIELDS} more" if len(names) > _MAX_FIELDS else ""
+        clauses.append(
+            f"; the fields{of} are {', '.join(shown)}{more}" if shown else f"; there are no fields{of}"
+        )
+    return clip("".join(clauses), _MAX_SENTENCE) if clauses else ""
 
 
 def _joined(sentences: Sequence[str]) -> str:

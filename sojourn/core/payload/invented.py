@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from sojourn.core.payload.coerce import lacks_zone
+from sojourn.core.payload.coerce import lacks_zone, may_be_misnamed
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.json_value import (
     ABSENT,
@@ -53,7 +53,10 @@ class Example:
     invented: frozenset[Tokens] = field(default_factory=frozenset[Tokens])
     """The paths to its values that do not follow from the call."""
     left_out: frozenset[Tokens] = field(default_factory=frozenset[Tokens])
-    """The paths to values that were sent and are left out, of a tool that changes something: optional ones that do not fit, and unknown fields."""
+    """The paths to values that were sent and are left out, of a tool that changes something: optional ones that do not fit, and unknown fields.
+
+    The empty path stands for a whole text that could not be read.
+    """
 
     @property
     def open(self) -> list[Tokens]:
@@ -61,7 +64,15 @@ class Example:
         return sorted(self.invented | self.left_out)
 
 
-def made_up_in(root: Schema, value: Any, at: Tokens = (), sent: Any = ABSENT) -> Iterator[Tokens]:
+def made_up_in(
+    root: Schema,
+    value: Any,
+    at: Tokens = (),
+    sent: Any = ABSENT,
+    *,
+    beside: Any = ABSENT,
+    reads: bool = False,
+) -> Iterator[Tokens]:
     """The paths to the values in a value that neither the schema determines nor a caller has sent.
 
     Args:
@@ -69,28 +80,35 @@ def made_up_in(root: Schema, value: Any, at: Tokens = (), sent: Any = ABSENT) ->
         value: The value.
         at: Its path.
         sent: What was sent at this path.
+        beside: The object that was sent around it.
+        reads: Whether the tool changes nothing, so that a constant is no consent.
     """
     if sent is not ABSENT and _json(value) == _json(sent):
         return
-    if at and _is_determined(root, at, value, is_absent=sent is ABSENT):
+    if at and _is_determined(root, at, value, sent=sent, beside=beside, reads=reads):
         return
     if is_object(value) and value:
         for name, inner in value.items():
-            yield from made_up_in(root, inner, (*at, name), value_at(sent, (name,)))
+            yield from made_up_in(root, inner, (*at, name), value_at(sent, (name,)), beside=sent, reads=reads)
     elif is_array(value) and value:
         for index, inner in enumerate(value):
-            yield from made_up_in(root, inner, (*at, str(index)), value_at(sent, (str(index),)))
+            yield from made_up_in(root, inner, (*at, str(index)), value_at(sent, (str(index),)), reads=reads)
     elif at:
         yield at
 
 
-def _is_determined(root: Schema, at: Tokens, value: Any, *, is_absent: bool) -> bool:
-    """Whether a value is the only one that the schema allows, or its default where none was sent.
+def _is_determined(root: Schema, at: Tokens, value: Any, *, sent: Any, beside: Any, reads: bool) -> bool:
+    """Whether a value is the default where none was sent, or, if the tool changes nothing, the only one that the schema allows.
 
-    The constant of an absent field that not every alternative requires is the choice of an alternative.
+    The constant of an absent field that not every alternative requires is the choice of an alternative. For a tool that
+    changes something a constant is a consent, such as `confirm: true`, which only a caller gives.
     """
+    is_absent = sent is ABSENT
     parts = [part for found in locate(root, at) for part in expand(root, found)]
-    if is_absent and not any("default" in part for part in parts) and not _is_always_required(root, at):
+    has_default = is_absent and any("default" in part for part in parts)
+    if is_absent and may_be_misnamed(root, at, beside):
+        return False
+    if not has_default and not (reads and (not is_absent or _is_always_required(root, at))):
         return False
     if not is_absent and isinstance(value, bool):
         return False  # who says `false` does not mean `true`
@@ -143,7 +161,7 @@ def template_of(
     if not 0 < len(example.open) <= MAX_INVENTED:
         return None
     made, gone = deepcopy(example.payload), list[Tokens]()
-    for tokens in example.open:
+    for tokens in filter(None, example.open):
         parent, was_sent = value_at(made, tokens[:-1]), tokens in example.left_out
         if (value_at(made, tokens) is ABSENT) is not was_sent or not (is_object(parent) or is_array(parent)):
             continue

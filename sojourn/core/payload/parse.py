@@ -13,9 +13,11 @@ of Python's holds: see `sojourn.core.values.numbers`.
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from typing import Any, cast
 
 from sojourn.core.schema.defaults import with_defaults, without_defaults
@@ -39,6 +41,7 @@ __all__ = [
     "ParseFault",
     "Parsed",
     "arguments_digest",
+    "changed_number",
     "decoded",
     "depth_of",
     "has_digest",
@@ -250,21 +253,95 @@ def merged_name(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged 
         made: What a type made of it.
         at: The path of the value.
     """
-    pairs: Iterable[tuple[tuple[str | int, Any], Any]]
-    if is_array(sent):
-        items = cast("Sequence[Any]", made) if isinstance(made, (list, tuple)) else ()
-        pairs = zip(enumerate(sent), items, strict=False)
-    elif not is_object(sent):
-        return None
-    elif isinstance(made, Mapping):
-        entries = cast("Mapping[Any, Any]", made)
-        if (lost := _lost(sent, list(entries))) is not None:
+    if _has_duplicate(sent, made):
+        return at, sent
+    sent, made = _opened(sent, made)
+    if is_object(sent) and isinstance(made, Mapping):
+        lost = _lost(sent, list(cast("Mapping[Any, Any]", made)))
+        if lost is not None:
             return at, lost
-        pairs = zip(sent.items(), entries.values(), strict=False)
-    else:
-        pairs = [((name, sent[name]), getattr(made, field, None)) for field, name in _fields(sent, made)]
-    found = (merged_name(inner, value, (*at, name)) for (name, inner), value in pairs)
+    found = (merged_name(inner, value, (*at, name)) for name, inner, value in _pairs(sent, made))
     return next((each for each in found if each is not None), None)
+
+
+def changed_number(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged | None:
+    """Return the first number whose digits change when it is decoded, with its path; or None.
+
+    A person approves `90071992547409931`, and a `float` holds `90071992547409936`.
+
+    Args:
+        sent: The JSON value.
+        made: What a type made of it.
+        at: The path of the value.
+    """
+    sent, made = _opened(sent, made)
+    if is_object(sent) and isinstance(made, Mapping):
+        keys = cast("Mapping[Any, Any]", made)
+        for name, key in zip(sent, keys, strict=False):
+            if _changes_digits(name, key):
+                return at, name
+    if is_array(sent) and isinstance(made, (set, frozenset)):
+        made = [float(each) if isinstance(each, (int, str)) and _is_in(each, made) else None for each in sent]
+    for name, inner, value in _pairs(sent, made):
+        if _changes_digits(inner, value):
+            return (*at, name), str(inner)
+        if (found := changed_number(inner, value, (*at, name))) is not None:
+            return found
+    return None
+
+
+def _is_in(value: int | str, made: Any) -> bool:
+    try:
+        return float(value) in made
+    except (ValueError, OverflowError):
+        return False
+
+
+def _changes_digits(sent: Any, made: Any) -> bool:
+    """Whether a number that was written with all its digits became the nearest one that a float holds."""
+    if type(made) not in (int, float) or type(sent) not in (int, str):
+        return False
+    try:
+        exact, nearest = Decimal(sent), float(sent)
+    except (ArithmeticError, ValueError):
+        return False
+    if not exact.is_finite() or made not in (nearest, nearest if math.isinf(nearest) else int(nearest)):
+        return False
+    return made != sent if isinstance(sent, int) else math.isinf(nearest) or exact != Decimal(repr(made))
+
+
+def _opened(sent: Any, made: Any) -> tuple[Any, Any]:
+    """A JSON value, and what a type made of it, without the text or the model around them."""
+    if isinstance(sent, str) and type(made) not in (str, bytes, int, float):
+        inner = decoded(sent)
+        sent = inner if is_object(inner) or is_array(inner) else sent
+    is_root: bool = getattr(made, "__pydantic_root_model__", False)
+    return sent, getattr(made, "root", None) if is_root else made
+
+
+def _has_duplicate(text: Any, made: Any) -> bool:
+    """Whether a type has read a JSON text in which an object has a name twice."""
+    if (
+        not isinstance(text, str)
+        or type(made) in (str, bytes, int, float)
+        or text.lstrip()[:1] not in ("{", "[")
+    ):
+        return False
+    read = parse_arguments(f'{{"": {text}}}')
+    return isinstance(read, ParseFault) and read.kind == "duplicate_key"
+
+
+def _pairs(sent: Any, made: Any) -> Iterator[tuple[str | int, Any, Any]]:
+    """The fields or items of a JSON value, each with its name and with what a type made of it."""
+    if is_array(sent) and isinstance(made, Sequence):
+        yield from (
+            (index, *pair) for index, pair in enumerate(zip(sent, cast("Sequence[Any]", made), strict=False))
+        )
+    elif is_object(sent) and isinstance(made, Mapping):
+        values = cast("Mapping[Any, Any]", made).values()
+        yield from ((name, inner, value) for (name, inner), value in zip(sent.items(), values, strict=False))
+    elif is_object(sent):
+        yield from ((name, sent[name], getattr(made, field, None)) for field, name in _fields(sent, made))
 
 
 def _lost(sent: dict[str, Any], keys: list[Any]) -> str | None:
@@ -281,9 +358,11 @@ def _lost(sent: dict[str, Any], keys: list[Any]) -> str | None:
 
 def _fields(sent: dict[str, Any], made: Any) -> list[tuple[str, str]]:
     """The fields of a model or data class, each with the name by which it was sent."""
-    fields: dict[str, Any] = getattr(made, "__pydantic_fields__", None) or getattr(
-        made, "__dataclass_fields__", {}
+    fields: dict[str, Any] | None = getattr(made, "__pydantic_fields__", None) or getattr(
+        made, "__dataclass_fields__", None
     )
+    if fields is None:  # a named tuple has names alone
+        fields = dict.fromkeys(getattr(made, "_fields", ()))
     found: list[tuple[str, str]] = []
     for field, info in fields.items():
         names = (getattr(info, "validation_alias", None), getattr(info, "alias", None), field)

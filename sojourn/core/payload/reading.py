@@ -13,7 +13,7 @@ schema refuses is read, and only where that makes a refused value fit:
 | `left_out` | `null`, `""` or `"null"` in an optional field | the field is left out |
 | `whole_number` | `10.0` for an integer | `10` |
 | `exact_number` | a fraction with more digits than a float holds, where the schema takes a string too | its text |
-| `default` | nothing for a required field whose schema has a default | the default |
+| `default` | nothing for a required field whose schema has a default, in an object without undeclared fields | the default |
 
 Nothing is guessed: where a field may be null, and is not null by default, `""` may mean either, and stays a fault. A value that fits stays, so JSON in a field that takes strings is a string. A reading that leaves a
 fault in its place, or makes one elsewhere, is undone. Whoever decides about a call (policy engine, approval,
@@ -28,7 +28,7 @@ from typing import Any
 
 from sojourn.contracts.tool_call import ArgumentReading
 from sojourn.contracts.tool_error import FieldIssue
-from sojourn.core.payload.coerce import BLANKS, null_differs, takes_null
+from sojourn.core.payload.coerce import BLANKS, MAPS, may_be_misnamed, null_differs, takes_null
 from sojourn.core.payload.example import put
 from sojourn.core.payload.parse import NotAnObject, Parsed, ParseFault, decoded, parse_arguments
 from sojourn.core.schema.budget import allowance
@@ -47,9 +47,8 @@ from sojourn.core.values.json_value import (
     value_at,
 )
 from sojourn.core.values.numbers import LongNumber
-from sojourn.core.values.text import closest_name
 
-__all__ = ["Read", "is_settled", "read_payload", "read_text"]
+__all__ = ["Read", "is_settled", "read_payload", "read_text", "wrapper_issues"]
 
 MAX_RECORDED = 20
 """Most readings of one call that are recorded."""
@@ -59,6 +58,24 @@ MAX_FAULTS = 2_000
 
 MAX_ROUNDS = 8
 """Most rounds: a value may need two attempts, and a text may hold values that are read in turn."""
+
+_WRAPPERS = frozenset(
+    (
+        "args",
+        "argument",
+        "arguments",
+        "input",
+        "inputs",
+        "kwargs",
+        "parameters",
+        "params",
+        "payload",
+        "tool_args",
+        "tool_arguments",
+        "tool_input",
+    )
+)
+"""The fields in which models write the arguments of a call once more."""
 
 _WHOLE = 2**63
 """The floats below are read as integers. From 2^53, a number that was written is an integer already, with all its digits."""
@@ -94,7 +111,28 @@ def read_text(raw: str) -> Parsed | ParseFault:
 
 def is_settled(validator: Validator, payload: Mapping[str, Any]) -> bool:
     """Whether a payload certainly fits as it is, by a check of a few milliseconds; False means unknown."""
-    return validator.fits_at_once(payload) and not _has_whole_floats(validator, payload)
+    fits = validator.fits_at_once(payload) and not _has_whole_floats(validator, payload)
+    return fits and not wrapper_issues(validator, payload)
+
+
+def wrapper_issues(validator: Validator, payload: Mapping[str, Any]) -> list[FieldIssue]:
+    """The issues of fields that seem to hold the arguments, such as `parameters`, where an open schema takes any field.
+
+    A server that ignores them would run the tool without its arguments.
+    """
+    found = [name for name in payload if name in _WRAPPERS]
+    if not found:
+        return []
+    parts = expand(validator.schema, validator.schema)
+    declared: set[str] = {name for part in parts for name in part.get("properties", ())}
+    is_map = any(is_object(part.get(word)) and part[word] for part in parts for word in MAPS)
+    if not declared or is_map:
+        return []
+    return [
+        FieldIssue(field=to_pointer((name,)), constraint="unknown_field")
+        for name in found
+        if name not in declared
+    ]
 
 
 def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
@@ -323,9 +361,9 @@ class _Reading:
         return is_blank and self._is_declared(tokens) and not null_differs(self._validator, tokens)
 
     def _default(self, tokens: tuple[str, ...]) -> Any:
-        """The default of an absent field; `ABSENT` where its schemas state none, or several, or its name seems misspelt."""
+        """The default of an absent field; `ABSENT` where its schemas state none, or several, or where an undeclared field may be meant."""
         root = self._validator.schema
-        if self._seems_misspelt(tokens):
+        if may_be_misnamed(root, tokens, value_at(self._payload, tokens[:-1])):
             return ABSENT
         parts = [part for found in locate(root, tokens) for part in expand(root, found)]
         found = {
@@ -334,16 +372,6 @@ class _Reading:
             if "default" in part
         }
         return deepcopy(next(iter(found.values()))) if len(found) == 1 else ABSENT
-
-    def _seems_misspelt(self, tokens: tuple[str, ...]) -> bool:
-        """Whether an undeclared field beside an absent one has nearly its name; an open schema takes it as one more."""
-        beside = value_at(self._payload, tokens[:-1])
-        unknown = (
-            [each for each in beside if not self._is_declared((*tokens[:-1], each))]
-            if is_object(beside)
-            else []
-        )
-        return closest_name(tokens[-1], unknown) is not None
 
     def _is_declared(self, tokens: tuple[str, ...]) -> bool:
         """Whether a field has a schema of its own: an entry of a map and an item of a list are not optional fields."""

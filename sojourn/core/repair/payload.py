@@ -14,7 +14,7 @@ from typing import Any
 
 from sojourn.contracts.tool_error import FieldIssue, RetryHint
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.payload.coerce import keeps_meaning, letters, meanings
+from sojourn.core.payload.coerce import keeps_meaning, letters, may_be_misnamed, meanings
 from sojourn.core.payload.invented import put
 from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.values.json_value import ABSENT, expand, is_array, is_object, locate, to_tokens, value_at
@@ -78,7 +78,7 @@ def repair_payload(
             value = value if issue in chosen else _LEFT_OUT
         elif value is ABSENT or value == was:
             value = (
-                _determined(spec, name, tokens, defaults)
+                _determined(spec, name, tokens, defaults, beside=parent, reads=reads)
                 if was is ABSENT
                 else ABSENT
                 if any(tokens[: len(each)] == each for each in invented)
@@ -120,14 +120,26 @@ def _is_given(answers: Mapping[str, Any], issue: FieldIssue) -> bool:
 
 
 def _determined(
-    spec: ToolSpec | None, name: str, tokens: tuple[str, ...], defaults: Mapping[str, Any]
+    spec: ToolSpec | None,
+    name: str,
+    tokens: tuple[str, ...],
+    defaults: Mapping[str, Any],
+    *,
+    beside: Any,
+    reads: bool,
 ) -> Any:
-    """The value of an absent field by the planner's defaults, else by the schema; `ABSENT` where neither has one."""
+    """The value of an absent field by the planner's defaults, else by the schema; `ABSENT` where neither has one.
+
+    The constant of a tool that changes something is a consent, which only a caller gives.
+    """
     if name in defaults or spec is None:
         return defaults.get(name, ABSENT)
     schema = spec.payload.json_schema
+    if may_be_misnamed(schema, tokens, beside):
+        return ABSENT
     parts = [part for found in locate(schema, tokens) for part in expand(schema, found)]
-    return next((part[word] for part in parts for word in ("const", "default") if word in part), ABSENT)
+    words = ("const", "default") if reads else ("default",)
+    return next((part[word] for part in parts for word in words if word in part), ABSENT)
 
 
 def _named(answers: Mapping[str, Any]) -> dict[str, Any]:

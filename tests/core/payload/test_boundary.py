@@ -22,6 +22,7 @@ from sojourn import (
     WithArtifacts,
 )
 from sojourn.core.payload.boundary import checked, delivered, issues_of, parsed_call, refusal, refused
+from sojourn.core.payload.reading import is_settled
 from sojourn.core.schema.validate import Validator
 
 SCHEMA = {
@@ -292,3 +293,48 @@ def test_a_type_that_needs_an_offset_asks_for_one() -> None:
         Meeting.model_validate({"at": "2026-12-01T10:00:00"})
     (issue,) = issues_of(caught.value)
     assert (issue.field, issue.constraint, issue.format) == ("/at", "invalid_format", "date-time")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"parameters": {"where": "id=1"}},
+        {"params": '{"where": "id=1"}'},
+        {"arguments": {"arguments": {"where": "id=1"}}},
+        {"name": "z.delete", "arguments": {"where": "id=1"}},
+        {"arguments": [{"where": "id=1"}]},
+    ],
+)
+def test_no_open_schema_takes_arguments_that_are_wrapped_once_more(sent: dict[str, Any]) -> None:
+    """A server that ignores unknown fields would run the tool without its arguments, such as a deletion without its condition."""
+    schema = {"type": "object", "properties": {"where": {"type": "string"}}}
+    spec = SPEC.model_copy(
+        update={
+            "kind": "mcp",
+            "payload": SPEC.payload.model_copy(update={"json_schema": schema, "example": None}),
+        }
+    )
+    result = checked(spec, Validator(schema), ToolRequest(name=spec.id, payload=sent))
+    assert isinstance(result, ToolResult)
+    assert (hint := result.retry_hint) is not None
+    assert [issue.constraint for issue in hint.issues] == ["unknown_field"]
+    assert (hint.message or "").endswith("the fields are `where`")
+    assert hint.mended() is None
+    assert not is_settled(Validator(schema), sent)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "properties": {"arguments": {"type": "string"}, "command": {"type": "string"}}},
+        {"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "string"}},
+    ],
+)
+def test_arguments_may_be_a_field_of_a_tool(schema: dict[str, Any]) -> None:
+    """A field that a schema declares, or may have, is no wrapper."""
+    spec = SPEC.model_copy(
+        update={"kind": "mcp", "payload": SPEC.payload.model_copy(update={"json_schema": schema})}
+    )
+    sent = {"command": "ls", "arguments": "-l -a"}
+    assert checked(spec, Validator(schema), ToolRequest(name=spec.id, payload=sent)) == sent

@@ -6,14 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryHint
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
+from sojourn.core.payload.boundary import checked
 from sojourn.core.payload.example import example_for
 from sojourn.core.payload.hints import hint_for_issues, unparsable
 from sojourn.core.payload.invented import template_of
 from sojourn.core.payload.parse import parse_arguments
 from sojourn.core.payload.reading import read_payload
+from sojourn.core.repair.payload import repair_payload
 from sojourn.core.schema.enforceable import forbid_unknown_fields
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMAT_SHAPES, FORMATS
 from sojourn.core.schema.validate import Validator
@@ -115,9 +118,14 @@ def test_a_hint_names_the_values_that_nobody_gave(subtests: pytest.Subtests) -> 
         ({"kind": {"enum": ["router", "switch"]}}, {"kind": "swich"}, ["/kind"], {"kind": "<kind>"}),
         ({"kind": {"enum": ["router", "switch"]}}, {}, ["/kind"], {"kind": "<kind>"}),
         ({"n": {"type": "integer", "maximum": 500}}, {"n": 700}, ["/n"], {"n": "<n>"}),
-        # What the schema determines: a default, a constant, an enum of one value.
+        # The schema determines a default. A constant, or an enum of one value, is a consent, also where something else was sent.
         ({"n": {"type": "integer", "default": 3}}, {}, [], None),
-        ({"v": {"const": 1}, "w": {"enum": ["x"]}}, {}, [], None),
+        ({"v": {"const": 1}, "w": {"enum": ["x"]}}, {}, ["/v", "/w"], {"v": "<v>", "w": "<w>"}),
+        ({"confirm": {"const": True}}, {}, ["/confirm"], {"confirm": "<confirm>"}),
+        ({"confirm": {"const": True, "type": "boolean"}}, {"confirm": "yes"}, ["/confirm"], {"confirm": "<confirm>"}),
+        ({"confirm": {"const": True, "type": "boolean"}}, {"confirm": "True"}, [], None),
+        ({"env": {"const": "prod"}}, {"env": "dev"}, ["/env"], {"env": "<env>"}),
+        ({"env": {"const": "prod"}}, {"env": "Prod"}, [], None),
         # The tag of a union is a choice, unless it was made; what its branch requires is not given by it.
         (SHAPE, {"f": {}}, ["/f/kind", "/f/r"], {"f": {"kind": "<kind>", "r": "<r>"}}),
         (SHAPE, {"f": {"kind": "square"}}, ["/f/s"], {"f": {"kind": "square", "s": "<s>"}}),
@@ -197,14 +205,21 @@ def test_zero_false_and_an_empty_list_are_choices(subtests: pytest.Subtests) -> 
 
 
 def test_an_unknown_field_is_left_out_and_named() -> None:
-    """A program does not send by itself what remains of a call without a field that the tool does not know; a model may decide so."""
+    """Nothing offers what remains of the call of a change without a field that the tool does not know: `preview` may be all of it."""
     sent = {"q": "x", "dry_run": False}
     reads, acts = (refused({"q": TEXT}, sent, read_only=each) for each in (True, None))
     assert reads.example_input == acts.example_input == {"q": "x"}
     assert (reads.invented, acts.invented, acts.template) == ([], ["/dry_run"], None)
     assert (reads.mended() is None, acts.mended() is None) == (False, True)
     text = result_text(ToolResult.model_validate(_failed(acts)), Names([acts.tool]))
-    assert 'arguments that fit: {"q":"x"}' in text
+    assert "arguments that fit" not in text
+    assert "`dry_run` is not a known field; the fields are `q`\n" in text
+    assert "to complete" not in text
+    none = refused({}, {"only": ["a"]})
+    assert (none.message or "").endswith("`only` is not a known field; there are no fields")
+    inner = {"to": {"type": "object", "properties": {"a": TEXT}}}
+    nested = refused(inner, {"to": {"b~": 1}})
+    assert (nested.message or "").endswith("; the fields in `to` are `a`")
     assert refused({"q": TEXT}, {"q": "x", "more": ""}).invented == []
 
 
@@ -250,7 +265,7 @@ def _failed(hint: RetryHint) -> dict[str, Any]:
 
 
 def test_an_example_for_arguments_that_cannot_be_read_is_invented() -> None:
-    """Of arguments that are no JSON nothing is known, so all values of the author's example are invented."""
+    """Of arguments that are no JSON nothing is known, so the whole example is invented, and so are all of its values."""
     schema = forbid_unknown_fields({"type": "object", "properties": ORDER, "required": list(ORDER)})
     spec = ToolSpec(
         id="a.b.c",
@@ -262,9 +277,78 @@ def test_an_example_for_arguments_that_cannot_be_read_is_invented() -> None:
     fault = parse_arguments('{"order_id": ')
     assert isinstance(fault, ParseFault)
     _, hint = unparsable(spec, fault)
-    assert hint.invented == ["/amount", "/order_id", "/reason"]
+    assert hint.invented == ["", "/amount", "/order_id", "/reason"]
     assert hint.template == {"order_id": "<order_id>", "amount": "<amount>"}
     assert hint.mended() is None
+
+
+UNREADABLE = [
+    '{"ids": ["a"',
+    '{"ids": ["a"], "ids": ["b"]}',
+    "{'ids': ['a']}",
+    '{"ids":["a\nb"]}',
+    '{"days": NaN}',
+    '["a"]',
+    "ids=a",
+]
+
+
+@pytest.mark.parametrize("raw", UNREADABLE)
+def test_what_cannot_be_read_is_not_a_call_of_everything(raw: str) -> None:
+    """Of a tool whose fields are all optional, no call without arguments follows from a text that could not be read."""
+    ids = {"type": "array", "items": TEXT}
+    schema = forbid_unknown_fields(
+        {"type": "object", "properties": {"ids": ids, "days": {"type": "integer"}}}
+    )
+    spec = ToolSpec(
+        id="a.b.purge",
+        title="",
+        description="",
+        payload=TypeSpec(name="A", json_schema=schema),
+        result=TypeSpec(name="R", json_schema={}),
+    )
+    result = checked(spec, Validator(schema), ToolRequest(name=spec.id, raw=raw))
+    assert isinstance(result, ToolResult)
+    assert result.retry_hint is not None
+    assert (result.retry_hint.invented, result.retry_hint.mended()) == ([""], None)
+    assert "arguments that fit" not in result_text(result, Names([spec.id]))
+
+
+OPEN = {
+    "type": "object",
+    "properties": {
+        "amount": {"type": "integer", "default": 100},
+        "to": {"type": "string", "default": "main"},
+    },
+    "required": ["amount"],
+}
+
+
+@pytest.mark.parametrize("sent", [{"amout": 5}, {"amount_eur": 5}, {"sum": 5}, {"value": 5, "to": "x"}])
+def test_no_default_stands_for_a_value_under_another_name(sent: dict[str, Any]) -> None:
+    """Beside a field that an open schema does not declare, a required one has no default, in no reading, example or repair."""
+    validator = Validator(OPEN)
+    assert not read_payload(validator, sent).fits
+    spec = ToolSpec(
+        id="a.b.pay",
+        title="",
+        description="",
+        payload=TypeSpec(name="A", json_schema=OPEN),
+        result=TypeSpec(name="R", json_schema={}),
+        kind="mcp",
+    )
+    result = checked(spec, validator, ToolRequest(name=spec.id, payload=sent))
+    assert isinstance(result, ToolResult)
+    assert (hint := result.retry_hint) is not None
+    assert (hint.invented, hint.mended()) == (["/amount"], None)
+    assert repair_payload(hint, sent, spec=spec).missing == ["amount"]
+
+
+def test_an_entry_of_a_map_leaves_a_default_in_place() -> None:
+    """A map has fields that no schema names; one whose name is close may still be meant for the absent field."""
+    schema = {**OPEN, "additionalProperties": {"type": "integer"}}
+    assert read_payload(Validator(schema), {"rent": 5}).payload == {"rent": 5, "amount": 100}
+    assert not read_payload(Validator(schema), {"amout": 5}).fits
 
 
 def test_no_shape_of_a_format_is_a_text_of_that_format() -> None:

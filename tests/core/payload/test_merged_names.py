@@ -1,14 +1,19 @@
 """Names of a map that a type takes for one key: refused, since one of two approved values would be lost."""
 
+import json
+from collections import deque
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any
+from decimal import Decimal
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 from pydantic import (
     AfterValidator,
     BaseModel,
     Field,
+    Json,
+    RootModel,
     StringConstraints,
     TypeAdapter,
     ValidationError,
@@ -34,6 +39,11 @@ class Typed(TypedDict):
     n: dict[int, str]
 
 
+class Pair(NamedTuple):
+    a: dict[int, str]
+    b: int
+
+
 def _few(entries: dict[str, int]) -> dict[str, int]:
     return {"a": entries["a"]}
 
@@ -48,6 +58,13 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (Typed, {"n": PRICES}, "/n"),
     (dict[Lower, int], {"A": 1, "a": 2}, ""),
     (tuple[dict[float, int], int], [{"1": 1, "1.0": 2}, 3], "/0"),
+    (RootModel[dict[int, str]], PRICES, ""),
+    (RootModel[list[dict[int, str]]], [PRICES], "/0"),
+    (deque[dict[int, str]], [PRICES], "/0"),
+    (Json[dict[int, str]], json.dumps(PRICES), ""),
+    (list[Json[Row]], [json.dumps({"days": {"2026-12-01": 1, "2026-12-01T00:00:00": 2}})], "/0/days"),
+    (Json[dict[str, int]], '{"a": 1, "a": 2}', ""),
+    (Pair, {"a": PRICES, "b": 1}, "/a"),
 ]
 TAKEN: list[tuple[Any, Any]] = [
     (dict[int, str], {"1": "a", "2": "b"}),
@@ -60,7 +77,7 @@ TAKEN: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("source", "sent", "place"), REFUSED, ids=[each[2] or str(each[0]) for each in REFUSED]
+    ("source", "sent", "place"), REFUSED, ids=[f"{each[0]} {each[2]} {each[1]}" for each in REFUSED]
 )
 def test_two_names_that_would_be_one_are_refused(source: Any, sent: Any, place: str) -> None:
     """A payload that would lose a value when it is decoded is refused, with the place and one of the names."""
@@ -79,3 +96,49 @@ def test_nothing_else_is_refused(source: Any, sent: Any) -> None:
     shape = Shape(create_model("Args", x=(source, ...)), place="here")
     assert shape.decode({"x": sent})
     assert merged_name(sent, TypeAdapter(source).validate_python(sent)) is None
+
+
+LONG = 90071992547409931
+ROUNDED: list[tuple[Any, Any, str]] = [
+    (float, LONG, ""),
+    (float | None, 2**53 + 1, ""),
+    (float, "9007199254740993", ""),
+    (float, "0.10000000000000000001", ""),
+    (list[float], [1, LONG], "/1"),
+    (set[float], [1, LONG], "/1"),
+    (Annotated[float, AfterValidator(int)], LONG, ""),
+    (dict[float, int], {"9007199254740993": 1}, ""),
+    (dict[float, int], {"1e400": 1}, ""),
+    (RootModel[list[float]], [LONG], "/0"),
+    (Json[list[float]], f"[{LONG}]", "/0"),
+]
+EXACT: list[tuple[Any, Any]] = [
+    (float, 2**53),
+    (float, 90071992547409936),
+    (float, 0.5),
+    (float, "0.1"),
+    (float, "12.50"),
+    (int, LONG),
+    (int | float, LONG),
+    (Decimal, LONG),
+    (str, str(LONG)),
+    (dict[float, int], {"0.1": 1, "1.50": 2}),
+    (Annotated[float, AfterValidator(lambda each: min(each, 1.0))], LONG),
+]
+
+
+@pytest.mark.parametrize(("source", "sent", "place"), ROUNDED)
+def test_a_number_whose_digits_would_change_is_refused(source: Any, sent: Any, place: str) -> None:
+    """A person approves all digits that were sent, so no tool runs with the nearest number that a float holds."""
+    shape = Shape(create_model("Args", x=source), place="here")
+    with pytest.raises(ValidationError) as raised:
+        shape.decode({"x": sent})
+    (issue,) = issues_of(raised.value)
+    assert (issue.field, issue.constraint) == (f"/x{place}", "rejected")
+    assert "would change" in (issue.expected_type or "")
+
+
+@pytest.mark.parametrize(("source", "sent"), EXACT)
+def test_a_number_that_keeps_its_digits_is_taken(source: Any, sent: Any) -> None:
+    """A number that its type holds is taken, in whatever form, and so is one that the author's validator bounds."""
+    Shape(create_model("Args", x=(source, ...)), place="here").decode({"x": sent})

@@ -140,7 +140,7 @@ READ: list[tuple[str, dict[str, Any], Any, Any, list[str]]] = [
     ),
     (
         "an absent field with a default, beside another one",
-        {"type": "object", "properties": {"port": {**INTEGER, "default": 80}}, "required": ["port"]},
+        {"type": "object", "properties": {"host": TEXT, "port": {**INTEGER, "default": 80}}, "required": ["port"]},
         {"host": "a"},
         {"host": "a", "port": 80},
         ["default /port"],
