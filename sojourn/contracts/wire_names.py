@@ -181,6 +181,7 @@ PATCHES: Final = {
     "released-as-shown": 1,
     "safeguards-2": 1,
     "safeguards-3": 5,
+    "safeguards-4": 5,
     "tell-what-was-spent": 1,
     "told-again": 1,
     "transcript-stored": 1,

@@ -270,7 +270,9 @@ async def test_a_call_of_call_tool_that_names_no_tool_is_corrected(
             ToolCall(id="c1", name="call_tool", arguments='{"arguments": {}}'),
             ToolCall(id="c2", name="far__server__tool_1", arguments="{}"),
         ),
-        calls(ToolCall(id="c3", name="call_tool", arguments='{"tool": "far__server__tool_99"}')),
+        calls(
+            ToolCall(id="c4", name="call_tool", arguments='{"tool": "far__server__tool_99", "arguments": {}}')
+        ),
     ]
     plan = await planner(standin, protocol, max_tools=10).plan_start(turn(many(150)))
     assert [call.name for call in plan.tool_calls] == ["far.server.tool_99"]
@@ -280,6 +282,18 @@ async def test_a_call_of_call_tool_that_names_no_tool_is_corrected(
     assert "`call_tool` was not given the name of a tool. It takes" in wrong.text
     assert "not executed" in other.text
     assert standin.refusals == []
+
+
+async def test_a_call_of_call_tool_without_arguments_is_corrected(standin: ProviderServer) -> None:
+    """A tool that is named alone is not run without arguments: that may be more than was meant."""
+    standin.script = [
+        calls(ToolCall(name="call_tool", arguments='{"name": "far__server__tool_99"}')),
+        calls(ToolCall(name="call_tool", arguments='{"name": "far__server__tool_99", "arguments": {}}')),
+    ]
+    plan = await planner(standin, "openai-chat", max_tools=10).plan_start(turn(many(150)))
+    assert [call.name for call in plan.tool_calls] == ["far.server.tool_99"]
+    (wrong,) = standin.requests[1].tool_results
+    assert "`call_tool` was not given the arguments of the tool, `{}` if there are none." in wrong.text
 
 
 # The front of the requests.

@@ -507,7 +507,7 @@ class StepFold:
             from_first: Whether the run's code may have known only version 1 of the rules.
         """
         safeguards = self._fold.state.safeguards
-        if self._unsettled and any(map(safeguards.differs_by, (1, 2))):
+        if self._unsettled and any(map(safeguards.differs_by, (1, 2, 3))):
             state, executed, now = self._unsettled
             judged = safeguards.where_stopped(is_stopped=is_stopped, from_first=from_first)
             if judged.rules != safeguards.rules:

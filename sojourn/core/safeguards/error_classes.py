@@ -25,7 +25,7 @@ __all__ = [
     "match_class",
 ]
 
-RULES = 3
+RULES = 4
 """The current version of the rules; a run that was judged by an earlier one, with another outcome than now, stays with it."""
 
 MAX_READ = 4_000

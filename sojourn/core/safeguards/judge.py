@@ -6,6 +6,7 @@ version is kept; a patch is asked for and recorded only where their verdicts dif
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -22,12 +23,12 @@ from sojourn.core.safeguards.loops import PastCall, ToolCalls, suggestion
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.wire import encode
 
-__all__ = ["PATCHES", "RETRIES_STOPPED", "SafeguardState", "was_tried"]
+__all__ = ["PATCHES", "RETRIES_STOPPED", "SafeguardState", "waits", "was_tried"]
 
 RETRIES_STOPPED = "retries_stopped"
 """The reason of a final turn that a safeguard demands."""
 
-PATCHES = {2: "safeguards-3", 1: "safeguards-2"}
+PATCHES = {3: "safeguards-4", 2: "safeguards-3", 1: "safeguards-2"}
 """By an earlier version of the rules: the patch that a history records if that one would decide otherwise and a later one is used."""
 
 _INSTRUCTION = "Do not try again. Tell this to the person, and answer with what you know."
@@ -45,15 +46,23 @@ class SafeguardState:
     """The last steps, for loops."""
     rules: int = RULES
     """The version of the rules that judges this run."""
-    third_patterns: ErrorPatterns = field(default_factory=ErrorPatterns)
+    third_patterns: ErrorPatterns = field(default_factory=lambda: ErrorPatterns(rules=3))
     """Similar errors in a row, by version 3 of the rules."""
     waited: bool = False
     """Whether the planner has waited since the last step, so that a further try is polling."""
+    fourth_patterns: ErrorPatterns = field(default_factory=ErrorPatterns)
+    """Similar errors in a row, by version 4 of the rules, for which a tool may wait too."""
+    fourth_calls: ToolCalls = field(default_factory=ToolCalls)
+    """The last steps, by version 4 of the rules."""
+    slept: bool = False
+    """Whether a tool of the last step has waited, which is a wait by version 4 of the rules."""
 
     def __post_init__(self) -> None:
-        """Name the version of errors that an execution wrote whose newest version was 2."""
-        if self.patterns.rules != 2:
-            object.__setattr__(self, "patterns", replace(self.patterns, rules=2))
+        """Name the version of errors that an execution wrote whose newest version it was."""
+        for name, rules in (("patterns", 2), ("third_patterns", 3)):
+            patterns: ErrorPatterns = getattr(self, name)
+            if patterns.rules != rules:
+                object.__setattr__(self, name, replace(patterns, rules=rules))
 
     def settle(
         self,
@@ -72,9 +81,19 @@ class SafeguardState:
             similar_errors: Similar errors in a row that stop the retrying; None for no limit.
         """
         first, second, third = self.first_patterns, self.patterns, self.third_patterns
+        fourth, waited = self.fourth_patterns, self.waited or self.slept
         calls_before = ToolCalls() if self.waited or third.is_due(at) else self.calls
+        steps_before = ToolCalls() if waited or fourth.is_due(at) else self.fourth_calls
         fails = any(result.error for result in executed)
-        if fails or first.count or second.count or third.count or third.in_row:
+        if (
+            fails
+            or first.count
+            or second.count
+            or third.count
+            or third.in_row
+            or fourth.count
+            or fourth.in_row
+        ):
             outcomes = [
                 _outcome(call, result)
                 for call, result in zip(calls, executed, strict=False)
@@ -82,8 +101,20 @@ class SafeguardState:
             ]
             first, second = first.record_step(outcomes, at), second.record_step(outcomes, at)
             third = third.record_step(outcomes, at, limit=similar_errors, waited=self.waited)
-        past = [_past(call, result) for call, result in zip(calls, executed, strict=False)]
-        return SafeguardState(second, first, calls_before.record_step(past), self.rules, third)
+            fourth = fourth.record_step(outcomes, at, limit=similar_errors, waited=waited)
+        pairs = list(zip(calls, executed, strict=False))
+        calls_after = calls_before.record_step([_past(call, result) for call, result in pairs])
+        seen = [_past(call, result, pictures=True) for call, result in pairs]
+        return SafeguardState(
+            second,
+            first,
+            calls_after,
+            self.rules,
+            third,
+            fourth_patterns=fourth,
+            fourth_calls=ToolCalls(steps_before.record_step(seen).steps),
+            slept=any(waits(call.name) and result.error is None for call, result in pairs),
+        )
 
     def after_wait(self) -> "SafeguardState":
         """The state after the planner has waited: the same step, or an error like the last one, is polling then."""
@@ -91,7 +122,13 @@ class SafeguardState:
 
     def new_turn(self) -> "SafeguardState":
         """The state after a person's message: repeating a step for a new request is not a loop (ME-25), and different errors are not one trouble."""
-        return changed(self, calls=ToolCalls(), third_patterns=self.third_patterns.new_turn())
+        return changed(
+            self,
+            calls=ToolCalls(),
+            third_patterns=self.third_patterns.new_turn(),
+            fourth_patterns=self.fourth_patterns.new_turn(),
+            fourth_calls=ToolCalls(),
+        )
 
     def after_stop(self) -> "SafeguardState":
         """The state in which the next turn of a conversation begins: errors that have stopped a turn, and were told, do not stop the next one."""
@@ -102,6 +139,7 @@ class SafeguardState:
             patterns=self.patterns.reset(),
             first_patterns=self.first_patterns.reset(),
             third_patterns=self.third_patterns.reset(),
+            fourth_patterns=self.fourth_patterns.reset(),
         )
 
     @property
@@ -124,7 +162,7 @@ class SafeguardState:
             is_stopped: The verdict.
             from_first: Whether the run's code may have known only version 1 of the rules.
         """
-        order = (3, 2) if not from_first or self._stops(2) == is_stopped else (1, 3)
+        order = (4, 3, 2) if not from_first or self._stops(2) == is_stopped else (1, 4, 3)
         rules = (each for each in order if each <= self.rules and self._stops(each) == is_stopped)
         return self.by(next(rules, self.rules))
 
@@ -161,14 +199,34 @@ class SafeguardState:
         return self._patterns(rules).should_stop or self._loop(rules) is not None
 
     def _patterns(self, rules: int) -> ErrorPatterns:
-        return (self.first_patterns, self.patterns, self.third_patterns)[rules - 1]
+        return (self.first_patterns, self.patterns, self.third_patterns, self.fourth_patterns)[rules - 1]
 
     def _loop(self, rules: int) -> str | None:
+        if rules > 3:
+            return self.fourth_calls.loop()
         return self.calls.loop() if rules > 1 else self.calls.loop_of_calls()
 
 
-def _past(call: ToolRequest, result: ToolResult) -> PastCall:
+def waits(tool: str) -> bool:
+    """Whether a tool waits, as its name says: a server's `sleep` and `browser_wait_for` too, but not `waitlist_add`."""
+    name = tool.split(".", 2)[-1]
+    words = [word.lower() for word in _WORD.findall(name)]
+    return not _WAITS.isdisjoint(words) or words in _WAITING_ALONE
+
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+_WAITS = frozenset(("sleep", "sleeps", "wait", "waits"))
+
+_WAITING_ALONE = (["delay"], ["pause"])
+"""With another word they are done to something: `pause_campaign`."""
+
+
+def _past(call: ToolRequest, result: ToolResult, *, pictures: bool = False) -> PastCall:
+    """A call as it is compared; pictures by their sizes, since a run carries artifacts without their data."""
     outcome = [result.result, result.error, *result.remarks]
+    if pictures:
+        outcome += [f"{each.media_type} {each.size}" for each in result.artifacts if each.media_type]
     return PastCall(call.name, _digest(_arguments(call)), _digest(outcome), result.error is not None)
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import TypeAdapter
 
-from sojourn import FieldIssue, RetryHint, ToolError, ToolRequest, ToolResult
+from sojourn import Artifact, FieldIssue, RetryHint, ToolError, ToolRequest, ToolResult
 from sojourn.core.safeguards.error_patterns import ErrorPatterns
 from sojourn.core.safeguards.judge import SafeguardState
 
@@ -249,6 +249,62 @@ def test_looks_after_a_wait_are_no_loop() -> None:
     assert repeated([busy, *[running] * 8]).shown().loop is not None
 
 
+SLEEPS = [
+    "a.b.sleep",
+    "a.b.browser_wait_for",
+    "a.b.browserWait",
+    "a.b.WAIT",
+    "a.b.pause",
+    "a.b.sleep_d0461d89",
+]
+ACTS = ["a.b.waitlist_add", "a.b.pause_campaign", "wait.sleep.add", "a.b.awaits", "a.b.delay_shipment"]
+
+
+@pytest.mark.parametrize("name", SLEEPS + ACTS)
+@pytest.mark.parametrize("together", [True, False])
+def test_looks_after_a_tool_that_waits_are_no_loop(name: str, together: bool) -> None:
+    """The same look after a tool has waited repeats nothing, be it in one step or two; a tool's own part of its id says that it waits."""
+    look, rest = (call(name="a.b.look"), good("running", "a.b.look")), (call(name=name), good("ok", name))
+    guards = SafeguardState()
+    for _ in range(10):
+        for pairs in [[look, rest]] if together else [[look], [rest]]:
+            guards = guards.settle([each for each, _ in pairs], [result for _, result in pairs], NOW)
+    assert (guards.finalize() is None) == (name in SLEEPS)
+    assert guards.by(3).stops
+    assert guards.differs_by(3) == (name in SLEEPS)
+
+
+def test_a_try_after_a_tool_that_waits_is_polling() -> None:
+    """A missing font after a sleep does not count, since the sleep is no success that shows a font; a sleep that failed is none."""
+    font, sleep = bad("Cannot find font"), "a.b.sleep"
+    steps = [[font], [good(name=sleep)]] * 6
+    assert after(*steps).finalize() is None
+    assert after(*steps).by(3).stops
+    assert (after([good(name=sleep)]).slept, after([bad(name=sleep)]).slept) == (True, False)
+    guards = after([good(name=sleep)])
+    for _ in range(8):
+        assert guards.finalize() is None
+        guards = guards.settle([CALL], [good()], NOW)
+    assert guards.finalize() is not None
+
+
+def test_another_picture_is_another_answer() -> None:
+    """An action that is repeated while a screenshot changes is progress, though the texts are the same; with one picture it is a loop."""
+    click, look = call(name="a.b.click"), call(name="a.b.screenshot")
+
+    def looks(sizes: list[int]) -> SafeguardState:
+        guards = SafeguardState()
+        for size in sizes:
+            picture = Artifact(kind="picture", media_type="image/png", size=size)
+            shown = ToolResult(name="a.b.screenshot", result="", artifacts=[picture])
+            guards = guards.settle([click], [good("ok", "a.b.click")], NOW).settle([look], [shown], NOW)
+        return guards
+
+    changing, same = looks([*range(10)]), looks([7] * 10)
+    assert (changing.finalize(), changing.by(3).stops) == (None, True)
+    assert same.finalize() is not None
+
+
 def test_blanks_and_the_order_of_names_do_not_distinguish_calls() -> None:
     """The same arguments in another spelling are the same call, for loops and for strikes; other values are another."""
     spelt = ['{"q": "a", "n": [1, 2]}', '{"n":[1,2],"q":"a"}', '\n{"q":"\\u0061",\t"n":[1 ,2]}']
@@ -296,20 +352,27 @@ def test_a_run_judged_by_an_earlier_version_of_the_rules_stays_with_it() -> None
     def used(guards: SafeguardState, verdict: bool, *, from_first: bool) -> int:
         return guards.where_stopped(is_stopped=verdict, from_first=from_first).rules
 
-    assert [used(lost, verdict, from_first=False) for verdict in (True, False)] == [2, 3]
+    assert [used(lost, verdict, from_first=False) for verdict in (True, False)] == [2, 4]
     assert [used(lost, verdict, from_first=True) for verdict in (True, False)] == [2, 1]
-    assert [used(plan, verdict, from_first=True) for verdict in (True, False)] == [1, 3]
+    assert [used(plan, verdict, from_first=True) for verdict in (True, False)] == [1, 4]
     assert used(lost.by(1), True, from_first=True) == 1
     for alike in (SafeguardState(), repeated([bad()] * 3), repeated([good()] * 8)):
         assert not any(alike.differs_by(rules) for rules in (1, 2))
 
 
 def test_the_state_of_an_earlier_execution_is_read() -> None:
-    """A continuation that was written when version 2 was the newest has no number at its errors, and they stay those of version 2."""
+    """A continuation has no number at the errors of the version that was the newest when it was written, and they stay those of that version."""
     written = {"patterns": {"count": 2, "entries": []}, "first_patterns": {"rules": 1, "count": 1}}
     read = TypeAdapter(SafeguardState).validate_python(written)
     assert (read.patterns.rules, read.patterns.count, read.first_patterns.rules) == (2, 2, 1)
-    assert read.third_patterns == ErrorPatterns()
+    assert read.third_patterns == ErrorPatterns(rules=3)
+    later = {"patterns": {"rules": 2}, "first_patterns": {"rules": 1}, "third_patterns": {"count": 2}}
+    read = TypeAdapter(SafeguardState).validate_python(later)
+    assert (read.third_patterns.rules, read.third_patterns.count) == (3, 2)
+    assert read.fourth_patterns == ErrorPatterns()
+    again = TypeAdapter(SafeguardState)
+    kept = after([bad()], [bad()]).settle([call(name="a.b.sleep")], [good(name="a.b.sleep")], NOW)
+    assert again.validate_json(again.dump_json(kept)) == kept
 
 
 def test_raw_arguments_distinguish_calls() -> None:
