@@ -8,7 +8,7 @@
 | calls in the last turn of a run | a correction; the second time the text beside them, with a note, else the run ends without an answer |
 | `ask_user` | a question; the other calls are answered as not executed |
 | the typed answer, alone or with calls | the answer, validated; the calls are left out, with a note |
-| `call_tool` without a tool's name | a correction; the second time a call of a tool that does not exist |
+| `call_tool` without a tool's name, or without arguments | a correction; the second time a call of a tool that does not exist |
 | text | the answer; where a typed one is wanted, the text counts when it is one JSON object that fits |
 | text that is a call written as text | a correction, if there are tools; the second time the answer, with a note |
 | text, cut off at the output limit | the answer as far as it goes, with a note |
