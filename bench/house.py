@@ -177,7 +177,10 @@ def comparing(files: list[Source]) -> list[str]:
 
 
 def reducers(files: list[Source]) -> list[str]:
-    """The classes and functions outside the core that tell several kinds of events apart."""
+    """The classes, and functions with a loop over events, outside the core that tell several kinds of events apart.
+
+    A function that gets one event and renders it folds nothing.
+    """
     found = list[str]()
     for source in files:
         if source.is_in("sojourn/core", "sojourn/contracts", "sojourn/testing", "workflows", "activities"):
@@ -190,12 +193,22 @@ def reducers(files: list[Source]) -> list[str]:
             if isinstance(target, ast.Name)
         }
         for node in units(source):
+            if not isinstance(node, ast.ClassDef) and not loops_over_events(node):
+                continue
             text = ast.unparse(node)
             text += "".join(value for name, value in constants.items() if re.search(rf"\b{name}\b", text))
             kinds = set(EVENT.findall(text)) - BASE_EVENTS
             if len(kinds) >= FEWEST_EVENTS:
                 found.append(f"{place(source, node)} ({len(kinds)})")
     return found
+
+
+def loops_over_events(node: ast.AST) -> bool:
+    """Whether a function has a loop whose variable is an event."""
+    return any(
+        isinstance(each, ast.For | ast.AsyncFor) and re.search(r"\bevent\b", ast.unparse(each.target))
+        for each in ast.walk(node)
+    )
 
 
 def same_names(files: list[Source]) -> list[str]:
