@@ -10,9 +10,10 @@ import httpx2
 import pytest
 
 from sojourn import http_client
+from sojourn.asgi import create_app
 from sojourn.contracts.ids import place_of
 from sojourn.events import Cursor
-from sojourn.http import create_app, event_streams
+from sojourn.http import event_streams
 from sojourn.http.metrics import Metrics
 from sojourn.http.redaction import redact
 from sojourn.live.transport import topic_of
