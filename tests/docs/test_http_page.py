@@ -15,7 +15,8 @@ import pytest
 
 from sojourn import http_client
 from sojourn.asgi import create_app
-from sojourn.http.problems import _BY_STATUS, _KNOWN
+from sojourn.error_kinds import _KINDS
+from sojourn.http.problems import _BY_STATUS
 from sojourn.server.ports import pick
 from tests.http.conftest import listening
 from tests.programs import Program
@@ -103,7 +104,7 @@ def test_the_table_of_errors_is_that_of_the_code():
         for status in statuses.split(", ")
         for code in re.findall(r"`([a-z_]+)`", codes)
     }
-    known = {(status, code) for status, code, _ in _KNOWN.values()} - {(409, "run_failed")}
+    known = {(kind.status, kind.code) for kind in _KINDS.values()} - {(409, "run_failed")}
     known |= {(status, code) for status, (code, _) in _BY_STATUS.items() if status != 413}
     assert known <= listed
     source = "".join(path.read_text() for path in (ROOT / "sojourn" / "http").rglob("*.py"))
