@@ -17,6 +17,7 @@ from sojourn import http_client
 from sojourn.asgi import create_app
 from sojourn.error_kinds import _KINDS
 from sojourn.http.problems import _BY_STATUS
+from sojourn.reader import FeedStopped, SlowSubscriber
 from sojourn.server.ports import pick
 from tests.http.conftest import listening
 from tests.programs import Program
@@ -104,7 +105,8 @@ def test_the_table_of_errors_is_that_of_the_code():
         for status in statuses.split(", ")
         for code in re.findall(r"`([a-z_]+)`", codes)
     }
-    known = {(kind.status, kind.code) for kind in _KINDS.values()} - {(409, "run_failed")}
+    kinds = [*_KINDS.values(), FeedStopped.error_kind, SlowSubscriber.error_kind]
+    known = {(kind.status, kind.code) for kind in kinds} - {(409, "run_failed")}
     known |= {(status, code) for status, (code, _) in _BY_STATUS.items() if status != 413}
     assert known <= listed
     source = "".join(path.read_text() for path in (ROOT / "sojourn" / "http").rglob("*.py"))
