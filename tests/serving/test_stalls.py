@@ -100,7 +100,7 @@ async def test_a_loop_has_one_watch():
 
 STOPPED = """
 import asyncio, os, signal
-from sojourn.serving import stalls
+from sojourn.serving.hardening import loop_watch as stalls
 
 async def main():
     watched = stalls.stalls_of(asyncio.get_running_loop())

@@ -10,7 +10,6 @@ from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import As, By, Json, RunId, connected
 from sojourn.core.values.json_text import loads
-from sojourn.forms import typed_value
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -53,6 +52,8 @@ def answer(
     sojourn answer RUN --field site=s-1 --field urgent=true
     sojourn answer RUN --decline --why "not mine to say"
     """
+    from sojourn.forms import typed_value
+
     words = [word for word in (await_id, text) if word is not None]
     await_id, text = _read_words(words, is_given=bool(fields or json_values is not None or decline))
     if bool(fields) + (json_values is not None) + decline > 1:
