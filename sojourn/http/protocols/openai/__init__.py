@@ -1,4 +1,4 @@
 """OpenAI: agents as models, for clients of its API: `models`, `chat/completions` and `responses`.
 
-Begin at `routes.py`; `chat.py` and `responses.py` write what is sent, `bodies.py` reads what comes.
+Begin at `routes.py`; `chat.py` and `responses.py` write what is sent, `request.py` reads what comes.
 """
