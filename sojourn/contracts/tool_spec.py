@@ -100,7 +100,10 @@ APPROVAL_VOID = "approval_void"
 
 
 class ShownTool(Record):
-    """What of a tool an approval covers: what it is, what it takes and what it changes, not its wording."""
+    """What of a tool an approval covers: what it is, what it takes and what it changes.
+
+    The wording counts only if a server wrote it, since `Pay to` may become `Pay from` on the way.
+    """
 
     kind: str = "service"
     """Who implements the tool, as in `ToolSpec.kind`."""
@@ -118,3 +121,5 @@ class ShownTool(Record):
     """Whether whoever asked may not approve."""
     fields: dict[str, str] = {}
     """The first 12 characters of the same digest for each top-level field, by name; at most 50 fields."""
+    wording_digest: str = ""
+    """SHA-256 of the title and all descriptions of an MCP server's tool; empty for other tools, or if it was not recorded."""

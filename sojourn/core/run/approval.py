@@ -70,6 +70,7 @@ def shown_of(spec: ToolSpec) -> ShownTool:
         fields={name: _schema_digest(field)[:12] for name, field in fields.items()}
         if len(fields) <= MAX_FIELDS
         else {},
+        wording_digest=_wording_digest(spec) if spec.kind == "mcp" else "",
     )
 
 
@@ -103,6 +104,8 @@ def changes(shown: ShownTool | None, spec_digest: str | None, spec: ToolSpec) ->
         found.append(f"four_eyes: {_IN_WORDS[shown.four_eyes]} → {_IN_WORDS[now.four_eyes]}")
     if shown.schema_digest != now.schema_digest:
         found.append(f"arguments: {_fields(shown.fields, now.fields)}")
+    elif shown.wording_digest and shown.wording_digest != now.wording_digest:
+        found.append("its title, its description, or those of its arguments")
     return found
 
 
@@ -130,6 +133,12 @@ def _named(names: list[str]) -> str:
 
 def _schema_digest(schema: Any) -> str:
     return hashlib.sha256(encode_readable(without_wording(schema))).hexdigest()
+
+
+def _wording_digest(spec: ToolSpec) -> str:
+    return hashlib.sha256(
+        encode_readable([spec.title, spec.description, spec.payload.json_schema])
+    ).hexdigest()
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, Any]:

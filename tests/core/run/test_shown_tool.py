@@ -1,4 +1,4 @@
-"""What an approval covers of a tool: what it is, takes and changes, and not its words."""
+"""What an approval covers of a tool: what it is, takes and changes, and of its words only those of a server."""
 
 import pytest
 
@@ -66,3 +66,24 @@ def test_each_change_is_told() -> None:
     assert [
         (now, actual) for now, found in rows if (actual := changes(shown_of(tool()), None, now)) != found
     ] == []
+
+
+def test_the_words_of_a_server_are_part_of_what_is_shown() -> None:
+    """A server that turns `Pay to` into `Pay from` voids an approval; the words of an own tool do not, nor those that were not recorded."""
+
+    def served(description: str = "Pay to", about: str = "", kind: str = "mcp") -> ToolSpec:
+        spec = tool(description=description)
+        schema = {
+            **spec.payload.json_schema,
+            "properties": {"amount": {"type": "integer", "description": about}},
+        }
+        payload = spec.payload.model_copy(update={"json_schema": schema})
+        return spec.model_copy(update={"kind": kind, "payload": payload})
+
+    words = ["its title, its description, or those of its arguments"]
+    assert changes(shown_of(served()), None, served()) == []
+    assert changes(shown_of(served()), None, served("Pay FROM")) == words
+    assert changes(shown_of(served()), None, served(about="in cents")) == words
+    assert changes(shown_of(served(kind="service")), None, served("Pay FROM", kind="service")) == []
+    earlier = shown_of(served()).model_copy(update={"wording_digest": ""})
+    assert changes(earlier, None, served("Pay FROM")) == []
