@@ -1,4 +1,4 @@
-"""Questions: how an answer is read, and how Temporal's screens show a question."""
+"""Read the answers to questions, and format a question for Temporal's screens."""
 
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -92,9 +92,9 @@ def _read(
 
 
 def _fault_of(answer: Any, channel: Channel) -> str | None:
-    """Why an answer cannot be used, in a clause; None where it can.
+    """Return why an answer cannot be used, as a clause, or None if it can.
 
-    Only a new answer is refused for a name that stands twice: histories have such answers.
+    Only a new answer is refused because a name occurs twice: recorded histories contain such answers.
     """
     if channel == "update" and isinstance(answer, str) and (name := duplicate_name(answer)) is not None:
         return name_given_twice(name)
@@ -131,7 +131,7 @@ def wanted(wait: AwaitClarification) -> list[str]:
 
 
 def _typed(name: str, form: dict[str, Any] | None) -> str:
-    """A field's name, with its type where the form states one."""
+    """Format a field's name, with its type if the form states one."""
     fields = (form or {}).get("properties")
     field = cast("dict[str, Any]", fields).get(name) if isinstance(fields, dict) else None
     kind = cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else None

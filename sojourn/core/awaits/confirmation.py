@@ -1,4 +1,4 @@
-"""Approvals: how a decision is read, how Temporal's screens show a call, and the result of a denied call."""
+"""Read decisions on calls, format a call for Temporal's screens, and deny a call."""
 
 import json
 import shlex
@@ -142,7 +142,10 @@ def unknown_in_decision(fields: Mapping[str, Any]) -> Refused | None:
 
 
 def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
-    """A call in Markdown for Temporal's screens, with the commands that decide on it; for a shortened call, the query first."""
+    """Format a call in Markdown for Temporal's screens, with its commands.
+
+    The commands decide on the call. If the call is shortened, the query that returns all of it comes first.
+    """
     seen = disclose(wait.payload)
     who = f"Decides: {in_words(wait)}." if is_restricted(wait) else ""
     shown = [
@@ -173,7 +176,7 @@ def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
 
 
 def _commands(run_id: str, wait: AwaitConfirmation) -> list[str]:
-    """The command of Sojourn's CLI that decides on a call of which not everybody may decide."""
+    """Return the CLI commands that decide on a call with restricted approvers."""
     if visible(run_id) != run_id:
         return ["No command can be shown for this run's id."]
     to = f"{shlex.quote(run_id)} {shlex.quote(wait.id)} --as SUBJECT {role_options(wait)}"
@@ -181,7 +184,10 @@ def _commands(run_id: str, wait: AwaitConfirmation) -> list[str]:
 
 
 def role_options(wait: AwaitConfirmation) -> str:
-    """The options of a command by which a call is decided, with one role of each list; a placeholder where a function judges."""
+    """Return the `--role` options for deciding on a call, with one role of each list.
+
+    If the tool's own function judges and no list names a role, the option has the placeholder `ROLE`.
+    """
     names = [roles[0] for roles in needed_roles(wait)] or ["ROLE"]
     return " ".join(f"--role {shlex.quote(name) if visible(name) == name else 'ROLE'}" for name in names)
 
@@ -196,12 +202,18 @@ def _denial(wait: AwaitConfirmation) -> dict[str, Any]:
 
 
 def _bound(wait: AwaitConfirmation) -> dict[str, str]:
-    """The digest of the arguments, for an answer; a wait recorded by an older version may have none."""
+    """Return the digest of the arguments as a field of an answer.
+
+    Empty for a wait that an older version recorded without a digest.
+    """
     return {"payload_digest": wait.payload_digest} if wait.payload_digest else {}
 
 
 def whole_call(wait: AwaitConfirmation) -> list[str]:
-    """The call in full, in lines; the last line is the digest, unless the call is too large."""
+    """Return the call in full, as lines.
+
+    The last line is the digest, unless the call is too large for a query.
+    """
     is_small = len(json.dumps(wait.payload)) <= _MAX_WHOLE
     lines = [
         visible(wait.prompt),
@@ -216,7 +228,10 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
 
 
 def denied(call: ToolRequest, why: str) -> ToolResult:
-    """The result of a call that a policy or a person denied; it never ran."""
+    """Build the result of a call that a policy or a person denied.
+
+    Such a call never ran.
+    """
     return ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,
@@ -225,24 +240,33 @@ def denied(call: ToolRequest, why: str) -> ToolResult:
 
 
 def void(wait: AwaitConfirmation) -> str:
-    """The note that the decision on a call is void, since its tool is not the one that was shown."""
+    """Build the note that an approval is void because the tool has changed.
+
+    The tool is not the one that the approver was shown, and the call did not run.
+    """
     why = "".join(f": {line}" for line in changed_since(wait))
     return f"the approval of {wait.tool} ({wait.tool_call_id}) is void, and the call did not run{why}"
 
 
 def is_void(result: ToolResult) -> bool:
-    """Whether a call did not run because its tool is not the one that a person was shown."""
+    """Return whether a call did not run because its tool changed after approval.
+
+    That is: the tool is not the one that the approver was shown.
+    """
     return result.error is not None and result.error.code == APPROVAL_VOID
 
 
 def changed_since(wait: AwaitConfirmation) -> list[str]:
-    """One line on how the tool was changed, for a call that is asked about again; else none."""
+    """Return one line on how the tool was changed since the first confirmation.
+
+    Empty unless the run asks about the call again.
+    """
     changes = "; ".join(wait.changes)[:MAX_CHANGES]
     return [visible(f"changed since it was shown: {changes}")] if wait.changes else []
 
 
 def decided_against(call: ToolRequest, decided: Decided | None) -> ToolResult:
-    """The result of a call that a person denied, or that nobody decided on in time."""
+    """Build the result of a call that a person denied, or that expired undecided."""
     if decided is None:
         return denied(call, "nobody approved it in time")
     by = f" by {decided.by}" if decided.by else ""

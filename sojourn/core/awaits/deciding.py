@@ -1,7 +1,8 @@
-"""Who may decide on a call: the one rule that every endpoint, every command and the run itself ask.
+"""Check who may decide on a call.
 
-The endpoints ask first, so that a client gets its answer at once. The run asks again, for the programs that reach it
-without them. Whoever can write to the namespace can claim any principal: the namespace is the trust boundary.
+This is the one rule, for every endpoint, every command and the run. The endpoints check first, so that a
+client gets its answer at once. The run checks again, for programs that reach it directly. Any program that
+can write to the namespace can claim any principal: the namespace is the trust boundary.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,24 +48,29 @@ _MAX_LIST = 300
 
 
 def roles_of(wait: AwaitConfirmation) -> list[str]:
-    """The roles of which whoever decides needs one, beside `narrowed_to`; none where the tool's own function judges."""
+    """Return the roles of the tool: a principal needs one of them to decide.
+
+    Further lists are in `narrowed_to`. Empty if the tool's own function judges.
+    """
     return [] if wait.approver_check else wait.approvers or [APPROVER]
 
 
 def needed_roles(wait: AwaitConfirmation) -> list[list[str]]:
-    """The lists of roles of which whoever decides needs one each."""
+    """Return the lists of roles. A principal needs one role of each list to decide."""
     return [roles for roles in (roles_of(wait), *wait.narrowed_to) if roles]
 
 
 def combined(
     declared: Iterable[Sequence[str]], narrowing: Iterable[Sequence[str]], *, has_check: bool = False
 ) -> tuple[list[str], list[list[str]]] | None:
-    """`approvers` and `narrowed_to` of a wait; None where the declared lists have no role in common.
+    """Combine lists of roles to `approvers` and `narrowed_to` of a wait.
+
+    None if the declared lists have no role in common.
 
     Args:
-        declared: The lists of roles by which the author says who decides: by the tool, and by rules of the agent's policy.
-        narrowing: The lists of rules that came with the run, which let nobody decide who may not without them.
-        has_check: Whether the tool's own function judges; every list then only narrows whom it lets decide.
+        declared: The lists of roles in which the author says who decides: the tool's, and those of the agent's policy rules.
+        narrowing: The lists of rules that came with the run. They only narrow who may decide.
+        has_check: Whether the tool's own function judges. Every list then only narrows whom it lets decide.
     """
     lists = [list(names) for names in declared if names]
     further = [list(names) for names in narrowing if names]
@@ -118,11 +124,12 @@ def has_decided(answered: AwaitAnsweredEvent, principal: Principal) -> bool:
 def may_look(
     wait: AwaitConfirmation | None, principal: Principal, answered: AwaitAnsweredEvent | None = None
 ) -> bool:
-    """Whether a principal sees the call of a run that it may not see, while the call waits and afterwards.
+    """Return whether a principal sees one call of a run that is hidden from it.
 
-    It sees the call if roles let it decide, or at least deny, so that whoever comes too late learns who decided; and if it
-    has decided. The function of a tool, which only the run asks, shows the call to nobody: approvers see it, and who has
-    the roles of a rule.
+    That holds while the call waits and afterwards. The principal sees the call if its roles let it decide,
+    or at least deny, so that an approver who comes too late learns who decided. It also sees the call if it
+    has decided on it. Only the run calls a tool's own function, so that function gives no access here:
+    approvers see the call, and principals with the roles of a rule.
 
     Args:
         wait: The call; None if the event that opened its wait is deleted.
@@ -139,11 +146,13 @@ def may_look(
 
 
 def in_fork(wait: AwaitConfirmation, principal: Principal | None) -> AwaitConfirmation:
-    """A wait as a fork will ask it: whoever forks has asked for the call, beside those who asked in the origin.
+    """Return a wait as a fork will ask it, with the forking principal as the asker.
+
+    Those who asked for the call in the origin stay recorded beside it.
 
     Args:
         wait: The wait of the origin.
-        principal: Who forks; None for whoever asked for the origin.
+        principal: Who forks, or None for the principal that asked for the origin.
     """
     if principal is None:
         return wait
@@ -152,7 +161,10 @@ def in_fork(wait: AwaitConfirmation, principal: Principal | None) -> AwaitConfir
 
 
 def in_words(wait: AwaitConfirmation) -> str:
-    """Who may decide, in words for people; empty where the tool and the rules do not say."""
+    """Describe in words who may decide.
+
+    Empty if neither the tool nor a rule restricts it.
+    """
     if not is_restricted(wait):
         return ""
     by_check = [f"whoever {visible(wait.approver_check)} lets decide"] if wait.approver_check else []
@@ -171,12 +183,14 @@ def may_decide(wait: AwaitConfirmation, principal: Principal | None, *, approved
 
 
 def why_not(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True) -> str | None:
-    """Why a principal may not decide, in a clause; None where it may, as far as roles say.
+    """Return why a principal may not decide, as a clause, or None if it may.
+
+    Only roles, tenant and four eyes are checked, not the tool's own function.
 
     Args:
         wait: The wait.
-        principal: Who decides; None where the sender did not say.
-        approved: The decision: whoever asked may deny a call that takes four eyes.
+        principal: Who decides, or None if the sender did not say.
+        approved: The decision. A principal that asked for the call may deny it even if it takes four eyes.
     """
     if principal is None:
         if not is_restricted(wait):

@@ -46,7 +46,7 @@ _Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
-    """A payload as lines of text, each of which is safe to print."""
+    """A payload as lines of text that are all safe to print."""
 
     lines: tuple[str, ...]
     """One line per field: `lines[0].sku = "a-1"`."""
@@ -87,7 +87,10 @@ def _leaves(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
 
 
 def _shares(payload: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of a payload with too many fields: some of each top-level field, so that none hides the others."""
+    """Yield the lines of a payload with too many fields.
+
+    Each top-level field gets some lines, so that none hides the others.
+    """
     names = list(payload)
     first = names if len(names) <= MAX_FIELDS else names[: 2 * MAX_FIELDS // 3]
     last = names[len(first) :][-MAX_FIELDS // 3 :]
@@ -150,7 +153,10 @@ def _short_name(name: str) -> str:
 
 
 def _path(path: _Path) -> str:
-    """A path as people write it, with names that are not identifiers in quotes: `lines[0]["a b"].sku`."""
+    """Format a path for people, such as `lines[0]["a b"].sku`.
+
+    Names that are not identifiers are in quotes.
+    """
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -171,21 +177,27 @@ def _literal(value: Any) -> str:
 
 
 def _marks(path: _Path, *values: Any) -> str:
-    """A warning after the value, where its letters mix scripts."""
+    """Return a warning to print after a value if its letters mix scripts."""
     texts = [part for part in (*path, *values) if isinstance(part, str)]
     warnings = "; ".join(dict.fromkeys(warning for text in texts if (warning := mixed_scripts(text))))
     return f"  (! {warnings})" if warnings else ""
 
 
 def fenced_signal(run_id: str, name: str, answer: dict[str, Any]) -> str:
-    """The signal command, fenced for Markdown; no command for a run id that a screen would alter."""
+    """Return the signal command, fenced for Markdown.
+
+    No command is shown for a run id that a screen would alter.
+    """
     if visible(run_id) != run_id:
         return f"Answer by the signal `{name}`; no command can be shown for this run's id."
     return fence(signal_line(run_id, name, answer))
 
 
 def signal_line(run_id: str, name: str, answer: dict[str, Any]) -> str:
-    """The `temporal` command that sends an answer; placeholders are in capitals."""
+    """Return the `temporal` command that sends an answer.
+
+    Placeholders are in capitals.
+    """
     return (
         f"temporal workflow signal --workflow-id {shlex.quote(run_id)} "
         f"--name {name} --input {shlex.quote(json.dumps(answer))}"
@@ -208,7 +220,10 @@ def indented(seen: Disclosure) -> list[str]:
 
 
 def expiry(wait: Await) -> str:
-    """When a wait expires, in a sentence; empty where it does not."""
+    """Describe when a wait expires, as a sentence.
+
+    Empty if the wait does not expire.
+    """
     return f"Expires {wait.expires_after} after it was asked." if wait.expires_after else ""
 
 

@@ -1,10 +1,10 @@
 """What all messages to a run share: sender, channel, update id and refusal.
 
-A signal from Temporal's CLI or UI may carry any value, so nothing here may raise, and what is
-accepted must not depend on a library's version: plain code reads every field.
+A signal from Temporal's CLI or UI may carry any value, so nothing here may raise. What is accepted must not
+depend on a library's version either, so plain code reads every field.
 
-The history keeps the ids of updates. So the fold knows which message an answer was, and the workflow knows it again when it is sent
-again, in a later execution too.
+The history contains the ids of updates. So the fold knows which message an answer was. The workflow also
+recognises a message that is sent again, even in a later execution.
 """
 
 import hashlib
@@ -96,10 +96,16 @@ _PREFIX = "message:"
 
 
 def update_id_of(message_id: str | None) -> str | None:
-    """The id of the update that delivers a message; None, with which Temporal's client makes one, for a message without an id."""
+    """Return the id of the update that delivers a message.
+
+    None for a message without an id: Temporal's client then makes an update id.
+    """
     return _PREFIX + message_id if message_id else None
 
 
 def message_id_of(update_id: str) -> str:
-    """The id of the message that an update delivers; empty for an update of any other id."""
+    """Return the id of the message that an update delivers.
+
+    Empty for an update whose id is of another form.
+    """
     return update_id.removeprefix(_PREFIX) if update_id.startswith(_PREFIX) else ""

@@ -1,4 +1,7 @@
-"""External calls: how their results are read, how Temporal's screens show them, and the result of an expired one."""
+"""Read and show the results of external calls.
+
+If a wait expires, the result of the call says that its outcome is unknown.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +72,10 @@ def read_results(
 
 
 def _too_large(by_call: dict[str, dict[str, Any]]) -> Refused | None:
-    """Why the results of one message cannot be taken: one of them, or all together, are too large."""
+    """Return a refusal if the results of one message are too large, or None.
+
+    The limit applies to each result, and to all of them together.
+    """
     size = _size(by_call)
     if size <= MAX_RESULT_BYTES:
         return None
@@ -118,7 +124,10 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def shown_results(run_id: str, wait: AwaitExternalTools) -> str:
-    """The calls in Markdown for Temporal's screens, with the command that sends a result."""
+    """Format external calls in Markdown for Temporal's screens.
+
+    The text ends with the command that sends a result.
+    """
     calls: list[str] = []
     for item in wait.items[:_MAX_SHOWN]:
         calls += [f"{visible(item.tool_call_id)}: {visible(item.tool)}", *indented(disclose(item.payload))]

@@ -1,4 +1,7 @@
-"""The waits that a step opens; the workflow waits on them, and the fold makes events of them."""
+"""Build the waits that a step opens.
+
+The workflow waits on them, and the fold makes events of them.
+"""
 
 import json
 from collections.abc import Sequence
@@ -67,7 +70,9 @@ def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirma
 def asked_about_again(
     confirm: AwaitConfirmation, first: AwaitConfirmation, *, unknown: bool = False
 ) -> AwaitConfirmation:
-    """The confirmation of a call that a worker wants anew, about the call of the first, and with its expiry.
+    """Build the confirmation for a call that a worker wants to have confirmed again.
+
+    It is about the call of the first confirmation, and has its expiry.
 
     Args:
         confirm: The worker's confirmation.
@@ -85,7 +90,9 @@ def asked_about_again(
 
 
 def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> AwaitConfirmation:
-    """The confirmation of a call that repeats one whose outcome is unknown; the person is told first.
+    """Build the confirmation for a call that repeats one whose outcome is unknown.
+
+    The prompt begins with that fact.
 
     Args:
         confirm: The confirmation.
@@ -96,7 +103,9 @@ def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> Awa
 
 
 def about_other(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
-    """The confirmation of a call that a fork's origin made, or may have made, with other arguments; the person is told first.
+    """Build the confirmation for a call that a fork's origin made differently.
+
+    The origin made the call, or may have made it, with other arguments. The prompt begins with that fact.
 
     Args:
         confirm: The confirmation.
@@ -106,7 +115,9 @@ def about_other(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmat
 
 
 def other_call_of(call: ToolRequest, run: str) -> str:
-    """What a person reads first who decides on a call with other arguments than those that a fork's origin gave it.
+    """Return the sentence that an approver reads first about the origin's call.
+
+    It is for a call with other arguments than those that a fork's origin gave it.
 
     Args:
         call: The origin's call.
@@ -126,9 +137,10 @@ def _told_first(confirm: AwaitConfirmation, told: str) -> AwaitConfirmation:
 
 
 def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[str, Any]:
-    """Who decides on a call that is asked about again: by the tool as it is now, and the rules of the run's policy.
+    """Return the fields that say who decides on a call that the run asks about again.
 
-    A worker of an earlier version did not know the rules: then those count by which the call was asked about before.
+    They come from the tool as it is now and from the rules of the run's policy. A worker of an earlier
+    version did not know the rules. In that case the rules of the first confirmation count.
     """
     stop_asking = "never" if confirm.approver_check else first.stop_asking
     if confirm.by_rules:
@@ -160,7 +172,10 @@ def approval_of(decided: Decided, confirm: AwaitConfirmation) -> Approval:
 
 
 def approval_by_release(released: Released | None) -> Approval | None:
-    """Who stopped the asking about a tool, for a call that runs unasked because of that."""
+    """Return who stopped the approvals of a tool, as the approval of a call.
+
+    The call runs without a question because of that release.
+    """
     if released is None:
         return None
     return Approval(
@@ -200,7 +215,10 @@ def external_wait(
 
 
 def _arguments(call: ToolRequest) -> dict[str, Any]:
-    """The arguments of a call; those that a model wrote were valid when the call was dispatched."""
+    """Return the arguments of a call.
+
+    Arguments that a model wrote were valid when the call was dispatched.
+    """
     parsed = Parsed(call.payload) if call.raw is None else parse_arguments(call.raw)
     return parsed.payload if isinstance(parsed, Parsed) else call.payload
 
@@ -226,9 +244,10 @@ def input_response(answer: Clarified | None) -> dict[str, Any]:
 
 
 def question_for(results: Sequence[ToolResult]) -> AwaitClarification | None:
-    """The question about the last call that lacks required fields, or None.
+    """Return the question about the last call that lacks required fields, or None.
 
-    With further fields a call is another effect, so no one is asked about a call that may have taken effect without them.
+    With further fields a call has another effect. So the run does not ask about a call that may have taken
+    effect without them.
     """
     hints = [result.retry_hint for result in results if lacks_fields(result)]
     lacking = [hint for hint in hints if hint and not hint.outcome_unknown]
@@ -236,7 +255,9 @@ def question_for(results: Sequence[ToolResult]) -> AwaitClarification | None:
 
 
 def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> AwaitClarification:
-    """The question with nested fields named by JSON pointer, where the planner used names from `hint.missing_fields`.
+    """Replace the names of nested fields in a planner's question by JSON pointers.
+
+    That applies to the names that the planner took from `hint.missing_fields`.
 
     Args:
         question: The planner's question.
@@ -254,5 +275,8 @@ def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> Await
 
 
 def lacks_fields(result: ToolResult) -> bool:
-    """Whether a call failed because required fields are missing, which a person might supply."""
+    """Return whether a call failed because required fields are missing.
+
+    A person might supply them.
+    """
     return bool(result.retry_hint and result.retry_hint.missing_fields)

@@ -1,8 +1,8 @@
-"""Forms: flat JSON Schema objects of simple values, which a person can fill in.
+"""Build and check forms that a person can fill in.
 
-Workflow code checks an answer against a form, so the check is small and independent of libraries: what it
-accepts must not change with a library's version. The boundary validates the values in full where they are
-used.
+A form is a flat JSON Schema object of simple values. Workflow code checks an answer against it, so the check
+is small and independent of libraries: what it accepts must not change with a library's version. The boundary
+validates the values in full when they are used.
 """
 
 import json
@@ -41,9 +41,9 @@ _MAX_SHOWN = 150
 
 
 def form_of(spec: ToolSpec, fields: Sequence[str]) -> Schema | None:
-    """A form of these fields of a tool's payload, each a name or a JSON pointer.
+    """Build a form of some fields of a tool's payload, each a name or a JSON pointer.
 
-    None where the tool has none of the fields; a field that the tool lacks is left open.
+    None if the tool has none of the fields. A field that the tool lacks is left open.
     """
     within = fields[:_MAX_FIELDS]
     parts_of = {field: _parts(spec, field) for field in within}
@@ -76,7 +76,10 @@ def _parts(spec: ToolSpec, field: str) -> list[Schema]:
 
 
 def _simple(parts: Sequence[Schema]) -> Schema:
-    """The keywords of a field's subschemas that a form keeps; alternatives are left open."""
+    """Return the keywords that a form keeps of a field's subschemas.
+
+    Alternatives are left open.
+    """
     kept: Schema = {}
     for part in parts:
         for word in _WORDS:
@@ -93,7 +96,10 @@ def _simple(parts: Sequence[Schema]) -> Schema:
 
 
 def values_of(form: Schema, text: str) -> dict[str, Any] | None:
-    """The values in a text: a JSON object, or the value of the only field; None for plain words."""
+    """Read the values in a text: a JSON object, or the value of the only field.
+
+    None for plain words.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -141,7 +147,10 @@ def mismatch_of(
 
 
 def _properties(form: Schema) -> dict[str, Schema]:
-    """The fields of a form with their schemas; `true` counts as an empty schema."""
+    """Return the fields of a form with their schemas.
+
+    A schema of `true` counts as an empty schema.
+    """
     properties = form.get("properties")
     if not is_object(properties):
         return {}
@@ -149,7 +158,10 @@ def _properties(form: Schema) -> dict[str, Schema]:
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:
-    """A suggestion for an unknown field; a nested field may have been named by its last part."""
+    """Return a suggestion for an unknown field.
+
+    A nested field may have been named by its last part.
+    """
     last_part = to_tokens(name)[-1:] or ("",)
     nested = [other for other in names if to_tokens(other)[-1:] == last_part]
     closest = nested[0] if len(nested) == 1 else closest_name(name, names)
@@ -202,7 +214,7 @@ def _outside(number: float, schema: Schema, least: str, most: str, unit: str) ->
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equality in JSON, where true is not 1."""
+    """Compare two values as JSON does, so that true is not 1."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 

@@ -153,7 +153,10 @@ def kind_named(name: str) -> WaitKind | None:
 
 
 def facts_of(wait: Await) -> dict[str, str]:
-    """The id, the kind and the digest of a wait, by which a sender sees why the run refuses its answer."""
+    """Return the id, the kind and the digest of a wait.
+
+    They explain to a sender why the run refuses its answer.
+    """
     kind = kind_of(wait)
     return {"await_id": wait.id, "kind": kind.kind, "digest": kind.digest(wait)}
 
@@ -164,7 +167,7 @@ def kind_sent(fields: Mapping[str, Any]) -> KindName:
 
 
 def wait_in(event: BaseEvent) -> Await | None:
-    """The wait that an event opens; None for an event of another kind."""
+    """Return the wait that an event opens, or None if it opens none."""
     kind = next((kind for kind in KINDS.values() if isinstance(event, kind.event)), None)
     return kind and getattr(event, kind.field)
 
@@ -202,7 +205,9 @@ MAX_SHOWN = 10
 
 
 class Details:
-    """The current details of a run, in Markdown; the text of each wait is made once and kept.
+    """The current details of a run, in Markdown.
+
+    The text of each wait is cached.
 
     Args:
         run_id: The run, for the commands.
@@ -213,7 +218,10 @@ class Details:
         self._texts: dict[str, str] = {}
 
     def of(self, waits: Mapping[str, Await], paused: str | None = None) -> str:
-        """The open waits, fenced because they come from outside, with the commands that answer them."""
+        """Format the open waits, with the commands that answer them.
+
+        The texts are fenced because they come from outside.
+        """
         parts: list[str] = []
         if paused is not None:
             reason = [fence(paused)] if paused else []

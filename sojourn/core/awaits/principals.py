@@ -1,7 +1,8 @@
-"""For whom a run acts: the sender of its turn's message, or its starter.
+"""Decide for whom a run acts.
 
-What joins work in progress never changes for whom the work is done, and can only take roles away: a person who adds a
-sentence to a colleague's run would otherwise act with the colleague's rights, or the colleague with the person's.
+It acts for the sender of its turn's message, or for its starter. A message that joins work in progress never
+changes that, and can only take roles away. A person who adds a sentence to a colleague's run would otherwise
+act with the colleague's rights, or the colleague with the person's.
 """
 
 from collections.abc import Iterable
@@ -38,18 +39,23 @@ _FIELDS = ("subject", "tenant", "roles")
 
 
 def is_same(one: Principal | None, other: Principal | None) -> bool:
-    """Whether both are the same subject; their roles may differ."""
+    """Return whether both are the same subject of the same tenant.
+
+    Their roles may differ.
+    """
     if one is None or other is None:
         return one is other
     return (one.subject, one.tenant) == (other.subject, other.tenant)
 
 
 def least_of(present: Principal | None, *joining: Principal | None) -> Principal | None:
-    """For whom work goes on that messages join: still for the same subject, with the roles that all have.
+    """Return the principal for whom work goes on after messages have joined it.
+
+    It is still the same subject, with only those roles that all senders have.
 
     Args:
-        present: For whom the work is done; None for a program that did not say, which the first one that is known follows.
-        joining: Who sent the messages; None for those without a sender, which change nothing.
+        present: For whom the run acts. If None, because the starting program did not say, the first known sender takes its place.
+        joining: Who sent the messages. None for those without a sender, which change nothing.
     """
     for each in joining:
         if present is None:
@@ -66,11 +72,13 @@ def without_roles(principal: Principal | None) -> Principal | None:
 
 
 def askers_of(known: Iterable[Principal], *more: Principal | None) -> tuple[Principal, ...]:
-    """Who has asked for the same work, each subject once, without roles; the first 40 of them.
+    """Return who has asked for the same work: each subject once, without roles.
+
+    At most the first 40.
 
     Args:
         known: Those that are known.
-        more: Those to add; None adds nobody.
+        more: Those to add. None adds no one.
     """
     every = {
         (each.subject, each.tenant): each for each in map(without_roles, (*known, *more)) if each is not None
@@ -79,7 +87,10 @@ def askers_of(known: Iterable[Principal], *more: Principal | None) -> tuple[Prin
 
 
 def principal_fault(principal: Principal | None) -> str | None:
-    """Why nobody is called so, or None; the tenant is a search attribute, which has the rule of a session's id."""
+    """Return why a principal is not valid, or None.
+
+    The tenant is a search attribute, so it follows the rule for session ids.
+    """
     if principal is None:
         return None
     subject, tenant, roles = principal.subject, principal.tenant, principal.roles
@@ -95,13 +106,13 @@ def principal_fault(principal: Principal | None) -> str | None:
 
 
 def principal_of(fields: dict[str, Any], tenant: str | None = None) -> Principal | Refused | None:
-    """The sender of a message, or why it is refused: nobody can be called so.
+    """Read the sender of a message, or refuse a principal that is not valid.
 
     Plain code reads it, since what is accepted must not depend on a library's version.
 
     Args:
         fields: The fields of the message.
-        tenant: The tenant of the run; None where it is not known.
+        tenant: The tenant of the run, or None if it is not known.
     """
     value = fields.get(PRINCIPAL)
     if value is None:
@@ -125,9 +136,10 @@ def principal_of(fields: dict[str, Any], tenant: str | None = None) -> Principal
 
 
 def answerer_of(fields: dict[str, Any], channel: Channel) -> Principal | Refused | None:
-    """Who answers a question or gives a result from outside, or why the answer is refused.
+    """Read who answers a question or gives an external result, or refuse the answer.
 
-    Only a new update is refused for a principal that cannot be one: histories have signals in which any field was ignored.
+    Only a new update is refused for an invalid principal: histories have signals in which any field was
+    ignored.
     """
     principal = principal_of(fields)
     return None if isinstance(principal, Refused) and channel != "update" else principal

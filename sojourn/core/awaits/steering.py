@@ -1,4 +1,7 @@
-"""An operator's messages other than answers: pause, resume, stop asking. Plain code reads them in the workflow."""
+"""Read an operator's messages other than answers: pause, resume, stop asking.
+
+Plain code reads them in the workflow.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,15 +78,19 @@ class Resumed:
 
 
 def is_overtaken(message: Paused | Resumed, last_steering: int) -> bool:
-    """Whether a later signal of the parent run has already been applied, by its number."""
+    """Return whether a later signal of the parent run has already been applied.
+
+    The number of the signal decides.
+    """
     return message.number is not None and message.number <= last_steering
 
 
 def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
-    """Why a message, an operator's or an answer, holds a field that its reader ignores, or None.
+    """Return a refusal if a message has a field that its reader ignores, or None.
 
-    An update with an unknown field is refused. A signal is applied as far as it is known, unless it is a decision on a call,
-    and a note records the rest: a signal has no reply, and a newer parent run may send more fields than its child run knows.
+    The message is an operator's or an answer. An update with an unknown field is refused. A signal is
+    applied as far as it is known, unless it is a decision on a call, and a note records the rest. A signal
+    has no reply, and a newer parent run may send more fields than its child run knows.
     """
     known = _FIELDS[name]
     value = values[0] if values else None
@@ -119,7 +126,10 @@ def read_pause(values: Sequence[Any]) -> Paused | Refused:
 
 
 def read_resume(values: Sequence[Any], *, is_paused: bool, tenant: str | None = None) -> Resumed | Refused:
-    """Read `{"note", "by", "messages", "principal"}`, a text, or nothing at all; a parent run's resume may arrive before its pause."""
+    """Read `{"note", "by", "messages", "principal"}`, a text, or nothing at all.
+
+    A parent run's resume may arrive before its pause.
+    """
     if unread := first_undecodable(values):
         return Refused(unread.reason)
     fields = _fields(values, "note")
@@ -138,7 +148,10 @@ def read_resume(values: Sequence[Any], *, is_paused: bool, tenant: str | None = 
 
 
 def idle_fault(message: Resumed | Refused) -> Resumed | Refused:
-    """A resume of a conversation between two turns, which takes no messages: there is no turn that they could join."""
+    """Refuse a resume with messages between two turns of a conversation.
+
+    There is no turn that the messages could join.
+    """
     if isinstance(message, Resumed) and message.messages:
         return Refused(
             "no turn is under way that its messages could join; resume without them, and send them"
@@ -147,7 +160,10 @@ def idle_fault(message: Resumed | Refused) -> Resumed | Refused:
 
 
 def read_release(values: Sequence[Any]) -> Released | Refused:
-    """Read `{"tools", "tags", "reason", "by", "principal"}`; a tool is named by its id, its toolset as `ops.devices.*`, or `*` for all."""
+    """Read `{"tools", "tags", "reason", "by", "principal"}`.
+
+    A tool is named by its id, a toolset as `ops.devices.*`, and all tools as `*`.
+    """
     if unread := first_undecodable(values):
         return Refused(unread.reason)
     fields = _fields(values, "reason")

@@ -1,7 +1,7 @@
-"""The waits of a run: which are open, and what a message from outside changes.
+"""The open waits of a run, and what a message from outside changes.
 
-One value for the workflow, which continues with an accepted answer, and for the fold, which makes events
-of the waits.
+The workflow and the fold share this one value. The workflow continues with an accepted answer, and the fold
+makes events of the waits.
 """
 
 from collections.abc import Collection, Mapping
@@ -37,7 +37,7 @@ MAX_ID_CHARS = 120
 
 @dataclass(frozen=True)
 class Repeated:
-    """A repetition of an accepted answer; it changes nothing."""
+    """A repeated answer that was accepted before and changes nothing."""
 
     await_id: str
 
@@ -68,11 +68,12 @@ class Released:
 
 @dataclass(frozen=True)
 class Waits:
-    """The waits of a run, oldest first; a frozen value with pure transitions.
+    """The waits of a run, oldest first, as a frozen value with pure transitions.
 
-    An answer is used once: a repetition changes nothing, a different answer to a closed wait is refused, and
-    an answer to a wait that is not open is not kept. The value grows by the digest of each wait's answer and of
-    each confirmation's arguments, by the calls and results of each external wait, and by each release.
+    An answer is used once. A repetition changes nothing, a different answer to a closed wait is refused, and
+    an answer to a wait that is not open is discarded. The value grows by the digest of each wait's answer
+    and of each confirmation's arguments, by the calls and results of each external wait, and by each
+    release.
     """
 
     open: Mapping[str, Await] = field(default_factory=dict[str, Await])
@@ -89,7 +90,10 @@ class Waits:
     """The present turn of a conversation, which ends the releases of earlier ones for calls that say so; a run that is none has one turn."""
 
     def opened(self, wait: Await) -> tuple["Waits", Await]:
-        """The waits with a further one, and that wait with an id that is unique in the run."""
+        """Return the waits with a further one, and that wait with its final id.
+
+        The id is unique in the run.
+        """
         named_tool = getattr(wait, "restrict_to_tool", None)
         await_id = unique_await_id(wait.id, tool=named_tool, taken={*self.open, *self.answers})
         added: Await = wait if wait.id == await_id else wait.model_copy(update={"id": await_id})
@@ -99,7 +103,10 @@ class Waits:
         return changed(self, open={**self.open, await_id: added}, parts=parts), added
 
     def of_call(self, tool_call_id: str | None) -> Await | None:
-        """The open wait for a person's answer about a call; with None that of the planner's own question."""
+        """Return the open wait for a person's answer about a call, or None.
+
+        Without a call id, return the wait of the planner's own question.
+        """
         for wait in self.open.values():
             if not isinstance(wait, AwaitExternalTools) and wait.tool_call_id == tool_call_id:
                 return wait
@@ -123,7 +130,7 @@ class Waits:
         return self.open.get(await_id) if isinstance(await_id, str) else None
 
     def read(self, kind: str, value: Any, channel: Channel = "signal") -> Answer | Repeated | Refused:
-        """Read a message from outside: an answer to an open wait, a repetition, or a refusal.
+        """Read a message as an answer to an open wait, a repetition, or a refusal.
 
         Args:
             kind: The name of the update or signal.
@@ -149,9 +156,10 @@ class Waits:
         return answer
 
     def answered(self, answer: Answer) -> tuple["Waits", list[Answer]]:
-        """The waits after an accepted answer, and all answers that follow from it, itself first.
+        """Return the waits after an accepted answer, and all answers that follow from it.
 
-        An approval of a whole tool approves the other open calls of that tool too.
+        The accepted answer comes first. An approval of a whole tool approves the other open calls of that
+        tool too.
         """
         wait = self.open[answer.await_id]
         if isinstance(answer, Supplied):
@@ -193,7 +201,10 @@ class Waits:
         return after, settled
 
     def bound(self, confirm: AwaitConfirmation) -> "Waits":
-        """The waits in which the release by which a call runs unasked holds for its tool as it is now, and no longer by name alone."""
+        """Bind a release that is by name alone to the tool as it is now.
+
+        This call runs without a question because of that release.
+        """
         release = self.release_of(confirm)
         if release is None or confirm.shown is None or release.shown_of(confirm.tool) is not None:
             return self
@@ -201,26 +212,35 @@ class Waits:
         return changed(self, releases=tuple(seen if each is release else each for each in self.releases))
 
     def asks(self, confirm: AwaitConfirmation, *, by_name: bool = False) -> bool:
-        """Whether a person still has to be asked about this call; see `release_of`."""
+        """Return whether a person still has to decide on this call (see `release_of`)."""
         return self.release_of(confirm, by_name=by_name) is None
 
     def release_of(self, confirm: AwaitConfirmation, *, by_name: bool = False) -> Released | None:
-        """The newest release by which a call runs unasked; None where a person has to be asked.
+        """Return the newest release that lets a call run without a question.
+
+        None if a person has to decide.
 
         Args:
-            confirm: The question that the call has otherwise.
-            by_name: Whether a release by name counts whatever became of the tool, as in earlier versions.
+            confirm: The question that the run asks otherwise.
+            by_name: Whether a release by name counts even if the tool has changed, as in earlier versions.
         """
         newest = reversed(self.releases)
         return next((each for each in newest if self._frees(each, confirm, by_name=by_name)), None)
 
     def _frees(self, released: Released, confirm: AwaitConfirmation, *, by_name: bool) -> bool:
-        """Whether a call runs unasked by a release: a call whose tool was changed since it was planned, only by one of the tool as it is now."""
+        """Return whether a release lets a call run without a question.
+
+        If the call's tool has changed since it was planned, the release must be of the tool as it is now.
+        """
         is_known = not confirm.changes or released.shown_of(confirm.tool) is not None
         return (by_name or is_known) and self._covers(released, confirm, by_name=by_name)
 
     def _covers(self, released: Released, wait: AwaitConfirmation, *, by_name: bool = False) -> bool:
-        """Whether a release counts for a call: of this turn, by somebody who may approve it, and of the tool as it was shown."""
+        """Return whether a release counts for a call.
+
+        The release must be of this turn if the call says so, come from a principal that may approve the
+        call, and be of the tool as it was shown.
+        """
         if wait.stop_asking == "never" or (wait.stop_asking == "turn" and released.turn != self.turn):
             return False
         return _fits(released, wait, by_name=by_name) and may_decide(wait, released.principal)
@@ -230,10 +250,10 @@ class Waits:
         return any(_names(released, confirm) for released in self.releases)
 
     def voided(self, first: AwaitConfirmation) -> "Waits":
-        """The waits where every approval of a call is void, so that a repetition of one is refused.
+        """Mark every approval of a call as void, so that a repeated one is refused.
 
         Args:
-            first: The call's first confirmation, with the id from which its later ones are made.
+            first: The call's first confirmation. The ids of its later ones are made from its id.
         """
         answers = {
             id: _VOID if _first(id) == _first(first.id) else digest for id, digest in self.answers.items()
@@ -241,7 +261,10 @@ class Waits:
         return changed(self, answers=answers)
 
     def checked(self, await_id: str, tool_call_id: str, result: ToolResult) -> tuple["Waits", bool]:
-        """The waits after the check of an external result, and whether it answers the call; if not, another is awaited."""
+        """Return the waits after the check of an external result, and if it was final.
+
+        If the result does not answer the call, the run waits for another one.
+        """
         parts = self.parts[await_id]
         if is_malformed(result) and parts.tries.get(tool_call_id, 0) + 1 < MAX_TRIES:
             return self._with_parts(parts.refused(tool_call_id)), False
@@ -352,7 +375,10 @@ def _names(released: Released, wait: AwaitConfirmation) -> bool:
 
 
 def asks_again(wait: Await, await_id: str) -> TypeGuard[AwaitConfirmation]:
-    """Whether a wait asks about the call of an earlier one again, because its tool was changed."""
+    """Return whether a wait asks about an earlier wait's call again.
+
+    The run asks again if the tool was changed.
+    """
     return isinstance(wait, AwaitConfirmation) and bool(wait.changes) and _first(wait.id) == _first(await_id)
 
 
