@@ -1,7 +1,7 @@
-"""The tool boundary: the checks of a payload, of a result, and of its bounds.
+"""Check a payload, a result, and the bounds of a result at the tool boundary.
 
 In: size and depth, parse, validate once. Out: encode by the result's type, artifacts, bounds; then
-`result_check`. A failed check becomes a `ToolResult` with a hint; services need not validate again (SR-118).
+`result_check`. A failed check becomes a `ToolResult` with a hint. Services need not validate again (SR-118).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -61,7 +61,10 @@ def with_bounds(result: ToolResult) -> ToolResult:
 
 
 def bounds_of(result: Any) -> Bounds | None:
-    """The bounds that a result states, unchanged; None where `returned` is not a count."""
+    """Return the bounds that a result states, unchanged.
+
+    None if `returned` is not a count.
+    """
     if not isinstance(result, dict):
         return None
     fields = cast("dict[str, Any]", result)
@@ -80,13 +83,19 @@ def bounds_of(result: Any) -> Bounds | None:
 
 
 def with_note(bounds: Bounds, result: Any) -> Bounds:
-    """The bounds with a note on inconsistencies, for the planner and the operator; no number is changed."""
+    """Add a note on inconsistencies to bounds, for the planner and the operator.
+
+    No number is changed.
+    """
     note = inconsistency(bounds, result)
     return bounds.model_copy(update={"note": note}) if note else bounds
 
 
 def inconsistency(bounds: Bounds | None, result: Any) -> str | None:
-    """What is inconsistent between a bounded result and its bounds, as a clause, or None."""
+    """Describe an inconsistency between a bounded result and its bounds.
+
+    The description is a clause, or None if they agree.
+    """
     fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
     if bounds is None:
         actual = f", not {echo(fields['returned'])}" if "returned" in fields else ""
@@ -147,11 +156,13 @@ def refusal(call: ToolRequest, answer: Answer) -> ToolResult:
 
 
 def parsed_call(call: ToolRequest, injected: Collection[str] = ()) -> ToolRequest | ParseFault:
-    """The call with its arguments parsed, as everybody decides by them who decides about the call; or the fault.
+    """Parse the arguments of a call, or return the fault.
+
+    Everything that decides about the call uses these parsed arguments.
 
     Args:
-        call: The call; one that is parsed already keeps its arguments.
-        injected: Fields that no caller may send, which are left out.
+        call: The call. If it is parsed already, it keeps its arguments.
+        injected: Fields that no caller may send. They are removed.
     """
     if call.is_parsed:
         if fault := json_fault(call.payload):
@@ -168,16 +179,20 @@ def parsed_call(call: ToolRequest, injected: Collection[str] = ()) -> ToolReques
 
 
 def _without(arguments: dict[str, Any], injected: Collection[str]) -> dict[str, Any]:
-    """The arguments without injected fields; unchanged where there is none."""
+    """Return the arguments without injected fields.
+
+    If there are none, return the same object.
+    """
     if not any(name in arguments for name in injected):
         return arguments
     return {name: value for name, value in arguments.items() if name not in injected}
 
 
 def as_read(spec: ToolSpec, validator: Validator, call: ToolRequest) -> ToolRequest:
-    """A call with its parsed arguments read, as `sojourn.core.payload.reading` does; itself where there is nothing to read.
+    """Return a call with its parsed arguments normalized to the schema.
 
-    An executor that decodes by itself gets its arguments unchanged (SR-13).
+    `sojourn.core.payload.reading` has the rules. If there is nothing to normalize, return the same call. An
+    executor that decodes by itself gets its arguments unchanged (SR-13).
     """
     if not is_read(spec):
         return call
@@ -191,13 +206,19 @@ def is_read(spec: ToolSpec) -> bool:
 
 
 def read(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> ToolRequest | ToolResult:
-    """The call with its arguments parsed, without injected fields; or the result that says why they cannot be read."""
+    """Parse the arguments of a call and remove injected fields.
+
+    If the arguments cannot be read, return the result that says why.
+    """
     made = parsed_call(call, spec.injected)
     return refusal(call, hints.unparsable(spec, made, fits)) if isinstance(made, ParseFault) else made
 
 
 def parsed(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> dict[str, Any] | ToolResult:
-    """The call's payload without injected fields, or the result that says why it cannot be read."""
+    """Return the call's payload without injected fields.
+
+    If it cannot be read, return the result that says why.
+    """
     made = read(spec, call, fits)
     return made if isinstance(made, ToolResult) else made.payload
 
@@ -205,7 +226,10 @@ def parsed(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> dict
 def checked(
     spec: ToolSpec, validator: Validator, call: ToolRequest, fits: Judge | None = None
 ) -> dict[str, Any] | ToolResult:
-    """The call's payload, valid against the tool's schema, or the result that says what is wrong (SR-128)."""
+    """Return the call's payload, valid against the tool's schema.
+
+    If it is not valid, return the result that says what is wrong (SR-128).
+    """
     payload = parsed(spec, call, fits)
     if isinstance(payload, ToolResult):
         return payload
@@ -250,7 +274,11 @@ def refused(
 
 
 def issues_of(error: ValidationError) -> list[FieldIssue]:
-    """The issues that a pydantic model's own validators found in a payload that the schema accepts."""
+    """Convert a pydantic error to issues.
+
+    They come from the validators of a model, for a payload that the schema accepts. At most the first 20 are
+    converted.
+    """
     return [_issue_of(fault) for fault in error.errors(include_url=False, include_input=False)[:20]]
 
 
@@ -269,14 +297,16 @@ def delivered(
     encode: Encode,
     artifacts: Mapping[str, Encode] | None = None,
 ) -> ToolResult:
-    """The result of a call from the tool's return value, or `malformed_response` with the reason (SR-37, SR-90).
+    """Build the result of a call from the tool's return value.
+
+    If the value is not usable, the result is `malformed_response` with the reason (SR-37, SR-90).
 
     Args:
         spec: The tool.
         call: The call.
         value: What the tool returned: a plain value, `WithArtifacts`, `WithMemory` or a `ToolResult`.
         encode: Encodes the value by the result's type.
-        artifacts: Encodes each declared artifact, by kind; None where any kind is allowed, as from MCP servers.
+        artifacts: Encodes each declared artifact, by kind. None if any kind is allowed, as from MCP servers.
     """
     try:
         result = _encoded(value, encode, artifacts)
@@ -292,7 +322,10 @@ def delivered(
 
 
 def _bounds(spec: ToolSpec, result: ToolResult) -> Bounds | None:
-    """The bounds that the tool stated outside its result, else those in the result; None for a negative count."""
+    """Return the bounds that the tool stated outside its result, else those in it.
+
+    None if a count is negative.
+    """
     stated = result.bounds
     if stated is None:
         return bounds_of(result.result) if spec.bounded and result.ok else None
@@ -322,7 +355,13 @@ def _encoded(value: Any, encode: Encode, encoders: Mapping[str, Encode] | None) 
 
 
 def _artifacts(pairs: Sequence[tuple[str, Any]], encoders: Mapping[str, Encode] | None) -> list[Artifact]:
-    """The artifacts of a result, each kind once, declared, and with data of its type (SR-105)."""
+    """Build the artifacts of a result (SR-105).
+
+    Each kind occurs once, is declared, and has data of its type.
+
+    Raises:
+        ValueError: A kind is not declared, or is given twice.
+    """
     made: dict[str, Artifact] = {}
     for kind, data in pairs:
         if encoders is not None and kind not in encoders:
@@ -339,7 +378,10 @@ def _artifacts(pairs: Sequence[tuple[str, Any]], encoders: Mapping[str, Encode] 
 
 
 def picture_type(kind: str, data: Any) -> str:
-    """The media type of an artifact that is a picture for models too: of kind `image`, with a `mime_type` and `base64`; else empty."""
+    """Return the media type of an artifact that models can see as a picture.
+
+    It is of kind `image`, with a `mime_type` and `base64`. Empty for any other artifact.
+    """
     if kind.partition("_")[0] != "image" or not is_object(data) or not isinstance(data.get("base64"), str):
         return ""
     media_type: Any = data.get("mime_type")
@@ -347,7 +389,10 @@ def picture_type(kind: str, data: Any) -> str:
 
 
 def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolResult:
-    """The result of a call that needs a person's input, with its toolset as the one that asks."""
+    """Build the result of a call that needs a person's input.
+
+    The question is in the name of the call's toolset unless it names a server.
+    """
     state = needed.request_state or ""
     if not needed.forms or len(needed.forms) > MAX_FORMS or len(state) > MAX_REQUEST_STATE:
         why = f"input_required holds 1 to {MAX_FORMS} forms and a state of at most {MAX_REQUEST_STATE:,} characters"

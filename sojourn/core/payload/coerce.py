@@ -39,7 +39,10 @@ BLANKS = (None, "", "null")
 
 
 def is_blank(value: Any) -> bool:
-    """Whether a value says nothing: absent, null or a blank text; 0, false and an empty list are choices."""
+    """Return whether a value says nothing: absent, null or a blank text.
+
+    0, false and an empty list are choices.
+    """
     return value is ABSENT or value is None or (isinstance(value, str) and not value.strip())
 
 
@@ -49,10 +52,10 @@ def takes_null(validator: Validator, tokens: tuple[str, ...]) -> bool:
 
 
 def may_be_misnamed(root: Schema, tokens: tuple[str, ...], beside: Any) -> bool:
-    """Whether an undeclared field may hold the value of an absent one, so that no default stands for it.
+    """Return whether an undeclared field may hold the value of an absent one.
 
-    An open schema takes `{"amount_eur": 5}` beside a required `amount` with a default. An entry of a map counts only if its
-    name is close.
+    If so, no default replaces the absent value. An open schema takes `{"amount_eur": 5}` beside a required
+    `amount` with a default. An entry of a map counts only if its name is close.
 
     Args:
         root: The schema of the whole payload.
@@ -69,7 +72,7 @@ def may_be_misnamed(root: Schema, tokens: tuple[str, ...], beside: Any) -> bool:
 
 
 def null_differs(validator: Validator, tokens: tuple[str, ...]) -> bool:
-    """Whether a field may be null, and is not said to be null where it is absent."""
+    """Return whether a field may be null and is not null by default."""
     if not takes_null(validator, tokens):
         return False
     root = validator.schema
@@ -137,13 +140,19 @@ def _choices(sent: Any, allowed: list[Any]) -> Iterator[Any]:
 
 
 def _same_choice(sent: Any, allowed: list[Any]) -> list[Any]:
-    """The choice that is the word that was sent, in another form; none where several are, and none is written so."""
+    """Return the choice that is the same word as the value sent, in another form.
+
+    Empty if several choices are, unless one of them is written exactly like the value.
+    """
     same = [each for each in allowed if _word(each) == _word(sent)]
     return same if len(same) == 1 else [each for each in same if _unquoted(each) == _unquoted(sent)][:1]
 
 
 def _word(value: Any) -> str:
-    """A value without case, quotes, and separators in it; `-1` is not 1, and `C#` not C."""
+    """Return a value without case, quotes, and the separators in it.
+
+    `-1` is not 1, and `C#` not C.
+    """
     return _SEPARATORS.sub("", _unquoted(value).casefold())
 
 
@@ -180,7 +189,10 @@ def _read(text: str) -> Iterator[Any]:
 
 
 def _bounds(issue: FieldIssue, sent: float) -> Iterator[Any]:
-    """The nearest bound; for an exclusive bound the next whole number; for `multipleOf` the nearest multiple."""
+    """Yield the nearest values within the bounds.
+
+    For an exclusive bound that is the next whole number, and for `multipleOf` the nearest multiple.
+    """
     for bound, inward in ((issue.minimum, 1), (issue.maximum, -1)):
         if bound is not None and math.isfinite(bound):
             whole = int(bound) if bound.is_integer() else bound
@@ -201,7 +213,10 @@ def _lengths(issue: FieldIssue, sent: Any) -> Iterator[Any]:
 
 
 def _formatted(text: str, format_: str | None) -> Iterator[str]:
-    """The date, time or address that a text nearly is, where the schema states that format; elsewhere it would be a guess."""
+    """Yield the date, time or address that a text nearly is.
+
+    Only if the schema states that format. Otherwise it would be a guess.
+    """
     match format_:
         case "date-time" if moment := _MOMENT.fullmatch(text):
             yield f"{moment['day']}T{_clock(moment)}"
@@ -216,7 +231,10 @@ def _formatted(text: str, format_: str | None) -> Iterator[str]:
 
 
 def _clock(moment: re.Match[str]) -> str:
-    """The time of day of a moment with its zone, as RFC 3339 writes it: `+0100` becomes `+01:00`."""
+    """Format the time of day of a moment with its zone, as RFC 3339 does.
+
+    `+0100` becomes `+01:00`.
+    """
     zone = f"{moment['sign']}{moment['hours']}:{moment['minutes'] or '00'}" if moment["sign"] else "Z"
     return f"{moment['clock']}{moment['seconds'] or ':00'}{zone}"
 
@@ -257,7 +275,10 @@ def keeps_meaning(issue: FieldIssue, sent: Any, reading: Any, *, reads: bool) ->
 
 
 def _is_same_form(sent: Any, reading: Any) -> bool:
-    """Whether a value of another type says what was sent: of a float, `3.10` is lost, and `a,b` may be one item or two."""
+    """Return whether a value of another type says what was sent.
+
+    A float does not: `3.10` has lost its zero. `a,b` may be one item or two.
+    """
     if isinstance(reading, str):
         return not isinstance(sent, (float, WholeNumber))
     if isinstance(sent, str) and reading == [sent]:
@@ -266,9 +287,10 @@ def _is_same_form(sent: Any, reading: Any) -> bool:
 
 
 def is_spelling_of(name: str, field: str) -> bool:
-    """Whether a name is a field's, in another case or with other separators, or with one letter too few or too many.
+    """Return whether a name is another spelling of a field's name.
 
-    Another letter makes another name (`employer_id`, `employee_id`), and so does one at the beginning, or a digit.
+    It may differ in case or separators, or have one letter too few or too many. Another letter makes another
+    name (`employer_id`, `employee_id`), and so does one at the beginning, or a digit.
     """
     short, long = sorted((letters(name), letters(field)), key=len)
     if short == long:

@@ -1,4 +1,4 @@
-"""An example of a call that works, for the caller of one that failed (SR-116, SR-144).
+"""Derive an example of a call that works, for a failed call (SR-116, SR-144).
 
 Values are tried in this order of trust: the value sent, in another form with the same meaning (a misspelt name, `"5"`
 for 5, JSON inside a string, an enum value in another case); then, unless the field can be left out, a likely reading
@@ -62,7 +62,9 @@ _ROUNDS = 8
 def derive_example(
     validator: Validator, payload: dict[str, Any], author_example: Any = None, *, reads: bool = False
 ) -> Example | None:
-    """A copy of the payload that fits the schema, or None when some issue cannot be repaired.
+    """Return a copy of the payload that fits the schema.
+
+    None if some issue cannot be repaired.
 
     Args:
         validator: Validates against the schema to fit.
@@ -121,7 +123,10 @@ class _Repair:
                 self._move(parent, (*place, name), (*place, intended))
 
     def _move(self, parent: dict[str, Any], tokens: Tokens, to: Tokens) -> None:
-        """Give a value to another field: a guess, unless its name is only spelled differently."""
+        """Move a value to another field.
+
+        That is a guess, unless the two names are only spelled differently.
+        """
         parent[to[-1]] = parent.pop(tokens[-1])
         # What was invented in the old place has its new path.
         self.invented = {
@@ -131,7 +136,10 @@ class _Repair:
             self.invented.add(to)
 
     def settle(self, issues: list[FieldIssue]) -> None:
-        """Repair one issue of each place, that of its type first: what else is wrong there shows in the next round."""
+        """Repair one issue of each place, beginning with an issue of its type.
+
+        What else is wrong there shows in the next round.
+        """
         done = set[Tokens]()
         for issue in sorted(issues, key=lambda each: each.constraint != "invalid_field_type"):
             tokens = to_tokens(issue.field)
@@ -171,7 +179,10 @@ class _Repair:
             self._invent(issue, tokens, readings)
 
     def _invent(self, issue: FieldIssue, tokens: Tokens, readings: list[Any]) -> None:
-        """Put the first value that fits; else leave out the optional field around it."""
+        """Put the first value that fits.
+
+        If there is none, leave out the optional field around it.
+        """
         for value in (*readings, *self._others(issue)):
             self._put(tokens, value, follows=False)
             return
@@ -181,7 +192,10 @@ class _Repair:
                 return
 
     def _put(self, tokens: Tokens, value: Any, *, follows: bool) -> None:
-        """Set a value; what another form of an invented one is, is invented too."""
+        """Set a value, and record whether it is invented.
+
+        A value that is another form of an invented one is invented, too.
+        """
         was = self._sent.setdefault(tokens, value_at(self.payload, tokens))
         beside = dict(parent) if is_object(parent := value_at(self.payload, tokens[:-1])) else ABSENT
         follows = follows and not any(
@@ -202,7 +216,10 @@ class _Repair:
         self.left_out = {each for each in self.left_out if not _is_within(each, tokens)}
 
     def _drop_optional(self, tokens: Tokens) -> bool:
-        """Remove the innermost optional field around an issue; returns whether there is one."""
+        """Remove the innermost optional field around an issue.
+
+        Return whether there is one.
+        """
         for length in range(len(tokens), 0, -1):
             parent = value_at(self.payload, tokens[: length - 1])
             if is_object(parent) and not is_required(self._validator, tokens[:length]):
@@ -211,7 +228,10 @@ class _Repair:
         return False
 
     def _leave_out(self, tokens: Tokens) -> None:
-        """Remove an optional value that does not fit, or an unknown one. A blank one was no choice, unless it may mean null."""
+        """Remove an optional value that does not fit, or an unknown one.
+
+        A blank value was no choice, unless it may mean null.
+        """
         value = self._sent.get(tokens, value_at(self.payload, tokens))
         self._remove(tokens)
         says_nothing = is_blank(value) and not null_differs(self._validator, tokens)
@@ -225,7 +245,10 @@ class _Repair:
         return [name for part in parts for name in part.get("properties", {}) if name not in parent]
 
     def _is_consent(self, tokens: Tokens) -> bool:
-        """Whether a tool that changes something takes one value alone in a place: then `yes` is not `true`."""
+        """Return whether a place of a tool that changes something takes only one value.
+
+        Such a value is a consent, so `yes` is not `true`.
+        """
         root = self._validator.schema
         parts = [part for found in locate(root, tokens) for part in expand(root, found)]
         return not self._reads and any("const" in part or len(part.get("enum") or ()) == 1 for part in parts)
@@ -246,7 +269,10 @@ class _Repair:
                     yield value
 
     def _others(self, issue: FieldIssue) -> Iterator[Any]:
-        """Values from elsewhere; for a broken pattern none is made from the schema alone, which would be a guess."""
+        """Yield values from elsewhere that fit.
+
+        For a broken pattern none is made from the schema alone, which would be a guess.
+        """
         tokens = to_tokens(issue.field)
         schemas, example = locate(self._validator.schema, tokens), value_at(self._author_example, tokens)
         others = [] if example is ABSENT else [example]
@@ -292,14 +318,14 @@ def example_for(
     fits: Judge | None = None,
     reads: bool = False,
 ) -> Example | None:
-    """A valid payload of at most 8 KB; never random.
+    """Return a valid payload of at most 8 KB, or None. It is never random.
 
     Args:
         validator: Validates the tool's payload.
-        prior: The payload as sent; None when it is not worth keeping.
+        prior: The payload as sent. None when it is not worth keeping.
         author_example: The tool author's own example.
         issues: Why the type refused a payload that the schema accepts.
-        fits: Validates with the tool's type; None where only the schema is known.
+        fits: Validates with the tool's type, or None if only the schema is known.
         reads: Whether the tool changes nothing, so that a likely reading of what was sent counts as meant.
     """
     with allowance():
@@ -334,7 +360,10 @@ def _candidates(
 
 
 def _foreign(validator: Validator, payload: dict[str, Any], sent: Any, *, reads: bool) -> Example:
-    """An example that was not derived from the payload; what both have follows from the call."""
+    """Build an example from another payload than the one sent.
+
+    Values that both have follow from the call.
+    """
     made_up = made_up_in(validator.schema, payload, sent=ABSENT if sent is None else sent, reads=reads)
     lost = [] if reads or sent is None else [(name,) for name in sent if name not in payload]
     return Example(payload, frozenset(made_up), frozenset(lost))
@@ -348,7 +377,10 @@ def _replaced(
     *,
     reads: bool,
 ) -> Iterator[Example]:
-    """The payload with other values at its issues; nothing where an issue has no place or no other value."""
+    """Yield the payload with other values at its issues.
+
+    Yields nothing if an issue has no place in the payload or no other value.
+    """
     changed, invented = deepcopy(prior.payload), set(prior.invented)
     for issue in issues:
         tokens = to_tokens(issue.field)

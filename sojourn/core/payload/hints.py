@@ -1,7 +1,7 @@
-"""A builder for each way in which a call fails at the boundary: a `ToolError`, and the `RetryHint` that repairs the call.
+"""Build the error and the `RetryHint` for each way a call fails at the boundary.
 
-Each reason has one builder, and all texts are here and in `sojourn.core.schema.issues`, so that planners,
-people and policies never have to parse texts (SR-128, SR-129), and a new reason or a richer hint is one more
+Each reason has one builder, and all texts are here and in `sojourn.core.schema.issues`. So planners, people
+and policies never have to parse texts (SR-128, SR-129), and a new reason or a richer hint is one more
 function (SR-147). Messages are short, say what was wrong and what to send instead, and repeat no more of the
 input than needed (SR-116).
 """
@@ -91,14 +91,16 @@ def hint_for_issues(
     validator: Validator,
     fits: Judge | None = None,
 ) -> Failure:
-    """A payload with issues: the issues, an example that fits, a question for a person.
+    """Build the failure of a call whose payload has issues.
+
+    The hint has the issues, an example that fits, and a question for a person.
 
     Args:
         spec: The tool that was called.
         payload: The payload as sent, before injection.
         issues: The payload's issues, those found by a model's own validators too.
         validator: Validates against the payload's schema.
-        fits: Validates an example with the tool's own type, where there is one.
+        fits: Validates an example with the tool's own type, if there is one.
     """
     sent, issues = dict(payload), [with_expected(issue, validator.schema) for issue in issues]
     kept = sent if json_fault(sent, max_bytes=MAX_PRIOR_INPUT_BYTES) is None else None
@@ -139,7 +141,10 @@ def hint_for_issues(
 
 
 def example_values(spec: ToolSpec, payload: dict[str, Any], pointers: Sequence[str]) -> Failure:
-    """A payload whose formerly faulty fields hold values that are known only from an example, or placeholders."""
+    """Build the failure of a call whose values are known only from an example.
+
+    Such values, or placeholders, stand in fields of the payload that were faulty before.
+    """
     issues = [FieldIssue(field=each, constraint=EXAMPLE_VALUE) for each in pointers]
     faults = _joined([sentence(issue, value_at(payload, to_tokens(issue.field))) for issue in issues])
     open_places = list(
@@ -162,7 +167,10 @@ def example_values(spec: ToolSpec, payload: dict[str, Any], pointers: Sequence[s
 
 
 def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> Failure:
-    """Arguments that are not a payload: cut off, not JSON, not an object, too large, too deep."""
+    """Build the failure of a call whose arguments are not a payload.
+
+    They are cut off, not JSON, not an object, too large or too deep.
+    """
     if fault.kind == CUT_OFF:  # nothing is wrong with what is there, and an example would not help
         error = ToolError.new(clip(f"{spec.id} was not run: {fault.message}", MAX_MESSAGE), code=CUT_OFF)
         return error, RetryHint(
@@ -186,7 +194,10 @@ def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> 
 
 
 def unknown_tool(name: str, shown: Sequence[str]) -> Failure:
-    """A tool that does not exist, or that the agent may not use: the two must be indistinguishable."""
+    """Build the failure of a call to a tool that does not exist.
+
+    It is the same for a tool that the agent may not use: the two must be indistinguishable.
+    """
     wanted = plain(name, _MAX_NAME)
     by_last = {tool.split(".", 2)[-1]: tool for tool in shown}
     # The last part distinguishes tools; whole ids of one toolset are all similar.
@@ -209,7 +220,10 @@ def unknown_tool(name: str, shown: Sequence[str]) -> Failure:
 
 
 def timeout(name: str, limit: timedelta, *, unknown: bool = True) -> Failure:
-    """A tool that did not answer in time; whether it had an effect is unknown, unless it changes nothing."""
+    """Build the failure of a tool that did not answer in time.
+
+    Whether it had an effect is unknown, unless the tool changes nothing.
+    """
     took = _duration_text(limit)
     error, hint = _failure(
         RetryReason.TIMEOUT,
@@ -223,7 +237,10 @@ def timeout(name: str, limit: timedelta, *, unknown: bool = True) -> Failure:
 
 
 def rate_limited(name: str, message: str, retry_after: timedelta | None = None) -> Failure:
-    """A tool over a rate limit; the same call may succeed later."""
+    """Build the failure of a tool over a rate limit.
+
+    The same call may succeed later.
+    """
     when = f"in {_duration_text(retry_after)}" if retry_after is not None else "later"
     return _failure(
         RetryReason.RATE_LIMITED,
@@ -251,7 +268,10 @@ def unavailable(name: str, message: str, retry_after: timedelta | None = None) -
 
 
 def changed_since_shown(name: str, changes: Sequence[str]) -> Failure:
-    """A tool that is not the one that a person was shown, so that a decision about the call is void."""
+    """Build the failure of a call whose tool has changed since its approval.
+
+    The tool is not the one that a person was shown, so a decision about the call is void.
+    """
     what = plain("; ".join(changes), MAX_MESSAGE)
     error = (
         f"{name} was changed since this call was shown for approval ({what}), so that the call did not run"
@@ -266,10 +286,10 @@ def changed_since_shown(name: str, changes: Sequence[str]) -> Failure:
 
 
 def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Failure:
-    """A tool whose result does not fit its own schema, which is not the caller's fault.
+    """Build the failure of a tool whose result does not fit its own schema.
 
-    The tool ran. So other arguments are suggested only for a tool that changes nothing: for every other tool they
-    would be a second effect.
+    That is not the caller's fault. The tool ran. So other arguments are suggested only for a tool that
+    changes nothing: for every other tool they would be a second effect.
     """
     faults = (
         plain(detail, MAX_MESSAGE)
@@ -290,7 +310,7 @@ def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Fa
 
 
 def misfit(detail: Sequence[FieldIssue] | str) -> str:
-    """The note beside a result that does not fit its tool's own schema, and is delivered all the same."""
+    """Build the note beside a delivered result that does not fit the tool's schema."""
     faults = detail if isinstance(detail, str) else _joined([sentence(issue) for issue in detail])
     return clip(
         f"note: this result does not fit the tool's own schema: {plain(faults, MAX_MESSAGE)}", MAX_MESSAGE
@@ -298,7 +318,10 @@ def misfit(detail: Sequence[FieldIssue] | str) -> str:
 
 
 def oversized_result(spec: ToolSpec, size: int, limit: int = MAX_RESULT_BYTES) -> Failure:
-    """A result larger than a run may hold; the hint names arguments that narrow it."""
+    """Build the failure of a tool whose result is larger than a run may hold.
+
+    The hint names arguments that narrow the result.
+    """
     known = _names(spec.payload.json_schema, spec.payload.json_schema)
     narrowing = [f"`{name}`" for name in _NARROWING if name in known][:3]
     how = f"Narrow it with {', '.join(narrowing)}" if narrowing else "Ask for a smaller part"
@@ -354,7 +377,10 @@ def _is_placeholder(payload: dict[str, Any], pointer: str) -> bool:
 
 
 def _left_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Example | None) -> str:
-    """What to do with an optional field whose value does not fit: the example has none in its place."""
+    """Advise to leave out optional fields whose values do not fit.
+
+    The example has no value in their places.
+    """
     if example is None:
         return ""
     left = [
@@ -368,7 +394,10 @@ def _left_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Examp
 
 
 def _known_fields(validator: Validator, issues: Sequence[FieldIssue]) -> str:
-    """The fields of the objects that have an unknown one, as clauses; a wrong guess would leave out what limits the call."""
+    """List the fields of the objects that have an unknown field, as clauses.
+
+    A wrong guess would leave out a field that limits the call.
+    """
     places = {
         to_tokens(issue.field)[:-1] for issue in issues if issue.constraint == "unknown_field" and issue.field
     }

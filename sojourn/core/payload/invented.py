@@ -1,7 +1,8 @@
-"""Which values of an example are invented, and the example as a model may read it: with placeholders in their place.
+"""Find the invented values of an example, and replace them by placeholders.
 
-Models copy examples. An example that fits, with the author's order in place of a faulty one, was sent word for word,
-and refunded an order that nobody had named. So a model reads a text that the tool refuses until it is completed.
+Models copy examples. A model once sent an example that fits word for word. It had the author's order in
+place of a faulty one, so the call refunded an order that no user had named. So a model reads a template that
+the tool refuses until its placeholders are replaced.
 """
 
 import json
@@ -73,7 +74,9 @@ def made_up_in(
     beside: Any = ABSENT,
     reads: bool = False,
 ) -> Iterator[Tokens]:
-    """The paths to the values in a value that neither the schema determines nor a caller has sent.
+    """Yield the paths to the made-up values in a value.
+
+    Neither the schema determines them nor has a caller sent them.
 
     Args:
         root: The schema of the whole payload.
@@ -98,10 +101,14 @@ def made_up_in(
 
 
 def _is_determined(root: Schema, at: Tokens, value: Any, *, sent: Any, beside: Any, reads: bool) -> bool:
-    """Whether a value is the default where none was sent, or, if the tool changes nothing, the only one that the schema allows.
+    """Return whether the schema determines a value.
 
-    The constant of an absent field that not every alternative requires is the choice of an alternative. For a tool that
-    changes something a constant is a consent, such as `confirm: true`, which only a caller gives.
+    It does if the value is the default and none was sent. If the tool changes nothing, it also does if the
+    value is the only one that the schema allows.
+
+    The constant of an absent field that not every alternative requires is the choice of an alternative. For
+    a tool that changes something a constant is a consent, such as `confirm: true`, which only a caller
+    gives.
     """
     is_absent = sent is ABSENT
     parts = [part for found in locate(root, at) for part in expand(root, found)]
@@ -149,9 +156,10 @@ def is_required(validator: Validator, tokens: Tokens) -> bool:
 def template_of(
     validator: Validator, example: Example, sent: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """The example with a placeholder for each value that is open, which the tool refuses; None for no such value, or too many.
+    """Return the example with a placeholder for each open value.
 
-    A field is left out where its placeholder would be accepted, and where it is optional and was not sent.
+    The tool refuses such a payload. None if no value is open, or too many are. A field is left out if its
+    placeholder would be accepted, or if it is optional and was not sent.
 
     Args:
         validator: Validates against the tool's schema.
@@ -187,7 +195,10 @@ def put(parent: Any, name: str, value: Any) -> None:
 
 
 def _placeholder(validator: Validator, tokens: Tokens, was: Any) -> str:
-    """The placeholder of a place: a moment without a zone is kept, and only its zone is left open."""
+    """Return the placeholder of a place.
+
+    A moment without a zone stays, and only its zone is left open.
+    """
     schemas = locate(validator.schema, tokens)
     formats = {part.get("format") for found in schemas for part in expand(validator.schema, found)}
     lacking = any(lacks_zone(each, was) for each in formats if isinstance(each, str))
@@ -200,7 +211,10 @@ def _refuses(validator: Validator, tokens: Tokens, text: str) -> bool:
 
 
 def _leave_out(payload: dict[str, Any], tokens: Tokens) -> Tokens:
-    """Remove a field, and return its path; of an item of an array the whole array, which would be accepted without the item."""
+    """Remove a field, and return its path.
+
+    For an item of an array, remove the whole array, since the array would be accepted without the item.
+    """
     while tokens and not is_object(value_at(payload, tokens[:-1])):
         tokens = tokens[:-1]
     if tokens:

@@ -20,7 +20,9 @@ __all__ = ["Mask", "advertised", "mask_for", "masked", "masked_fault", "secret_f
 
 
 def advertised(schema: Schema, injected: Collection[str]) -> Schema:
-    """A payload's schema for planners: without injected fields, and without definitions that only they use.
+    """Return a payload's schema for planners.
+
+    It lacks injected fields, and definitions that only they use.
 
     Raises:
         ValueError: A field is not among the payload's own.
@@ -44,7 +46,10 @@ def advertised(schema: Schema, injected: Collection[str]) -> Schema:
 def split(
     issues: Sequence[FieldIssue], injected: Collection[str]
 ) -> tuple[list[FieldIssue], list[FieldIssue]]:
-    """The issues that a planner can repair, and those of injected fields, which it cannot."""
+    """Split issues into those that a planner can repair and those of injected fields.
+
+    A planner cannot repair the latter.
+    """
     hidden = [issue for issue in issues if _first(issue) in injected]
     return [issue for issue in issues if _first(issue) not in injected], hidden
 
@@ -96,9 +101,9 @@ _Record = TypeVar("_Record", bound=BaseModel)
 
 
 def mask_for(values: Mapping[str, Any]) -> Mask | None:
-    """A function that masks these values in texts, longer ones before shorter ones that they may contain.
+    """Return a function that masks these values in texts.
 
-    None when there is nothing to mask.
+    Longer values come before shorter ones that they may contain. None when there is nothing to mask.
     """
     texts = {form: name for name, value in values.items() for text in _texts(value) for form in _forms(text)}
     secret = sorted(texts, key=len, reverse=True)
@@ -114,17 +119,26 @@ def mask_for(values: Mapping[str, Any]) -> Mask | None:
 
 
 def secret_forms(text: str) -> set[str]:
-    """The texts in which a secret may be repeated: itself and its lines, each also as JSON, Python and URLs escape it."""
+    """Return the texts in which a secret may be repeated.
+
+    They are the secret and its lines, each also as JSON, Python and URLs escape it.
+    """
     return {form for each in _with_lines(text) for form in _forms(each)}
 
 
 def masked(result: ToolResult, mask: Mask) -> ToolResult:
-    """A result of plain JSON with every secret masked, except in the call's own name and id."""
+    """Mask every secret in a result of plain JSON.
+
+    The call's own name and id stay.
+    """
     return _Walk(mask, {result.name, result.tool_call_id}).record(result)
 
 
 def masked_fault(result: ToolResult, mask: Mask) -> ToolResult:
-    """A result with its error and hint masked, except for the payloads that repair the call."""
+    """Mask a result's error and hint.
+
+    The payloads that repair the call stay.
+    """
     walk = _Walk(mask, {result.name, result.tool_call_id})
     changes: dict[str, Any] = {}
     if result.error:
@@ -147,7 +161,10 @@ class _Walk:
         self._kept = _OWN_WORDS.union(names)
 
     def record(self, record: _Record) -> _Record:
-        """The record with each field masked; a numeric field gets its default in place of a secret."""
+        """Mask each field of a record.
+
+        A numeric field gets its default in place of a secret.
+        """
         changes: dict[str, Any] = {}
         for name, field in type(record).model_fields.items():
             before = getattr(record, name)
@@ -160,7 +177,10 @@ class _Walk:
         return record.model_copy(update=changes) if changes else record
 
     def _value(self, value: Any) -> Any:
-        """The value masked; the identical object where it contains no secret."""
+        """Mask a value.
+
+        If it contains no secret, return the identical object.
+        """
         if isinstance(value, str):
             masked_text = value if value in self._kept else self._mask(value)
             return value if masked_text == value else masked_text
@@ -181,7 +201,10 @@ class _Walk:
         return value
 
     def _number(self, value: float) -> float | str:
-        """The number; the name of the injected field where all its digits are a secret's."""
+        """Mask a number, and return it unchanged unless all its digits are a secret's.
+
+        A secret becomes the name of the injected field.
+        """
         if isinstance(value, int) and value.bit_length() > _MAX_BITS:
             return value
         text = _digits(value)
@@ -194,7 +217,10 @@ class _Walk:
 
 
 def _without_half(text: str, secret: Sequence[str]) -> str:
-    """A shortened text without the beginning of a secret at its end, since half a secret reveals much."""
+    """Remove the beginning of a secret at the end of a shortened text.
+
+    Half a secret reveals much.
+    """
     beginning = text.removesuffix(CUT)
     for each in secret:
         for length in range(len(each) - 1, MIN_MASKED - 1, -1):
@@ -220,7 +246,10 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _with_lines(text: str) -> Iterator[str]:
-    """A text and its longest lines, since a multi-line key is often quoted or cut by lines."""
+    """Yield a text and its longest lines.
+
+    A multi-line key is often quoted or cut by lines.
+    """
     yield from _long_enough([text])
     lines = dict.fromkeys(line.strip() for line in text.splitlines())
     longest = sorted((line for line in lines if len(line) >= MIN_LINE), key=len, reverse=True)
@@ -232,7 +261,7 @@ def _long_enough(texts: Collection[str]) -> Iterator[str]:
 
 
 def _digits(number: float) -> str:
-    """A number as text; 5.0 is written as 5."""
+    """Format a number as text, with 5.0 written as 5."""
     return str(int(number)) if isinstance(number, float) and number.is_integer() else str(number)
 
 

@@ -1,4 +1,7 @@
-"""What a missing field has to be, for the model with the issue, and for a person as a question."""
+"""Describe what a missing field has to be.
+
+The model reads it with the issue, and a person reads it as a question.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +24,9 @@ _BOUNDS = {
 
 
 def with_expected(issue: FieldIssue, schema: Schema) -> FieldIssue:
-    """The issue with the enum, type, pattern, format and range of the field; another issue than a missing field is unchanged.
+    """Add the enum, type, pattern, format and range of a missing field to its issue.
+
+    Another issue than a missing field is returned unchanged.
 
     Args:
         issue: The issue.
@@ -46,7 +51,10 @@ def with_expected(issue: FieldIssue, schema: Schema) -> FieldIssue:
 
 
 def _keywords(schema: Schema, tokens: tuple[str, ...]) -> Schema:
-    """The keywords of a field's subschemas together; empty where alternatives other than null leave it open."""
+    """Merge the keywords of a field's subschemas.
+
+    Empty if alternatives other than null leave the field open.
+    """
     keywords: Schema = {}
     for found in locate(schema, tokens):
         for part in expand(schema, found):
@@ -59,7 +67,10 @@ def _keywords(schema: Schema, tokens: tuple[str, ...]) -> Schema:
 
 
 def _kind(types: list[str], keywords: Schema) -> str | None:
-    """The type or types, with exclusive bounds, which `minimum` and `maximum` cannot state: `integer above 0`."""
+    """Describe the type or types, with exclusive bounds: `integer above 0`.
+
+    `minimum` and `maximum` cannot state exclusive bounds.
+    """
     beyond = [
         f"{side} {keywords[word]}"
         for word, side in (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below"))
@@ -87,7 +98,10 @@ _MAX_DESCRIPTION = 80
 
 
 def question_about(spec: ToolSpec, issues: Sequence[FieldIssue], validator: Validator) -> str | None:
-    """One question about at most three fields; None when a person could not help."""
+    """Return one question about at most three fields.
+
+    None when a person could not help.
+    """
     pointers = list(
         dict.fromkeys(issue.field for issue in issues if issue.field and issue.constraint != "unknown_field")
     )

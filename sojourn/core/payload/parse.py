@@ -1,14 +1,15 @@
 """Parse and compare the arguments that a model wrote, and never guess.
 
-Text that is no JSON, or is cut off, is a `ParseFault` with its position, never `{}`: a tool called
-with no arguments would do something that nobody requested. Two repairs are made, both
-lossless and both reported: removing a code fence around the JSON, and a trailing comma.
+Text that is no JSON, or is cut off, is a `ParseFault` with its position, never `{}`: a tool called with no
+arguments would do something that no one requested. Two repairs are made, both lossless and both reported:
+removing a code fence around the JSON, and a trailing comma.
 
-A name given twice in one object is a fault too: the two values contradict each
-other, and Python would silently keep the last. So is a number whose digits no number
-of Python's holds: see `sojourn.core.values.numbers`.
+A name given twice in one object is a fault too: the two values contradict each other, and Python would
+silently keep the last. So is a number with more digits than any number of Python's holds: see
+`sojourn.core.values.numbers`.
 
-`{"1": "10 EUR", "01": "99 EUR"}` has two prices, and as `dict[int, str]` one. A person who approves such a call sees both.
+`{"1": "10 EUR", "01": "99 EUR"}` has two prices, and as `dict[int, str]` one. A person who approves such a
+call sees both.
 """
 
 import hashlib
@@ -87,7 +88,9 @@ class _RefusedError(Exception):
 
 
 def parse_arguments(raw: str, *, max_bytes: int = MAX_PAYLOAD_BYTES) -> Parsed | ParseFault:
-    """The JSON object in a model's text, or the fault; never raises.
+    """Parse a model's text as a JSON object, or return the fault.
+
+    Never raises.
 
     Args:
         raw: The arguments exactly as the model wrote them.
@@ -117,7 +120,10 @@ def parse_arguments(raw: str, *, max_bytes: int = MAX_PAYLOAD_BYTES) -> Parsed |
 
 
 def decoded(text: str) -> Any:
-    """The JSON value that a text holds; `ABSENT` where it holds none, or none that a payload can have."""
+    """Return the JSON value that a text holds.
+
+    `ABSENT` if it holds none, or one that a payload cannot have.
+    """
     try:
         value = _loads(text)
     except (ValueError, _RefusedError, RecursionError):
@@ -126,7 +132,10 @@ def decoded(text: str) -> Any:
 
 
 def _unfenced(raw: str) -> tuple[str, int]:
-    """The text inside a Markdown code fence and its offset; the text itself and 0 without a fence."""
+    """Return the text inside a Markdown code fence, and its offset.
+
+    Without a fence, return the text itself and 0.
+    """
     start = len(raw) - len(raw.lstrip())
     text = raw.strip()
     if len(text) < 2 * len(_FENCE) or not (text.startswith(_FENCE) and text.endswith(_FENCE)):
@@ -137,7 +146,11 @@ def _unfenced(raw: str) -> tuple[str, int]:
 
 
 def _load(text: str) -> tuple[Any, bool]:
-    """The value, and whether a trailing comma was removed; raises the error of the unrepaired text."""
+    """Return the value, and whether a trailing comma was removed.
+
+    Raises:
+        json.JSONDecodeError: The text is not JSON. It is the error of the unrepaired text.
+    """
     try:
         return _loads(text), False
     except json.JSONDecodeError as error:
@@ -246,7 +259,9 @@ def has_maps(schema: Any) -> bool:
 
 
 def merged_name(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged | None:
-    """Return the first name whose value is lost, because another name decodes to the same key; or None.
+    """Return the first name whose value is lost in decoding, or None.
+
+    The value is lost because another name decodes to the same key.
 
     Args:
         sent: The JSON value.
@@ -265,9 +280,9 @@ def merged_name(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged 
 
 
 def changed_number(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged | None:
-    """Return the first number whose digits change when it is decoded, with its path; or None.
+    """Return the first number whose digits change in decoding, or None.
 
-    A person approves `90071992547409931`, and a `float` holds `90071992547409936`.
+    The number has its path. A person approves `90071992547409931`, and a `float` holds `90071992547409936`.
 
     Args:
         sent: The JSON value.
@@ -298,7 +313,10 @@ def _is_in(value: int | str, made: Any) -> bool:
 
 
 def _changes_digits(sent: Any, made: Any) -> bool:
-    """Whether a number that was written with all its digits became the nearest one that a float holds."""
+    """Return whether a number has lost digits in decoding.
+
+    It was written with all its digits, and became the nearest one that a float holds.
+    """
     if type(made) not in (int, float) or type(sent) not in (int, str):
         return False
     try:
@@ -311,7 +329,10 @@ def _changes_digits(sent: Any, made: Any) -> bool:
 
 
 def _opened(sent: Any, made: Any) -> tuple[Any, Any]:
-    """A JSON value, and what a type made of it, without the text or the model around them."""
+    """Unwrap a JSON value and what a type made of it.
+
+    The text around the JSON value and the root model around the decoded one are removed.
+    """
     if isinstance(sent, str) and type(made) not in (str, bytes, int, float):
         inner = decoded(sent)
         sent = inner if is_object(inner) or is_array(inner) else sent
@@ -332,7 +353,10 @@ def _has_duplicate(text: Any, made: Any) -> bool:
 
 
 def _pairs(sent: Any, made: Any) -> Iterator[tuple[str | int, Any, Any]]:
-    """The fields or items of a JSON value, each with its name and with what a type made of it."""
+    """Yield the fields or items of a JSON value.
+
+    Each comes with its name, and with what a type made of it.
+    """
     if is_array(sent) and isinstance(made, Sequence):
         yield from (
             (index, *pair) for index, pair in enumerate(zip(sent, cast("Sequence[Any]", made), strict=False))
@@ -345,7 +369,10 @@ def _pairs(sent: Any, made: Any) -> Iterator[tuple[str | int, Any, Any]]:
 
 
 def _lost(sent: dict[str, Any], keys: list[Any]) -> str | None:
-    """A name that has no key of its own; a type that drops some entries of texts has not merged them."""
+    """Return a name that has no key of its own, or None.
+
+    A type that drops some entries of texts has not merged them.
+    """
     if len(keys) >= len(sent):
         return None
     texts = {str(key) for key in keys}
@@ -357,7 +384,7 @@ def _lost(sent: dict[str, Any], keys: list[Any]) -> str | None:
 
 
 def _fields(sent: dict[str, Any], made: Any) -> list[tuple[str, str]]:
-    """The fields of a model or data class, each with the name by which it was sent."""
+    """Return the fields of a model or data class, each with its name in the payload."""
     fields: dict[str, Any] | None = getattr(made, "__pydantic_fields__", None) or getattr(
         made, "__dataclass_fields__", None
     )
@@ -377,7 +404,10 @@ def arguments_digest(arguments: Mapping[str, Any]) -> str:
 
 
 def same_arguments(validator: Validator, one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two payloads are the same by their schema: equal once its defaults are filled in."""
+    """Return whether two payloads are the same by their schema.
+
+    They are if they are equal once its defaults are filled in.
+    """
     if arguments_digest(one) == arguments_digest(other):
         return True
     filled = (with_defaults(validator, each) for each in (one, other))
@@ -385,7 +415,10 @@ def same_arguments(validator: Validator, one: dict[str, Any], other: dict[str, A
 
 
 def has_digest(validator: Validator, arguments: dict[str, Any], digest: str) -> bool:
-    """Whether arguments have a digest as they are, with all defaults spelled out, or with none."""
+    """Return whether arguments have a digest.
+
+    They may have it as they are, with all defaults spelled out, or with none.
+    """
     spellings = (arguments, with_defaults(validator, arguments), without_defaults(validator, arguments))
     return any(arguments_digest(each) == digest for each in spellings)
 

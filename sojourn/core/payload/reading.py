@@ -1,8 +1,9 @@
-"""Read without loss the forms in which models commonly write arguments, before they are validated.
+"""Normalize the forms in which models commonly write arguments, without loss.
 
-A model writes `""` for no arguments, `null` for each field that it does not use, a list as JSON text, `10.0` for 10. What
-it means is certain, and a refusal costs a step at best; a model that repeats itself loses the run. So a payload that its
-schema refuses is read, and only where that makes a refused value fit:
+A model writes `""` for no arguments, `null` for each field that it does not use, a list as JSON text, `10.0`
+for 10. What it means is certain. A refusal costs a step at best, and a model that repeats itself loses the
+run. So, before validation, a payload that its schema refuses is read, and only if that makes a refused value
+fit:
 
 | kind | what was sent | what it is read as |
 |---|---|---|
@@ -15,9 +16,10 @@ schema refuses is read, and only where that makes a refused value fit:
 | `exact_number` | a fraction with more digits than a float holds, where the schema takes a string too | its text |
 | `default` | nothing for a required field whose schema has a default, in an object without undeclared fields | the default |
 
-Nothing is guessed: where a field may be null, and is not null by default, `""` may mean either, and stays a fault. A value that fits stays, so JSON in a field that takes strings is a string. A reading that leaves a
-fault in its place, or makes one elsewhere, is undone. Whoever decides about a call (policy engine, approval,
-interceptor, tool) gets the arguments as read, and so does the model, in its transcript.
+Nothing is guessed. If a field may be null, and is not null by default, `""` may mean either, and stays a
+fault. A value that fits stays, so JSON in a field that takes strings is a string. A reading that leaves a
+fault in its place, or makes one elsewhere, is undone. Everything that decides about a call (policy engine,
+approval, interceptor, tool) gets the arguments as read, and so does the model, in its transcript.
 """
 
 import json
@@ -94,7 +96,10 @@ class Read:
 
 
 def read_text(raw: str) -> Parsed | ParseFault:
-    """The object that a model's text holds, or the fault; absent arguments are `{}`, and an object in a string is opened."""
+    """Return the object that a model's text holds, or the fault.
+
+    Absent arguments are `{}`. An object in a string is decoded.
+    """
     parsed = parse_arguments(raw)
     if isinstance(parsed, Parsed):
         return parsed
@@ -110,15 +115,19 @@ def read_text(raw: str) -> Parsed | ParseFault:
 
 
 def is_settled(validator: Validator, payload: Mapping[str, Any]) -> bool:
-    """Whether a payload certainly fits as it is, by a check of a few milliseconds; False means unknown."""
+    """Return whether a payload certainly fits as it is.
+
+    The check takes a few milliseconds. False means unknown.
+    """
     fits = validator.fits_at_once(payload) and not _has_whole_floats(validator, payload)
     return fits and not wrapper_issues(validator, payload)
 
 
 def wrapper_issues(validator: Validator, payload: Mapping[str, Any]) -> list[FieldIssue]:
-    """The issues of fields that seem to hold the arguments, such as `parameters`, where an open schema takes any field.
+    """Return the issues of fields that seem to hold all arguments.
 
-    A server that ignores them would run the tool without its arguments.
+    An open schema takes any field, such as `parameters`. A server that ignores it would run the tool without
+    its arguments.
     """
     found = [name for name in payload if name in _WRAPPERS]
     if not found:
@@ -157,7 +166,10 @@ def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
 def _with_digits(
     validator: Validator, payload: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[ArgumentReading, ...]]:
-    """The payload with each fraction that a float does not hold as its text, if its schema takes that, else as the float."""
+    """Replace each fraction that a float does not hold.
+
+    It becomes its text if the schema takes that, else the float.
+    """
     long = list(_long_numbers(payload))
     if not long:
         return payload, ()
@@ -192,7 +204,10 @@ def _long_numbers(
 
 
 def _takes_text(validator: Validator, tokens: tuple[str, ...], text: str) -> bool:
-    """Whether the schema of a number states that it may be a string, such as this one; a decimal's does."""
+    """Return whether the schema of a number states that it may be this string.
+
+    The schema of a decimal does.
+    """
     root = validator.schema
     parts = (part for found in locate(root, tokens) for part in expand(root, found))
     return any(
@@ -228,12 +243,14 @@ class _Edit:
 
 
 class _Reading:
-    """The reading of one payload: all faults are read at once, validated, and undone where a fault remains.
+    """The reading of one payload.
+
+    All faults are read at once, then validated. A reading is undone if a fault remains.
 
     Args:
         validator: The validator of the schema.
         payload: The payload as sent.
-        fits: Whether it fits; then only whole floats are read.
+        fits: Whether it fits. In that case only whole floats are read.
     """
 
     def __init__(self, validator: Validator, payload: dict[str, Any], *, fits: bool) -> None:
@@ -261,7 +278,10 @@ class _Reading:
         return Read(self._payload, fits, tuple(readings[:MAX_RECORDED]))
 
     def _has_too_many(self) -> bool:
-        """Whether more values are faulty than all rounds read, so that none of them need be read."""
+        """Return whether more values are faulty than all rounds read.
+
+        If so, none of them need be read.
+        """
         most = MAX_FAULTS * MAX_ROUNDS
         return len(self._validator.issues(self._payload, most=most + 1, exact_integers=True)) > most
 
@@ -269,7 +289,10 @@ class _Reading:
         return self._validator.issues(self._payload, most=MAX_FAULTS, exact_integers=True)
 
     def _round(self, faults: list[FieldIssue]) -> bool:
-        """Read each faulty value, or read it another way; returns whether anything was read."""
+        """Read each faulty value, or read it another way.
+
+        Return whether anything was read.
+        """
         changed, first = False, dict[str, FieldIssue]()
         for fault in faults:
             first.setdefault(fault.field, fault)
@@ -287,7 +310,10 @@ class _Reading:
         return changed
 
     def _begun(self, fault: FieldIssue) -> _Edit | None:
-        """The readings of a faulty value; None for one whose place is gone, as a value above it was read another way."""
+        """Return the readings of a faulty value.
+
+        None if its place is gone, because a value above it was read another way.
+        """
         *above, name = to_tokens(fault.field) or ("",)
         parent = value_at(self._payload, above)
         is_item = is_array(parent) and name.isdecimal() and int(name[:9]) < len(parent)
@@ -297,7 +323,7 @@ class _Reading:
         return _Edit("", was, self._readings(fault, (*above, name), was))
 
     def _next(self, field: str, edit: _Edit) -> bool:
-        """Read a value the next way; returns whether there is one."""
+        """Apply the next reading of a value, and return whether there is one."""
         tokens = to_tokens(field)
         parent = value_at(self._payload, tokens[:-1])
         for kind, value in edit.others:
@@ -336,7 +362,10 @@ class _Reading:
         return self._faults()
 
     def _readings(self, fault: FieldIssue, tokens: tuple[str, ...], was: Any) -> Iterator[tuple[str, Any]]:
-        """The readings of a faulty value, the most literal first; `ABSENT` leaves it out."""
+        """Yield the readings of a faulty value, the most literal first.
+
+        `ABSENT` leaves the value out.
+        """
         expected = (fault.expected_type or "").split(" or ")
         if fault.constraint == "missing_field":
             if not self._fits and was is ABSENT and (default := self._default(tokens)) is not ABSENT:
@@ -356,12 +385,19 @@ class _Reading:
             yield "left_out", ABSENT
 
     def _is_unused(self, tokens: tuple[str, ...], was: Any) -> bool:
-        """Whether a blank says that its field is not used; where the field may be null, it may mean that instead."""
+        """Return whether a blank says that its field is not used.
+
+        If the field may be null, the blank may mean that instead.
+        """
         is_blank = any(was is each or was == each for each in BLANKS)
         return is_blank and self._is_declared(tokens) and not null_differs(self._validator, tokens)
 
     def _default(self, tokens: tuple[str, ...]) -> Any:
-        """The default of an absent field; `ABSENT` where its schemas state none, or several, or where an undeclared field may be meant."""
+        """Return the default of an absent field, or `ABSENT`.
+
+        It is `ABSENT` if the field's schemas state no default or several, or if an undeclared field may be
+        meant.
+        """
         root = self._validator.schema
         if may_be_misnamed(root, tokens, value_at(self._payload, tokens[:-1])):
             return ABSENT
@@ -374,7 +410,10 @@ class _Reading:
         return deepcopy(next(iter(found.values()))) if len(found) == 1 else ABSENT
 
     def _is_declared(self, tokens: tuple[str, ...]) -> bool:
-        """Whether a field has a schema of its own: an entry of a map and an item of a list are not optional fields."""
+        """Return whether a field has a schema of its own.
+
+        An entry of a map and an item of a list are not optional fields.
+        """
         root = self._validator.schema
         parts = (part for found in locate(root, tokens[:-1]) for part in expand(root, found))
         return any(tokens[-1] in (part.get("properties") or {}) for part in parts)

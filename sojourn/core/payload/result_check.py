@@ -57,7 +57,9 @@ class Oversized:
 def checked_result(
     spec: ToolSpec, call: ToolRequest, result: ToolResult, hide: Hide | None = None, *, local: bool = False
 ) -> ToolResult | Oversized:
-    """The result as the run will read it; a plain error in place of a result that cannot, or must not, be read.
+    """Return the result as the run will read it.
+
+    A plain error replaces a result that cannot, or must not, be read.
 
     Args:
         spec: The tool that was called.
@@ -84,7 +86,10 @@ def checked_result(
 
 
 def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[ToolResult, int]:
-    """The result, written and read again, or the plain error in its place; with its size as JSON."""
+    """Write and read a result again, and return it with its size as JSON.
+
+    If that fails, a plain error replaces the result.
+    """
     error: ToolError | None = None
     try:
         error = result.error and result.error.without_repeats()
@@ -103,7 +108,10 @@ def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[To
 
 
 def _written(result: ToolResult) -> bytes:
-    """The result as JSON, even where it is not a valid record, since `model_copy` does not validate; `_read_again` does."""
+    """Encode the result as JSON, even if it is not a valid record.
+
+    `model_copy` does not validate. `_read_again` does.
+    """
     return _ENCODER.to_json(result, exclude_defaults=True, warnings=False)
 
 
@@ -124,13 +132,19 @@ def _why(error: Exception) -> str:
 
 
 def _error_alone(call: ToolRequest, error: ToolError, why: str) -> ToolResult:
-    """The error of a result without the hint and the other parts that failed the check."""
+    """Return the error of a result alone.
+
+    The hint and the other parts, which failed the check, are dropped.
+    """
     message = f"{clip(error.message, MAX_MESSAGE - 400)} (what came with this error cannot be recorded: {clip(why, 300)})"
     return refusal(call, (error.model_copy(update={"message": message}), None))
 
 
 def _non_finite_value(result: ToolResult) -> str | None:
-    """The infinite or not-a-number value in a result, which JSON would write as null, or None."""
+    """Describe an infinite or not-a-number value in a result, or return None.
+
+    JSON would write it as null.
+    """
     telemetry = dict(result.telemetry) if isinstance(result.telemetry, ToolTelemetry) else None
     values = (result.result, telemetry, [artifact.data for artifact in result.artifacts])
     return next((fault for value in values if value is not None and (fault := non_finite(value))), None)

@@ -1,4 +1,7 @@
-"""Fill a template with a payload: `{field}` for declared fields only; other braces are literal."""
+"""Fill a template with a payload.
+
+Only `{field}` of a declared field is replaced. Other braces are literal.
+"""
 
 import json
 import re
@@ -19,7 +22,9 @@ _WORD = re.compile(r"[\w.@:/+-]+")
 def filled(
     template: str, schema: Schema, payload: dict[str, Any], *, write: Callable[[str], str] = str
 ) -> str:
-    """The template with the payload's values, or the schema's defaults, in place of declared fields.
+    """Replace the declared fields in a template by the payload's values.
+
+    If the payload lacks one, the schema's default takes its place.
 
     Args:
         template: The template.
@@ -59,7 +64,7 @@ def _quoted(value: str) -> str:
 
 
 def unknown_fields(template: str, schema: Schema) -> tuple[list[str], list[str]]:
-    """The fields that a template names and the schema does not declare, and those that it declares.
+    """Return the undeclared fields that a template names, and the declared fields.
 
     Doubled braces, such as `{{name}}`, and numbers in braces are text, which a prompt may well have.
     """

@@ -1,4 +1,7 @@
-"""Unknown outcomes: which failures leave it open if a call took effect, and how its result says so."""
+"""Decide which failures leave it open whether a call took effect.
+
+The result of such a call says so.
+"""
 
 from collections.abc import Collection
 from typing import Any, Literal
@@ -45,9 +48,10 @@ def may_repeat(spec: ToolSpec) -> bool:
 
 
 def never_repeats(spec: ToolSpec) -> bool:
-    """Whether a call must not be made again, unless a person says so, after one that may have taken effect.
+    """Return whether a call must not be made again after it may have taken effect.
 
-    That of an agent is one: the calls of a further child run have keys of their own.
+    A person may still allow it. The call of an agent is such a call: the calls of a further child run have
+    keys of their own.
     """
     is_agent = spec.kind == "agent"
     return not changes_nothing(spec) and (is_agent or spec.annotations.idempotent is False)
@@ -73,10 +77,10 @@ def is_unknown(result: ToolResult) -> bool:
 
 
 def doubt_about(result: ToolResult) -> Doubt:
-    """What a person is told of a failed call that may have taken effect.
+    """Return what a person learns of a failed call that may have taken effect.
 
-    Of an exception that says nothing of the outcome the fact stands, but it is seldom news: most are mistakes before any
-    effect. So it is no alarm.
+    If an exception says nothing of the outcome, the fact stands. But it is seldom news: most such exceptions
+    are mistakes before any effect. So it is no alarm.
     """
     error = result.error
     if error is None or not is_unknown(result):
@@ -86,7 +90,7 @@ def doubt_about(result: ToolResult) -> Doubt:
 
 
 def in_doubt(error: ToolError, doubts: Collection[Doubt]) -> ToolError:
-    """The error of a run, a turn or an output that says if a call may have taken effect.
+    """Mark the error of a run, a turn or an output whose calls may have taken effect.
 
     The text says it too, unless a cause does, or the only doubt is that a tool raised an exception.
 
@@ -105,10 +109,12 @@ def in_doubt(error: ToolError, doubts: Collection[Doubt]) -> ToolError:
 
 
 def outcome_unknown(result: ToolResult, *, repeatable: bool = False) -> ToolResult:
-    """A failed result that says that the call, or an earlier attempt of it, may have taken effect.
+    """Mark a failed result whose call may have taken effect.
+
+    That is the call, or an earlier attempt of it.
 
     Args:
-        result: The result; one without an error, or that says so already, is returned unchanged.
+        result: The result. If it has no error, or says so already, it is returned unchanged.
         repeatable: Whether the tool is declared so that the same call may be made again.
     """
     error, hint = result.error, result.retry_hint

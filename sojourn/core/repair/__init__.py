@@ -1,5 +1,6 @@
-"""Repairs of failed calls that a planner may make without a model: a payload repaired safely, a call repeated or replaced.
+"""Repair failed calls without a model.
 
-The package decides what may change without asking a person; it may import `awaits` and the packages below it,
-not `run`. Begin with `calls.py`; `payload.py` has the safe repairs of a payload.
+A planner may repair a payload safely, repeat a call, or make another call in its place. The package decides
+what may change without asking a person. It may import `awaits` and the packages below it, not `run`. Begin
+with `calls.py`. `payload.py` has the safe repairs of a payload.
 """

@@ -1,9 +1,10 @@
-"""Advice on a refused call, in view of the agent's other tools and of the calls before it.
+"""Add advice to the hint of a refused call.
 
-The boundary refuses a call by itself alone. What only the run knows is added to the hints of a planner's turn: that an
-unknown field is one of another tool, and that the same fault was refused before. A planner that repeats a call has
-not been helped by the first hint, so the second says something new, and leaves it free to call another tool. Nothing of
-this is recorded: it is derived from the transcript.
+The advice depends on the agent's other tools and on the calls before. The boundary refuses a call by itself
+alone. Only the run knows that an unknown field is one of another tool, and that the same fault was refused
+before, so it adds this to the hints of a planner's turn. A planner that repeats a call has not been helped
+by the first hint. So the second says something new, and leaves the planner free to call another tool. The
+advice is not recorded: it is derived from the transcript.
 """
 
 import json
@@ -83,7 +84,10 @@ def _advised(
 
 
 def _in_a_row(tool: str, hint: RetryHint, messages: Sequence[Message]) -> tuple[int, int]:
-    """The last steps in which a tool was refused, without a success of it, and how many of them for this fault."""
+    """Count the steps in a row in which a tool was refused.
+
+    Return how many there are since its last success, and how many of them for this fault.
+    """
     fault, failures, same = _fault(hint), 0, 0
     for message in reversed(messages):
         own = [result for result in message.tool_results if result.name == tool]
@@ -100,7 +104,10 @@ def _fault(hint: RetryHint) -> frozenset[tuple[str, str]]:
 
 
 def _others_with(hint: RetryHint, specs: dict[str, ToolSpec]) -> list[tuple[str, str]]:
-    """Other tools that have the unknown fields of a call, each with one of the fields; the one that takes most of the call first."""
+    """Return other tools that have the unknown fields of a call.
+
+    Each comes with one of the fields. The tool that takes most of the call is first.
+    """
     tokens = [to_tokens(issue.field) for issue in hint.issues if issue.constraint == "unknown_field"]
     unknown = [each[0] for each in tokens if len(each) == 1]
     sent = set(hint.prior_input or ())

@@ -1,9 +1,9 @@
-"""The repairs of a planner's last step, derived from the transcript alone (SR-136, SR-145).
+"""Derive the repairs of a planner's last step (SR-136, SR-145).
 
-A call in place of another has an id derived from it, `<its id>-repair1`: so people see its purpose,
-and the next planner knows what was tried, on any worker.
+They are derived from the transcript alone. A call in place of another has an id derived from it, `<its
+id>-repair1`. So people see its purpose, and the next planner knows what was tried, on any worker.
 
-A planner's turn may run again on another worker, so no state is kept between turns. A wait and a
+A planner's turn may run again on another worker, so the repairs keep no state between turns. A wait and a
 question of these repairs are recognised in the transcript, since both follow from the failures before them.
 """
 
@@ -70,7 +70,10 @@ class LastStep:
         return call.request.model_copy(update={"tool_call_id": ""})
 
     def sent(self, result: ToolResult) -> dict[str, Any] | None:
-        """The payload of the call that a result answers; None where it could not be read."""
+        """Return the payload of the call that a result answers.
+
+        None if it could not be read.
+        """
         call, hint = self.call_of(result), result.retry_hint
         if call.raw is None:
             return call.payload
@@ -100,7 +103,10 @@ def is_repair(call_id: str) -> bool:
 
 
 def stem(call_id: str) -> str:
-    """The part of an id that a call and the calls in its place share; an id has at most 64 characters."""
+    """Return the part of an id that a call and the calls in its place share.
+
+    An id has at most 64 characters.
+    """
     repair = _REPAIR.fullmatch(call_id)
     if repair:
         return repair[1]
@@ -148,7 +154,10 @@ class Repairs:
         self._state = "other" if turn.finalize else self._came_after()
 
     def _came_after(self) -> str:
-        """What followed the last step: `settled` (nothing), `waited`, `answered` or `declined` a question, or `other`."""
+        """Return what followed the last step.
+
+        It is `settled` (nothing), `waited`, `answered` or `declined` (a question), or `other`.
+        """
         rest = self._step.after
         if rest and all(message.role == "system" and message.text.startswith("Waited ") for message in rest):
             return "waited"
@@ -163,7 +172,10 @@ class Repairs:
         return state
 
     def _take(self, result: ToolResult, question: AwaitClarification, text: str) -> bool:
-        """Whether an answer gives a field that was asked for; an answer in words needs `read_answer`."""
+        """Record an answer, and return whether it gives a requested field.
+
+        An answer in words needs `read_answer`.
+        """
         form = form_of(self._specs[result.name], question.missing_fields)
         if not text:  # declined, or not answered in time
             values = None
@@ -176,7 +188,10 @@ class Repairs:
         return self._repaired(result).missing != question.missing_fields
 
     def for_inner(self, turn: PlanResumeInput) -> PlanResumeInput:
-        """The turn for the inner planner: with the results of its own step, each after its last repair."""
+        """Return the turn for the inner planner.
+
+        It has the results of the planner's own step, each after its last repair.
+        """
         if self._state not in ("settled", "answered", "declined"):
             return turn
         advised = {result.tool_call_id: result for result in turn.tool_results}
@@ -240,7 +255,7 @@ class Repairs:
         for result, hint in reversed(list(self._failed(_MENDABLE))):
             spec, missing = self._specs[result.name], self._repaired(result).missing
             if not has_fields(spec, missing):
-                continue  # nobody can give a field that the tool does not have
+                continue  # no person can give a field that the tool does not have
             question = hint.question()
             issues = issues_in_hint(hint, self._step.sent(result) or {})
             if missing != list(dict.fromkeys(map(name_of, issues))):
@@ -298,6 +313,9 @@ class Repairs:
         )
 
     def _may_repeat(self, result: ToolResult) -> bool:
-        """Whether a failed call may be made again: the run gives it the key of the effect that it repeats."""
+        """Return whether a failed call may be made again.
+
+        The run gives it the idempotency key of the effect that it repeats.
+        """
         spec = self._specs.get(result.name)
         return not self._may_have_acted(result) or (spec is not None and may_repeat(spec))

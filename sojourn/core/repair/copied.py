@@ -1,9 +1,10 @@
-"""Find values that a call copied from an example: the net below the hints, which tell a model none of them.
+"""Find values that a call copied from an example.
 
-A call of a tool that changes something, whose field was refused before, is not executed with the value that an example
-has there, unless that value is somewhere else in the transcript. All is derived from the transcript, so that a repeated
-attempt on another worker judges the same. A copy costs the call once, since a model may know the value from its
-instructions; a placeholder of a hint is no value, and is refused each time.
+This is the safety net below the hints, which tell a model no invented values. If a field of a call was
+refused before, and the tool changes something, the call is not executed with the value that an example has
+there, unless that value is somewhere else in the transcript. All is derived from the transcript, so that a
+repeated attempt on another worker judges the same. A copy costs the call once, since a model may know the
+value from its instructions. A placeholder of a hint is no value, and is refused each time.
 """
 
 import json
@@ -55,11 +56,13 @@ class _Copy(NamedTuple):
 def copied_values(
     call: ToolRequest, spec: ToolSpec, messages: Sequence[Message], memory: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """The fields of a call, by JSON pointer, whose values are known only from an example.
+    """Return the fields of a call whose values are known only from an example.
+
+    Each field is a JSON pointer.
 
     Args:
         call: The call with its arguments parsed.
-        spec: Its tool; of one that changes nothing a copy may be executed.
+        spec: Its tool. If it changes nothing, a copy may be executed.
         messages: The whole transcript before the call.
         memory: The run's memory, which a planner reads too.
     """
@@ -79,7 +82,10 @@ def copied_values(
 
 
 def _is_repair(call: ToolRequest, messages: Sequence[Message]) -> bool:
-    """Whether `RepairingPlanner` has made the call: its values are a person's, the planner's defaults or what was sent."""
+    """Return whether `RepairingPlanner` has made the call.
+
+    Its values are then a person's, the planner's defaults or what was sent.
+    """
     if not is_repair(call.tool_call_id):
         return False
     repaired = stem(call.tool_call_id)
@@ -87,7 +93,10 @@ def _is_repair(call: ToolRequest, messages: Sequence[Message]) -> bool:
 
 
 def _refusals(tool: str, messages: Sequence[Message]) -> list[RetryHint]:
-    """The hints with issues of a tool's calls since its last success, the newest first."""
+    """Return the hints with issues of a tool's calls, the newest first.
+
+    They go back to the tool's last success.
+    """
     found: list[RetryHint] = []
     for message in reversed(messages):
         for result in reversed(message.tool_results):
@@ -101,7 +110,10 @@ def _refusals(tool: str, messages: Sequence[Message]) -> list[RetryHint]:
 
 
 def _copies(hint: RetryHint, spec: ToolSpec, payload: Mapping[str, Any]) -> Iterator[_Copy]:
-    """The values of a call that are placeholders, or an example's, in fields that were refused."""
+    """Yield the values that a call has copied, in fields that were refused.
+
+    They are placeholders, or values of an example.
+    """
     schema, issues = spec.payload.json_schema, {to_tokens(issue.field): issue for issue in hint.issues}
     places = dict.fromkeys([*map(to_tokens, hint.invented), *filter(None, issues)])
     for place in list(places)[:MAX_INVENTED]:
@@ -129,7 +141,10 @@ def _leaves(value: Any, at: Tokens) -> Iterator[tuple[Tokens, Any]]:
 
 
 def _is_choice(schema: dict[str, Any], tokens: Tokens) -> bool:
-    """Whether the schema itself names the values of a place, so that a planner knows them without an example."""
+    """Return whether the schema itself names the values of a place.
+
+    A planner then knows them without an example.
+    """
     parts = (part for found in locate(schema, tokens) for part in expand(schema, found))
     return any(word in part for part in parts for word in ("enum", "const", "default"))
 
@@ -174,7 +189,10 @@ def _pattern(value: Any) -> re.Pattern[str]:
 
 
 def _texts(messages: Sequence[Message], memory: Mapping[str, Any] | None) -> Iterator[str]:
-    """What the planner was told, the newest first: by people, by tools, and by itself where a person has read it."""
+    """Yield what the planner has read, the newest first.
+
+    That is from people, from tools, and from the planner itself if a person has read it.
+    """
     is_read = False
     if memory:
         yield json.dumps(memory, ensure_ascii=False, default=dict)
@@ -186,7 +204,10 @@ def _texts(messages: Sequence[Message], memory: Mapping[str, Any] | None) -> Ite
 
 
 def _result_text(result: ToolResult) -> str:
-    """What a tool has said; of a refusal by the boundary only the error, since its example says nothing."""
+    """Return what a tool has said.
+
+    For a refusal by the boundary that is only the error, since its example says nothing.
+    """
     hint = result.retry_hint
     said = [result.result, result.error and str(result.error)]
     said += [hint.message, hint.example_input] if hint and not hint.issues else []

@@ -1,9 +1,9 @@
-"""Repair a refused payload where that is safe: its meaning stays, and no value is guessed.
+"""Repair a refused payload if that is safe.
 
-`hint.example_input` is valid, but it may hold values that nobody chose: from the author's
-example, the first value of an enum, a number made to fit. So a value of it is used only where it is
-the value sent in another form. An absent field is filled from a person's answer, from the
-planner's own defaults or from a default in the schema; a required id is never invented.
+Its meaning stays, and no value is guessed. `hint.example_input` is valid, but it may hold values that no one
+chose: from the author's example, the first value of an enum, a number made to fit. So a value of it is used
+only if it is the value sent, in another form. An absent field is filled from a person's answer, from the
+planner's own defaults or from a default in the schema. A required id is never invented.
 """
 
 import json
@@ -43,20 +43,19 @@ def repair_payload(
     answers: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> RepairedPayload:
-    """The payload with its issues repaired, and the fields that are left for a person.
+    """Return the payload with its issues repaired, and the fields left for a person.
 
-    An answer repairs any issue, unless it repeats the refused value; a default only fills an absent
-    field, since it must not silently replace a value that was sent. Otherwise only the form is repaired:
-    `"5"` for 5, the case of a word, the spelling of a field's name. For a read-only tool,
-    where a wrong guess costs one call, a misspelt word, a number out of range and an unknown
-    field are repaired too.
+    An answer repairs any issue, unless it repeats the refused value. A default only fills an absent field,
+    since it must not silently replace a value that was sent. Otherwise only the form is repaired: `"5"` for
+    5, the case of a word, the spelling of a field's name. For a read-only tool a wrong guess costs one call.
+    So a misspelt word, a number out of range and an unknown field are repaired too.
 
     Args:
         hint: Why the payload was refused.
-        sent: The refused payload; not changed.
-        spec: The tool with its annotations; None counts as a tool that changes something.
+        sent: The refused payload. It is not changed.
+        spec: The tool with its annotations. None counts as a tool that changes something.
         answers: A person's values by field.
-        defaults: Values of fields that nobody gave.
+        defaults: Values of fields that neither the call nor a person gave.
     """
     answers, defaults = _named(answers or {}), defaults or {}
     chosen = [issue for issue in hint.issues if issue.constraint == ONLY_ONE and _is_given(answers, issue)]
@@ -96,7 +95,10 @@ def repair_payload(
 
 
 def issues_in_hint(hint: RetryHint, sent: Mapping[str, Any]) -> list[FieldIssue]:
-    """Every issue of a hint; where a hint has only an example, the fields in which the payload differs from it."""
+    """Return every issue of a hint.
+
+    If a hint has only an example, return the fields in which the payload differs from it.
+    """
     named = {to_tokens(issue.field)[-1] for issue in hint.issues if issue.field}
     absent = [
         FieldIssue(field=f"/{name}", constraint="missing_field")
@@ -110,7 +112,7 @@ def issues_in_hint(hint: RetryHint, sent: Mapping[str, Any]) -> list[FieldIssue]
 
 
 def name_of(issue: FieldIssue) -> str:
-    """The name of an issue's field; the pointer of a nested one."""
+    """Return the name of an issue's field, or the pointer of a nested field."""
     tokens = to_tokens(issue.field)
     return tokens[0] if len(tokens) == 1 else issue.field
 
@@ -128,9 +130,10 @@ def _determined(
     beside: Any,
     reads: bool,
 ) -> Any:
-    """The value of an absent field by the planner's defaults, else by the schema; `ABSENT` where neither has one.
+    """Return the value of an absent field, or `ABSENT`.
 
-    The constant of a tool that changes something is a consent, which only a caller gives.
+    It comes from the planner's defaults, else from the schema. The constant of a tool that changes something
+    is a consent, which only a caller gives.
     """
     if name in defaults or spec is None:
         return defaults.get(name, ABSENT)
@@ -143,7 +146,10 @@ def _determined(
 
 
 def _named(answers: Mapping[str, Any]) -> dict[str, Any]:
-    """The answers by the names that `name_of` gives: a top-level field may have been answered by its pointer."""
+    """Rename answers to the names that `name_of` gives.
+
+    A top-level field may have been answered by its pointer.
+    """
     return {
         to_tokens(name)[0] if name.startswith("/") and name.count("/") == 1 else name: value
         for name, value in answers.items()
@@ -151,7 +157,10 @@ def _named(answers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _put_new(spec: ToolSpec | None, payload: dict[str, Any], tokens: tuple[str, ...], value: Any) -> None:
-    """Set an answered field that was not asked for, where the tool has such a field and it is absent."""
+    """Set an answered field that was not requested.
+
+    Only if the tool has such a field, and it is absent.
+    """
     parent = value_at(payload, tokens[:-1])
     known = spec is not None and locate(spec.payload.json_schema, tokens)
     if known and is_object(parent) and tokens[-1] not in parent:
@@ -159,7 +168,10 @@ def _put_new(spec: ToolSpec | None, payload: dict[str, Any], tokens: tuple[str, 
 
 
 def _is_renamed(payload: dict[str, Any], issue: FieldIssue, example: Any, *, reads: bool) -> bool:
-    """Move an unknown field's value to the intended name, or remove the field; returns whether either was safe."""
+    """Move an unknown field's value to the intended name, or remove the field.
+
+    Return whether either was safe.
+    """
     *place, name = to_tokens(issue.field) or ("",)
     parent, repaired = value_at(payload, place), value_at(example, place)
     if not is_object(parent) or name not in parent:
@@ -180,7 +192,10 @@ def _is_renamed(payload: dict[str, Any], issue: FieldIssue, example: Any, *, rea
 
 
 def _same_value(issue: FieldIssue, was: Any, example: Any, *, reads: bool) -> Any:
-    """The example's value where it is the sent value in another form, `_LEFT_OUT` for a null, or `ABSENT`."""
+    """Return the example's value if it is the sent value in another form.
+
+    Otherwise return `_LEFT_OUT` for a null, or `ABSENT`.
+    """
     offered = value_at(example, to_tokens(issue.field))
     if offered is ABSENT:
         return _LEFT_OUT if was is None and example is not None else ABSENT

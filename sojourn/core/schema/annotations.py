@@ -18,7 +18,10 @@ def has_secrets(schema: Schema) -> bool:
 
 
 def is_secret(root: Schema, tokens: tuple[str, ...]) -> bool:
-    """Whether a schema marks the value at a path, or a value that contains it, as secret."""
+    """Return whether a schema marks the value at a path as secret.
+
+    A value is secret, too, if the schema marks a value that contains it.
+    """
     return any(
         _is_marked(part)
         for length in range(1, len(tokens) + 1)
@@ -28,7 +31,10 @@ def is_secret(root: Schema, tokens: tuple[str, ...]) -> bool:
 
 
 def secrets_in(root: Schema, payload: dict[str, Any]) -> dict[str, Any]:
-    """The secret values of a payload; each key is the field's path, which ends in its name."""
+    """Return the secret values of a payload.
+
+    Each key is the field's path, which ends in its name.
+    """
     return {"/".join(tokens): value for tokens, value in _leaves(payload, ()) if is_secret(root, tokens)}
 
 

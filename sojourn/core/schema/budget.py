@@ -68,7 +68,10 @@ class Discriminator:
 
 
 def find_discriminator(root: Schema, branches: list[Any]) -> Discriminator | None:
-    """The discriminator of the branches that describe fields; None for fewer than two such branches, or without one."""
+    """Return the discriminator of the branches that describe fields.
+
+    None if there are fewer than two such branches, or no discriminator.
+    """
     described = [(index, found) for index, branch in enumerate(branches) if (found := _object(root, branch))]
     if len(described) < 2:
         return None
@@ -124,7 +127,10 @@ class TooMuchWorkError(Exception):
 
 @dataclass(slots=True)
 class Known:
-    """Facts about a schema, computed once, keyed by the `id` of a list, which is kept alive so that the id stays unique."""
+    """Cached facts about a schema, keyed by the `id` of a list.
+
+    Each fact is computed once. The cache holds the list, so that its id stays unique.
+    """
 
     discriminators: dict[int, tuple[list[Any], Discriminator | None]] = field(
         default_factory=dict[int, tuple[list[Any], Discriminator | None]]
@@ -180,7 +186,10 @@ _ALLOWANCE: ContextVar[list[int] | None] = ContextVar("sojourn_allowance", defau
 
 @contextmanager
 def allowance() -> Generator[None]:
-    """Limit all validations of the body together to the steps of one, since a repair tries many values."""
+    """Limit all validations of the body together to the steps of one.
+
+    A repair tries many values.
+    """
     token = _ALLOWANCE.set([MAX_STEPS])
     try:
         yield
@@ -210,7 +219,10 @@ def steps_for(value: Any) -> int:
 
 
 def volume(value: Any) -> int:
-    """About how many bytes a value holds, never fewer than it has parts; takes next to no time."""
+    """Return about how many bytes a value holds, never fewer than it has parts.
+
+    This takes next to no time.
+    """
     try:
         return len(marshal.dumps(value, 2))
     except ValueError:  # nested without end, or not JSON

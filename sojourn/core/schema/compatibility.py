@@ -1,10 +1,10 @@
-"""Whether every value of one JSON Schema is also a value of another, with the reasons by field (SR-80 to SR-82).
+"""Check whether every value of one JSON Schema is also a value of another.
 
-Source and target are compared as branches of one type each. Every branch of the source
-must fit some branch of the target; a pair that comes up again inside itself (a
-tree) is assumed to fit while it is compared. Types are compared, not sizes: bounds,
-lengths and patterns of the target are left to the validation of the value, and so is what no
-schema states, such as that a text holds a decimal number.
+The check returns the reasons by field (SR-80 to SR-82). Source and target are compared as branches of one
+type each. Every branch of the source must fit some branch of the target. A pair that comes up again inside
+itself (a tree) is assumed to fit while it is compared. Types are compared, not sizes: bounds, lengths and
+patterns of the target are left to the validation of the value. So is what no schema states, such as that a
+text holds a decimal number.
 """
 
 import math
@@ -35,7 +35,9 @@ class _TooLargeError(Exception):
 
 
 def mismatches(source: Schema, target: Schema, *, lossless: bool) -> list[str]:
-    """Each reason, as `field: why`, that a value of the source does not fit the target; empty when every value fits.
+    """Return each reason that a value of the source does not fit the target.
+
+    A reason has the form `field: why`. Empty when every value fits.
 
     Args:
         source: The schema of values as they are written: a type's schema in serialization mode, or a closed
@@ -51,7 +53,10 @@ def mismatches(source: Schema, target: Schema, *, lossless: bool) -> list[str]:
 
 
 class _Document:
-    """A schema whose subschemas are expanded into branches of one type each, without references."""
+    """A schema whose subschemas are expanded into branches.
+
+    A branch has one type, and no references.
+    """
 
     def __init__(self, root: Schema) -> None:
         self.root = root
@@ -59,7 +64,10 @@ class _Document:
         self._known: dict[int, tuple[Any, list[Schema]]] = {}
 
     def branches(self, node: Any) -> list[Schema]:
-        """The branches of a subschema: one per type, `None` for any type; empty for `false`."""
+        """Return the branches of a subschema, one per type.
+
+        The type is `None` for any type. Empty for `false`.
+        """
         if id(node) not in self._known:  # the node is kept alive, so that its id stays unique
             found = [branch for each in self._written_out(node, 0) for branch in _by_type(each)]
             self._known[id(node)] = node, found
@@ -222,7 +230,7 @@ def _takes(target: Schema, value: Any) -> bool:
 
 
 def _rest(branch: Schema) -> Any:
-    """The schema of undeclared fields; False where they are not allowed."""
+    """Return the schema of undeclared fields, or False if they are not allowed."""
     patterns = list(branch.get("patternProperties", {}).values())
     closed = bool(patterns) or "properties" in branch
     rest = branch.get("additionalProperties", branch.get("unevaluatedProperties", not closed))
@@ -230,7 +238,7 @@ def _rest(branch: Schema) -> Any:
 
 
 def _item(branch: Schema, index: int, most: float) -> Any:
-    """The schema of an item; False where there can be none."""
+    """Return the schema of an item, or False if there can be none."""
     items = [*branch.get("prefixItems", ()), branch.get("items", True)]
     return items[min(index, len(items) - 1)] if index < most else False
 

@@ -1,4 +1,7 @@
-"""Fill in the defaults that a schema states, so that a payload that spells them out equals one that does not."""
+"""Fill in the defaults that a schema states.
+
+A payload that spells out its defaults then equals one that does not.
+"""
 
 from copy import deepcopy
 from typing import Any
@@ -22,11 +25,13 @@ class _TooManyError(Exception):
 
 
 def with_defaults(validator: Validator, payload: dict[str, Any]) -> dict[str, Any]:
-    """The payload with each absent field that has a default, at every level; unchanged if there are too many.
+    """Return the payload with each absent field that has a default, at every level.
+
+    If there are too many, return the payload unchanged.
 
     Args:
         validator: The validator of the schema.
-        payload: A JSON object, valid or not; it is not changed.
+        payload: A JSON object, valid or not. It is not changed.
     """
     try:
         return _Filling(validator).filled(validator.schema, payload, 0)
@@ -87,7 +92,10 @@ class _Filling:
         return filled
 
     def _parts(self, schema: Any, value: Any, depth: int) -> list[Schema]:
-        """The subschemas that describe the value: of a union, the first branch that it fits."""
+        """Return the subschemas that describe the value.
+
+        For a union, that is the first branch that the value fits.
+        """
         if not is_object(schema) or depth > MAX_DEPTH:
             return []
         self._count(1)

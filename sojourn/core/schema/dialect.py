@@ -1,4 +1,4 @@
-"""JSON Schema 2020-12 as the tool boundary enforces it: jsonschema, made safe for hostile input.
+"""Enforce JSON Schema 2020-12 with jsonschema, made safe for hostile input.
 
 A foreign schema is applied to a model's payload on a worker that serves hundreds of other
 calls, so the cost of validation is bounded, which plain jsonschema's is not:
@@ -53,7 +53,10 @@ def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Schema) -> _
 
 
 def _descend(validator: Any, value: Any, subschema: Any, step: str | int) -> _Errors:
-    """The errors of a field or item; jsonschema loses the path where a subschema is `false`."""
+    """Yield the errors of a field or item.
+
+    If a subschema is `false`, jsonschema loses the path.
+    """
     if subschema is False:
         yield ValidationError("not allowed", validator=cast("Any", None), validator_value=None, path=[step])
     elif not _passes(validator, subschema, value):
@@ -150,7 +153,10 @@ def _one_of(validator: Any, branches: list[Any], instance: Any, _schema: Schema)
 
 
 def _excluding(branches: list[Any], instance: Any) -> list[str]:
-    """The fields that were sent, and that only some of the branches have; empty unless each branch has one."""
+    """Return the fields that were sent and that only some of the branches have.
+
+    Empty unless each branch has one.
+    """
     if not is_object(instance) or not all(map(is_object, branches)):
         return []
     root = BUDGET.get().root
@@ -169,7 +175,10 @@ def _named(root: Schema, branch: Schema) -> frozenset[str]:
 
 
 def _tried(validator: Any, branches: list[Any], instance: Any) -> Iterator[tuple[int, list[ValidationError]]]:
-    """The errors of each branch that the value's tag allows; index -1 stands for all branches that its tag rules out."""
+    """Yield the errors of each branch that the value's tag allows.
+
+    Index -1 stands for all branches that its tag rules out.
+    """
     work = BUDGET.get()
     known = work.known.discriminators
     if id(branches) not in known:
@@ -238,7 +247,10 @@ _KEYWORDS: Any = {
 
 
 class _Types:
-    """The type checker of jsonschema; `1.0` is an integer, as the specification says, unless the budget says otherwise."""
+    """The type checker of jsonschema.
+
+    `1.0` is an integer, as the specification says, unless the budget says otherwise.
+    """
 
     def is_type(self, instance: Any, type: str) -> bool:
         kind = json_type(instance)

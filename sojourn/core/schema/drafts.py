@@ -69,7 +69,9 @@ _BOUNDS = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
 
 def in_2020_12(schema: Schema) -> Schema:
-    """The schema in 2020-12, without `$schema`; the identical schema where nothing changes.
+    """Return the schema in 2020-12, without `$schema`.
+
+    If nothing changes, return the identical schema.
 
     Args:
         schema: A schema nested no deeper than 64.
@@ -83,7 +85,10 @@ def in_2020_12(schema: Schema) -> Schema:
 
 
 def _translated(schema: Any, draft: int) -> Any:
-    """Translate a subschema and those inside it; a value that is not a schema stays, for `check` to refuse."""
+    """Translate a subschema and those inside it.
+
+    A value that is not a schema stays, for `check` to refuse.
+    """
     if not is_object(schema):
         return schema
     result = dict(schema)

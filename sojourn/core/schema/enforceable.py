@@ -69,7 +69,10 @@ def forbid_unknown_fields(schema: Schema) -> Schema:
 
 
 class _Closing:
-    """One pass over a schema; `found` collects the references that are parts of a composition."""
+    """One pass over a schema.
+
+    `found` collects the references that are parts of a composition.
+    """
 
     def __init__(self, root: Schema, parts: frozenset[str]) -> None:
         self.root = root
@@ -77,7 +80,10 @@ class _Closing:
         self.found: set[str] = set()
 
     def close(self, path: tuple[str | int, ...], schema: Schema, *, part: bool) -> Schema:
-        """The schema with its subschemas closed and, unless it is part of a composition, closed itself."""
+        """Close the subschemas of a schema, and the schema itself.
+
+        A schema that is part of a composition stays open itself.
+        """
         part = part or f"#{to_pointer(path)}" in self.parts
         word, inner_parts = (None, True) if part else self._how(schema)
         if inner_parts and isinstance(reference := schema.get("$ref"), str):
@@ -93,7 +99,10 @@ class _Closing:
         return closed if word is None else {**closed, word: False}
 
     def _how(self, schema: Schema) -> tuple[str | None, bool]:
-        """The keyword that closes a value, and whether the subschemas beside it must stay open."""
+        """Return the keyword that closes a value, or None.
+
+        Also return whether the subschemas beside the keyword must stay open.
+        """
         if any(word in schema for word in _DECLARATIONS):
             return None, True
         describing = [word for word in _PARTS if self._describes(schema, word)]
@@ -133,7 +142,10 @@ _Path = tuple[str | int, ...]
 
 
 def _flat_metaschema() -> Schema:
-    """The metaschema with all vocabularies in one schema: six times as fast as dynamic references."""
+    """Build the metaschema with all vocabularies in one schema.
+
+    It is six times as fast as dynamic references.
+    """
     flat: Schema = {"type": ["object", "boolean"], "properties": {}, "$defs": {}}
     plain = cast("Schema", Draft202012Validator.META_SCHEMA)
     for vocabulary in plain["allOf"]:
@@ -155,10 +167,12 @@ _METASCHEMA = Validator(_flat_metaschema())
 
 
 def check(schema: object) -> None:
-    """Check that a schema is JSON Schema, 2020-12 or older, and refers only to itself (`#` or `#/...`).
+    """Check that a schema is JSON Schema that refers only to itself.
+
+    It may be 2020-12 or older. A reference is `#` or `#/...`.
 
     Raises:
-        ValueError: The schema is invalid; the message has the place as a JSON pointer.
+        ValueError: The schema is invalid. The message has the place as a JSON pointer.
     """
     if not is_object(schema):
         raise ValueError(f"the schema is a {type(schema).__name__}, not a JSON object")
@@ -176,12 +190,18 @@ def check(schema: object) -> None:
 
 
 def faults_of(schema: Schema) -> list[str]:
-    """Return the places of what is no JSON Schema 2020-12, as JSON pointers; at most 50."""
+    """Return the places of what is not JSON Schema 2020-12, at most 50.
+
+    Each place is a JSON pointer.
+    """
     return [issue.field for issue in _METASCHEMA.issues(schema)]
 
 
 def field_descriptions(schema: Schema) -> dict[str, str]:
-    """Each described field's description by path: `site`, nested `filter.since`, in a list `lines[].sku`; outer ones first."""
+    """Return each described field's description by path, outer fields first.
+
+    A path is such as `site`, nested `filter.since`, in a list `lines[].sku`.
+    """
     found: dict[str, str] = {}
     pending: deque[tuple[str, Schema, frozenset[int]]] = deque([("", schema, frozenset())])
     for _ in range(_MAX_VISITS):
@@ -235,7 +255,10 @@ def _check_reference(root: Schema, path: _Path, reference: str | None, known: se
 
 
 def _check_endless(root: Schema) -> None:
-    """Refuse a schema that applies itself to the same value: its validation would never end."""
+    """Refuse a schema that applies itself to the same value.
+
+    Its validation would never end.
+    """
     lengths: dict[int, int] = {}
 
     def visit(path: _Path, subschema: Schema, above: frozenset[int]) -> int:

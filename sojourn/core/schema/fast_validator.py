@@ -1,11 +1,11 @@
 """Accept most valid payloads fifty times as fast, with jsonschema-rs.
 
-Only acceptance counts. A value that the fast check refuses or cannot judge is validated by the dialect, which
-also finds the issues. The two agree: the fast check uses the same formats and patterns. A schema with a
-keyword that the two read differently, or with more work in it than its size suggests (a recursive reference,
-definitions that double at each step), gets no fast check. A value gets none where its size times the rules
-that may apply to one of its parts would take seconds: code in Rust cannot be interrupted, and lets no other
-thread run.
+Only acceptance counts. A value that the fast check refuses or cannot judge is validated by the dialect,
+which also finds the issues. The two agree: the fast check uses the same formats and patterns. A schema gets
+no fast check if it has a keyword that the two read differently, or more work in it than its size suggests (a
+recursive reference, definitions that double at each step). A value gets no fast check if its size times the
+rules that may apply to one of its parts would take seconds: code in Rust cannot be interrupted, and lets no
+other thread run.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,10 @@ _READ_DIFFERENTLY = (
 
 
 class _RustPattern:
-    """The keyword `pattern` on RE2; a pattern that RE2 does not support accepts everything."""
+    """The keyword `pattern` on RE2.
+
+    A pattern that RE2 does not support accepts everything.
+    """
 
     def __init__(self, parent_schema: dict[str, Any], value: Any, schema_path: list[str | int]) -> None:
         del parent_schema, schema_path
@@ -76,11 +79,13 @@ class FastValidator:
     """Most rules that may apply to one part of a value."""
 
     def accepts(self, value: Any, *, at_once: bool = False) -> bool:
-        """Whether a value certainly fits the schema; False means unknown.
+        """Return whether a value certainly fits the schema.
+
+        False means unknown.
 
         Args:
             value: A value without integers of more than 4,300 digits, as `sojourn.core.values.json_text` checks.
-            at_once: Whether to check only where an event loop would not be held up.
+            at_once: Whether to check only if that does not block an event loop.
         """
         if self.width * volume(value) > (_MOST_AT_ONCE if at_once else _MOST_RULES):
             return False
@@ -91,7 +96,10 @@ class FastValidator:
 
 
 def fast_validator(schema: Schema, formats: FormatChecker = FORMATS) -> FastValidator | None:
-    """The fast check of a schema; None where it would not be cheap or not agree."""
+    """Return the fast check of a schema.
+
+    None if it would not be cheap, or would not agree with the dialect.
+    """
     if _expanded(schema) is None:
         return None
     try:
@@ -150,14 +158,20 @@ def _rules(schema: Schema) -> int:
 
 
 def _holds_large_numbers(schema: Schema) -> bool:
-    """Whether a number is so large that the two libraries compare integers and floats differently."""
+    """Return whether a number in the schema is above 2**53.
+
+    The two libraries compare such integers and floats differently.
+    """
     numbers = [schema.get(word) for word in _NUMBERS] + list(schema.get("enum") or ())
     return any(isinstance(number, (int, float)) and abs(number) > _EXACT for number in numbers)
 
 
 @cache
 def _formats(checker: FormatChecker) -> dict[str, Callable[[str], bool]]:
-    """The dialect's formats, and its annotations, which must not be stricter here: inside a `not`, stricter would accept more."""
+    """Return the dialect's formats, and accept any text for its annotations.
+
+    The annotations must not be stricter here: inside a `not`, stricter would accept more.
+    """
     return {
         **dict.fromkeys(("iri", "iri-reference", "regex", "uri-template"), _annotation),
         **{name: _format(checker, name) for name in FORMAT_EXAMPLES},
@@ -174,7 +188,10 @@ def _annotation(text: str) -> bool:
 
 
 def _expanded(root: Schema) -> int | None:
-    """How many subschemas may apply to one value; None for endless recursion, or a keyword that the two read differently."""
+    """Count the subschemas that may apply to one value.
+
+    None for endless recursion, or a keyword that the two libraries read differently.
+    """
     sizes: dict[int, int] = {}
 
     def visit(schema: Schema, above: frozenset[int]) -> int | None:

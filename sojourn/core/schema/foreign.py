@@ -1,8 +1,9 @@
-"""Foreign schemas that are not quite JSON Schema, as servers and generators write them.
+"""Mend foreign schemas that are not quite JSON Schema.
 
-A tool whose schema has one odd word is of more use with that word left out than not at all: its server judges the
-arguments in any case. So what has one obvious meaning is read by it (`nullable`, `required: true` in a property, numbers as
-texts, types of other languages), references are made local, and any other word that is no JSON Schema is dropped.
+Servers and generators write such schemas. If a tool's schema has one odd word, the tool is of more use with
+that word left out than not at all: its server judges the arguments in any case. So a word with one obvious
+meaning is read that way (`nullable`, `required: true` in a property, numbers as texts, types of other
+languages). References are made local, and any other word that is not JSON Schema is dropped.
 """
 
 import copy
@@ -86,7 +87,10 @@ def mended(schema: object) -> Schema | None:
 
 
 def _subschema(given: Any, *, is_root: bool = False) -> Any:
-    """Return a subschema with each odd word mended; `true` or `false` stays."""
+    """Return a subschema with each odd word mended.
+
+    `true` or `false` stays.
+    """
     if isinstance(given, bool):
         return given
     if isinstance(given, str):
@@ -171,7 +175,7 @@ def _mend_properties(schema: Schema) -> None:
 
 
 def _nullable(schema: Schema) -> Schema:
-    """Return a schema that allows null where OpenAPI's `nullable` does."""
+    """Return a schema that allows null if it has OpenAPI's `nullable`."""
     if schema.pop("nullable", None) not in (True, "true"):
         return schema
     if is_array(schema.get("enum")) and None not in schema["enum"]:
@@ -197,7 +201,10 @@ def _number(text: str) -> int | float | None:
 
 
 def _localize(root: Schema) -> None:
-    """Make each reference one into the schema itself, and drop those that lead elsewhere."""
+    """Make each reference one into the schema itself.
+
+    References that lead elsewhere are dropped.
+    """
     places = dict(_places(root))
     known = {id(subschema) for _, subschema, _ in _walk(root)}
     own = root.get("$id")
@@ -215,7 +222,10 @@ def _localize(root: Schema) -> None:
 def _local(
     root: Schema, reference: str, base: _Path, places: dict[str, _Path], known: set[int]
 ) -> str | None:
-    """Return a reference as `#/...`; None if it leads out of the schema, or to no schema in it."""
+    """Return a reference as `#/...`.
+
+    None if it leads out of the schema, or to no schema in it.
+    """
     address, _, fragment = reference.partition("#")
     bases = (
         [base, ()] if not address else [places[each] for each in _addresses(root, address) if each in places]
@@ -251,7 +261,10 @@ def _places(root: Schema) -> Iterator[tuple[str, _Path]]:
 
 
 def _walk(root: Schema) -> Iterator[tuple[_Path, Schema, _Path]]:
-    """Yield each subschema with its path, and the path of the nearest one around it that has an `$id`."""
+    """Yield each subschema with its path and its base.
+
+    The base is the path of the nearest subschema around it that has an `$id`.
+    """
     pending: list[tuple[_Path, Schema, _Path]] = [((), root, ())]
     while pending:
         path, subschema, base = pending.pop()
@@ -261,7 +274,10 @@ def _walk(root: Schema) -> Iterator[tuple[_Path, Schema, _Path]]:
 
 
 def _dropped(root: Schema, tokens: tuple[str, ...]) -> bool:
-    """Remove the innermost keyword on the way to a faulty value; False if there is none."""
+    """Remove the innermost keyword on the way to a faulty value.
+
+    Return False if there is none.
+    """
     above: tuple[dict[str, Any], str] | None = None
     node: Any = root
     for token in tokens:

@@ -68,13 +68,19 @@ class _Pattern(Protocol):
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a text contains a match of a pattern; true for a pattern that RE2 does not support."""
+    """Return whether a text contains a match of a pattern.
+
+    True for a pattern that RE2 does not support.
+    """
     compiled = _compiled(pattern)
     return compiled is None or compiled.search(text.encode("utf-8", "replace")) is not None
 
 
 def runs(pattern: str) -> bool:
-    """Whether RE2 supports a pattern; other patterns are not enforced."""
+    """Return whether RE2 supports a pattern.
+
+    Other patterns are not enforced.
+    """
     return _compiled(pattern) is not None
 
 

@@ -67,7 +67,10 @@ _OTHERS = {
 
 
 def to_issue(error: ValidationError, path: _Path) -> FieldIssue:
-    """The issue of an error at a path; `invalid_value` for an unknown rule."""
+    """Convert an error at a path to an issue.
+
+    The issue of an unknown rule is `invalid_value`.
+    """
     field = to_pointer(path)
     rule: Any = error.validator_value
     match error.validator:
@@ -109,7 +112,10 @@ def type_issue(path: _Path, types: list[str], value: Any) -> FieldIssue:
 
 
 def type_names(rule: Any) -> list[str]:
-    """The types that a `type` keyword allows; empty for the schema `false`."""
+    """Return the types that a `type` keyword allows.
+
+    Empty for the schema `false`.
+    """
     return [rule] if isinstance(rule, str) else rule or []
 
 
@@ -152,7 +158,10 @@ def sentence(issue: FieldIssue, value: Any = ABSENT, *, close: str | None = None
 
 
 def phrase(issue: FieldIssue, value: Any = ABSENT) -> str:
-    """An issue without its field: `must be at most 500, got 501`; an unknown constraint is named as it is."""
+    """Describe an issue without its field: `must be at most 500, got 501`.
+
+    An unknown constraint is named as it is.
+    """
     say = _PHRASES.get(issue.constraint, _other)
     text = say(issue, value)
     return text if value is ABSENT or issue.constraint in _SELF_EVIDENT else f"{text}, got {echo(value)}"
@@ -166,7 +175,7 @@ def _missing(issue: FieldIssue, _value: Any) -> str:
 
 
 def _demands(issue: FieldIssue) -> Iterator[str]:
-    """What a missing field has to be, where that is more than any string."""
+    """Yield the demands on a missing field if they are more than any string."""
     kind = issue.expected_type or ""
     if issue.format:
         yield _of_format(issue.format)

@@ -74,9 +74,10 @@ def _counted_key(value: Any) -> Any:
 
 
 def _key(value: Any) -> Any:
-    """A key that is equal exactly for equal JSON values: 1 equals 1.0, true does not equal 1.
+    """Return a key that is equal exactly for equal JSON values.
 
-    The key of a number is its text: unlike hashes of numbers, hashes of texts cannot be chosen to collide.
+    1 equals 1.0, and true does not equal 1. The key of a number is its text: unlike hashes of numbers,
+    hashes of texts cannot be chosen to collide.
     """
     match value:
         case str() | None:
@@ -173,7 +174,10 @@ def unevaluated_properties(
 
 
 def _evaluated(validator: Any, instance: dict[str, Any], schema: Any) -> set[str]:
-    """The names that a schema evaluates; where no branch of a union fits, which is an error of its own, all its names count."""
+    """Return the names that a schema evaluates.
+
+    If no branch of a union fits, which is an error of its own, all names of its branches count.
+    """
     if not is_object(schema):
         return set()
     spoken = schema

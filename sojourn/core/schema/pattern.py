@@ -1,7 +1,8 @@
-"""Make a text that matches a regular expression, always the same: the shortest from the expression's first alternatives.
+"""Make a text that matches a regular expression.
 
-Patterns come from foreign schemas, so the work is bounded, and a text counts only after RE2 has
-matched it: a pattern that RE2 reads differently than this module, or does not support, has no text.
+The text is always the same: the shortest from the expression's first alternatives. Patterns come from
+foreign schemas, so the work is bounded, and a text counts only after RE2 has matched it: a pattern that RE2
+reads differently than this module, or does not support, has no text.
 """
 
 import re
@@ -50,7 +51,10 @@ class _TooMuchError(Exception):
 
 @lru_cache(maxsize=1_024)
 def text_for(pattern: str, least: int = 0, most: int = _MAX_TEXT) -> str | None:
-    """A text of `least` to `most` characters that contains a match of the pattern; None where none is made."""
+    """Return a text of `least` to `most` characters that matches the pattern.
+
+    The text contains a match. None if no text can be made.
+    """
     if len(pattern) > _MAX_PATTERN or least > _MAX_TEXT or not runs(pattern):
         return None
     try:
@@ -63,7 +67,10 @@ def text_for(pattern: str, least: int = 0, most: int = _MAX_TEXT) -> str | None:
 
 
 def _texts(tree: "_Node", least: int) -> Iterator[str]:
-    """Texts of the pattern: with few repetitions first, from its first alternatives first."""
+    """Yield texts of the pattern.
+
+    Those with few repetitions come first, and of these those from its first alternatives.
+    """
     writer = _Writer()
     tries = 0
     for repeats in range(least + 2):
@@ -85,7 +92,10 @@ class _Literal:
 
 
 class _Choice:
-    """Alternatives, each a sequence; a plain sequence is a choice of one."""
+    """Alternatives, each a sequence of nodes.
+
+    A plain sequence is a choice of one.
+    """
 
     def __init__(self, alternatives: "list[list[_Node]]") -> None:
         self.alternatives = alternatives
@@ -110,7 +120,10 @@ class _Writer:
         self._steps = 0
 
     def text(self, node: _Node, repeats: int, choice: int) -> str:
-        """The text with this many repetitions, and this alternative, where the pattern allows them."""
+        """Return the text with this many repetitions and this alternative.
+
+        Each is adapted to what the pattern allows.
+        """
         self._steps += 1
         if self._steps > _MAX_STEPS:
             raise _TooMuchError
@@ -203,7 +216,10 @@ class _Parser:
         return table[name]
 
     def _class(self) -> str:
-        """A printable member of a character class, the first that the class names where possible."""
+        """Return a printable member of a character class.
+
+        It is the first that the class names, if possible.
+        """
         start = self._at
         self._at += 1
         excludes = self._take("^")

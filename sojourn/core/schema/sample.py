@@ -1,6 +1,7 @@
-"""Make a value from a schema alone, always the same: defaults, constants, enums, formats, patterns, bounds.
+"""Make a value from a schema alone.
 
-Only required fields are filled in. Where the schema states too little there is no sample.
+The value is always the same. It comes from defaults, constants, enums, formats, patterns and bounds. Only
+required fields are filled in. If the schema states too little, there is no sample.
 """
 
 import math
@@ -36,7 +37,7 @@ class NoSampleError(Exception):
 
 
 def sample(root: Schema, schema: Any) -> Any:
-    """A value for a schema; the caller has to validate it.
+    """Return a value for a schema, which the caller has to validate.
 
     Args:
         root: The schema in which references are resolved.
@@ -52,7 +53,10 @@ def sample(root: Schema, schema: Any) -> Any:
 
 
 def sample_field(root: Schema, schema: Any) -> Any:
-    """A value for a required field, as `sample`; a text if the schema leaves it open."""
+    """Return a value for a required field, as `sample` does.
+
+    If the schema leaves the field open, the value is a text.
+    """
     try:
         return _Sampler(root).field(schema, 0)
     except OverflowError:
@@ -80,12 +84,18 @@ class _Sampler:
         return self._of_type(flat, depth)
 
     def field(self, schema: Any, depth: int) -> Any:
-        """A value for a required field, which the schema may leave open or not declare at all: then a text."""
+        """Return a value for a required field.
+
+        It is a text if the schema leaves the field open or does not declare it at all.
+        """
         is_open = is_object(schema) and not _SAYING.intersection(schema)
         return _TEXT if is_open else self.make(schema, depth)
 
     def _of_branches(self, flat: Schema, word: str, branches: list[Any], depth: int) -> Any:
-        """A value of the first branch that states enough, null last, joined with the keywords beside the branches."""
+        """Return a value of the first branch that states enough, with null last.
+
+        The branch is joined with the keywords beside the branches.
+        """
         beside = {name: value for name, value in flat.items() if name != word}
         for branch in sorted(branches, key=_is_null):
             try:
@@ -182,7 +192,10 @@ def _string(flat: Schema) -> str:
 
 
 def _number(flat: Schema) -> float:
-    """The smallest allowed number; with only an upper bound the largest, at most 0; else 0."""
+    """Return the smallest allowed number.
+
+    With only an upper bound, return the largest, at most 0. Without bounds, return 0.
+    """
     step = flat.get("multipleOf", 1)
     above, below = flat.get("exclusiveMinimum", -math.inf), flat.get("exclusiveMaximum", math.inf)
     low, high = max(flat.get("minimum", above), above), min(flat.get("maximum", below), below)

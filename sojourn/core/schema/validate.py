@@ -1,11 +1,11 @@
 """Validate payloads against a schema, and return every issue as data.
 
-A valid payload costs one pass that builds nothing. An invalid one gets all its issues at once,
-field by field, so that a model can repair the call in one step (SR-120, SR-139).
+A valid payload costs one pass that builds nothing. An invalid one gets all its issues at once, field by
+field, so that a model can repair the call in one step (SR-120, SR-139).
 
-JSON Schema takes any value for a field that only an alternative declares that does not apply: of
-`oneOf: [{top}, {filter}]` a call with a good `top` may have any `filter`. But a caller who sends the field means what
-the schema says of it, and a server that reads it would act on a value that nobody checked.
+If only one alternative declares a field, and that alternative does not apply, JSON Schema takes any value
+for the field: of `oneOf: [{top}, {filter}]` a call with a good `top` may have any `filter`. But a caller who
+sends the field means what the schema says of it, and a server that reads it would act on an unchecked value.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,11 +38,13 @@ _UNCHECKABLE = (RecursionError, TooMuchWorkError, OverflowError, ValueError)
 
 
 class Validator:
-    """A schema, compiled once and used for every call; safe to share between threads.
+    """A schema that is compiled once and used for every call.
+
+    It is safe to share between threads.
 
     Args:
-        schema: A schema that `sojourn.core.schema.enforceable` checked, usually closed; read in the draft that it names.
-        typed: Whether a Python type, from which the schema was made, decodes the value afterwards; then a date or time
+        schema: A schema that `sojourn.core.schema.enforceable` checked, usually closed. It is read in the draft that it names.
+        typed: Whether a Python type, from which the schema was made, decodes the value afterwards. If so, a date or time
             has any form that the type may take.
     """
 
@@ -58,11 +60,17 @@ class Validator:
         """Whether some value has to be an integer."""
 
     def fits_at_once(self, value: Any) -> bool:
-        """Whether a value certainly fits, by a check of a few milliseconds; False means unknown."""
+        """Return whether a value certainly fits.
+
+        The check takes a few milliseconds. False means unknown.
+        """
         return self._quick is not None and self._quick.accepts(value, at_once=True)
 
     def is_valid(self, value: Any, *, schema: Any = None) -> bool:
-        """Whether a value fits the schema, or a subschema of it; False too where the check would take too much work."""
+        """Return whether a value fits the schema, or a subschema of it.
+
+        False, too, if the check would take too much work.
+        """
         if schema is None and self._quick is not None and self._quick.accepts(value):
             return True
         validator = self._validator if schema is None else self._validator.evolve(schema=schema)
@@ -75,11 +83,11 @@ class Validator:
     def issues(
         self, payload: Any, *, most: int = MAX_ISSUES, exact_integers: bool = False, schema: Any = None
     ) -> list[FieldIssue]:
-        """Every issue, at most 50; empty when the payload fits.
+        """Return every issue, at most 50. Empty when the payload fits.
 
-        Missing fields come first, then unknown ones (often the same, misspelt), outer before
-        inner, then the others; otherwise in the order of the schema. A value that
-        takes too much work to validate has one issue: it has to be smaller or flatter.
+        Missing fields come first, then unknown ones (often the same, misspelt), outer before inner, then the
+        others. Otherwise issues are in the order of the schema. If a value takes too much work to validate,
+        it has one issue: it has to be smaller or flatter.
 
         Args:
             payload: The payload.
@@ -119,9 +127,10 @@ def _issues(errors: Iterable[ValidationError], above: tuple[str | int, ...] = ()
 
 
 def _union_issues(union: ValidationError, path: tuple[str | int, ...]) -> Iterator[FieldIssue]:
-    """The issues of the branch that was most likely intended: of the right type, for the fields that were sent, with the fewest issues.
+    """Yield the issues of the branch that was most likely intended.
 
-    When the value has the type of no branch, the only issue is its type.
+    It is of the right type, for the fields that were sent, and has the fewest issues. When the value has the
+    type of no branch, the only issue is its type.
     """
     branches: dict[str | int, list[ValidationError]] = {}
     for error in union.context or ():
@@ -135,7 +144,10 @@ def _union_issues(union: ValidationError, path: tuple[str | int, ...]) -> Iterat
 
 
 def _misfitting(errors: list[ValidationError]) -> int:
-    """How many fields of the value itself a branch lacks or does not know: with many, another branch was meant."""
+    """Count the fields of the value itself that a branch lacks or does not know.
+
+    With many, another branch was meant.
+    """
     own = (error for error in errors if len(error.relative_path) == 1)
     return sum(error.validator in (*MISSING, *UNKNOWN) for error in own)
 
@@ -161,7 +173,10 @@ def _types(errors: Iterable[ValidationError]) -> list[str]:
 
 
 def _distinct(issues: Iterable[FieldIssue]) -> Iterator[FieldIssue]:
-    """The first issue of each field and constraint; subschemas of a composition repeat one another."""
+    """Yield the first issue of each field and constraint.
+
+    Subschemas of a composition repeat one another.
+    """
     seen: set[tuple[str, str]] = set()
     for issue in issues:
         key = (issue.field, issue.constraint)
@@ -191,7 +206,9 @@ _ALTERNATIVES = ("anyOf", "oneOf")
 
 
 def stray_issues(validator: Validator, payload: dict[str, Any]) -> list[FieldIssue]:
-    """The issues of fields that only alternatives declare that the payload does not fit; at most 50.
+    """Return the issues of fields from alternatives that do not apply, at most 50.
+
+    Only alternatives that the payload does not fit declare these fields.
 
     Args:
         validator: Validates against the payload's schema.
@@ -223,7 +240,10 @@ def stray_issues(validator: Validator, payload: dict[str, Any]) -> list[FieldIss
 def _refused(
     validator: Validator, payload: dict[str, Any], name: str, schemas: list[Any]
 ) -> list[FieldIssue]:
-    """The issues of a field by its first schema; none if one of its schemas accepts it."""
+    """Return the issues of a field by its first schema.
+
+    Empty if one of its schemas accepts the field.
+    """
     if any(validator.is_valid(payload[name], schema=schema) for schema in schemas):
         return []
     return validator.issues(payload, schema={"properties": {name: schemas[0]}})
