@@ -172,9 +172,9 @@ def approval_of(decided: Decided, confirm: AwaitConfirmation) -> Approval:
 
 
 def approval_by_release(released: Released | None) -> Approval | None:
-    """Return who stopped the approvals of a tool, as the approval of a call.
+    """Return the approval of a call that a release lets run, or None.
 
-    The call runs without a question because of that release.
+    It names who stopped the run from asking about the tool. None without a release.
     """
     if released is None:
         return None

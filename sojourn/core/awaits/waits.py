@@ -201,9 +201,9 @@ class Waits:
         return after, settled
 
     def bound(self, confirm: AwaitConfirmation) -> "Waits":
-        """Bind a release that is by name alone to the tool as it is now.
+        """Return the waits with the release of a call bound to its tool as it is now.
 
-        This call runs without a question because of that release.
+        That release lets the call run without a question. It no longer holds by name alone.
         """
         release = self.release_of(confirm)
         if release is None or confirm.shown is None or release.shown_of(confirm.tool) is not None:
@@ -250,7 +250,9 @@ class Waits:
         return any(_names(released, confirm) for released in self.releases)
 
     def voided(self, first: AwaitConfirmation) -> "Waits":
-        """Mark every approval of a call as void, so that a repeated one is refused.
+        """Return the waits with every approval of a call void.
+
+        A repeated approval is then refused.
 
         Args:
             first: The call's first confirmation. The ids of its later ones are made from its id.

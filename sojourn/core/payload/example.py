@@ -318,7 +318,9 @@ def example_for(
     fits: Judge | None = None,
     reads: bool = False,
 ) -> Example | None:
-    """Return a valid payload of at most 8 KB, or None. It is never random.
+    """Return a valid payload of at most 8 KB, or None.
+
+    The payload is never random.
 
     Args:
         validator: Validates the tool's payload.

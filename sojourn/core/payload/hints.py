@@ -200,7 +200,7 @@ def unknown_tool(name: str, shown: Sequence[str]) -> Failure:
     """
     wanted = plain(name, _MAX_NAME)
     by_last = {tool.split(".", 2)[-1]: tool for tool in shown}
-    # The last part distinguishes tools; whole ids of one toolset are all similar.
+    # The last part distinguishes tools. Whole ids of one toolset are all similar.
     last = get_close_matches(wanted.split(".", 2)[-1], list(by_last), n=3, cutoff=0.6)
     whole = get_close_matches(wanted, shown, n=3, cutoff=0.85)
     names = list(dict.fromkeys([*(by_last[name] for name in last), *whole]))[:3]

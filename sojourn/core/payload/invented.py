@@ -1,8 +1,8 @@
 """Find the invented values of an example, and replace them by placeholders.
 
-Models copy examples. A model once sent an example that fits word for word. It had the author's order in
-place of a faulty one, so the call refunded an order that no user had named. So a model reads a template that
-the tool refuses until its placeholders are replaced.
+Models copy examples. One example had the author's order in place of a faulty one. A model sent it word for
+word, and the call refunded an order that no user had named. So a model reads a template that the tool refuses
+until its placeholders are replaced.
 """
 
 import json

@@ -79,8 +79,8 @@ def is_unknown(result: ToolResult) -> bool:
 def doubt_about(result: ToolResult) -> Doubt:
     """Return what a person learns of a failed call that may have taken effect.
 
-    If an exception says nothing of the outcome, the fact stands. But it is seldom news: most such exceptions
-    are mistakes before any effect. So it is no alarm.
+    If the tool raised an exception that says nothing of the outcome, the call may still have taken effect.
+    But most such exceptions are mistakes before any effect. So `raised` is no alarm.
     """
     error = result.error
     if error is None or not is_unknown(result):

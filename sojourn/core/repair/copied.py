@@ -1,6 +1,6 @@
 """Find values that a call copied from an example.
 
-This is the safety net below the hints, which tell a model no invented values. If a field of a call was
+This is the safety net below the hints, which show a model none of the invented values. If a field of a call was
 refused before, and the tool changes something, the call is not executed with the value that an example has
 there, unless that value is somewhere else in the transcript. All is derived from the transcript, so that a
 repeated attempt on another worker judges the same. A copy costs the call once, since a model may know the

@@ -158,7 +158,7 @@ def _rules(schema: Schema) -> int:
 
 
 def _holds_large_numbers(schema: Schema) -> bool:
-    """Return whether a number in the schema is above 2**53.
+    """Return whether the absolute value of a number in the schema is above 2**53.
 
     The two libraries compare such integers and floats differently.
     """

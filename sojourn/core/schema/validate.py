@@ -83,7 +83,9 @@ class Validator:
     def issues(
         self, payload: Any, *, most: int = MAX_ISSUES, exact_integers: bool = False, schema: Any = None
     ) -> list[FieldIssue]:
-        """Return every issue, at most 50. Empty when the payload fits.
+        """Return every issue, at most 50 by default.
+
+        Empty when the payload fits.
 
         Missing fields come first, then unknown ones (often the same, misspelt), outer before inner, then the
         others. Otherwise issues are in the order of the schema. If a value takes too much work to validate,
