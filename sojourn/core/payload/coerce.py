@@ -189,9 +189,9 @@ def _read(text: str) -> Iterator[Any]:
 
 
 def _bounds(issue: FieldIssue, sent: float) -> Iterator[Any]:
-    """Yield the nearest values within the bounds.
+    """Yield the nearest bound of a number out of range.
 
-    For an exclusive bound that is the next whole number, and for `multipleOf` the nearest multiple.
+    For an exclusive bound, yield the next whole number. For `multipleOf`, yield the nearest multiple.
     """
     for bound, inward in ((issue.minimum, 1), (issue.maximum, -1)):
         if bound is not None and math.isfinite(bound):

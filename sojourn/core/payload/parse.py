@@ -5,7 +5,7 @@ arguments would do something that no one requested. Two repairs are made, both l
 removing a code fence around the JSON, and a trailing comma.
 
 A name given twice in one object is a fault too: the two values contradict each other, and Python would
-silently keep the last. So is a number with more digits than any number of Python's holds: see
+silently keep the last. So is a number whose digits no Python number can hold: see
 `sojourn.core.values.numbers`.
 
 `{"1": "10 EUR", "01": "99 EUR"}` has two prices, and as `dict[int, str]` one. A person who approves such a
