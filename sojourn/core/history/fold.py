@@ -1,7 +1,8 @@
-"""Fold a run's history into its events and its status: for streams, closed runs, commands and tests.
+"""Fold a run's history into its events and its status.
 
-Every event comes from a recorded payload; the fold never decides. What the workflow derived
-by a function of `sojourn.core`, the fold derives by the same function from the same record.
+Streams, closed runs, commands and tests read runs this way. Every event comes from a recorded payload:
+the fold never decides. What the workflow derived by a function of `sojourn.core`, the fold derives by
+the same function from the same record.
 """
 
 from collections.abc import Callable, Iterator
@@ -75,11 +76,11 @@ _ENDS: dict[str, type[RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | R
 
 
 class Fold:
-    """The fold of one run; takes history records in order.
+    """The fold of one run, which reads history records in order.
 
     Args:
         run_id: The run.
-        chain: The first number of the ids of the first execution's events, where the archive has those of the executions before it.
+        chain: The first number of the ids of the first execution's events, if the archive has those of the executions before it.
     """
 
     def __init__(self, run_id: str, chain: int | None = None) -> None:
@@ -132,12 +133,18 @@ class Fold:
 
     @property
     def handed(self) -> tuple[Message, ...]:
-        """The messages that the last plan, or the end of the run or the turn, has moved from the state into the transcript."""
+        """The messages that last moved from the state into the transcript.
+
+        The last plan, the end of the turn or the end of the run moved them.
+        """
         return self._fold.handed
 
     @property
     def chain(self) -> int:
-        """The first number of the ids of the next events: how often the run was continued as new, or reset."""
+        """The first number of the ids of the next events.
+
+        It counts how often the run was continued as new, or reset.
+        """
         return self._chain
 
     @property
@@ -159,7 +166,7 @@ class Fold:
 
     @property
     def waits_for(self) -> PlanOutcome | None:
-        """The plan whose question or sleep the run waits for; None while it does anything else."""
+        """The plan whose question or sleep the run waits for, or None if it does not wait."""
         is_asked = self.state.phase == "waiting" and self.state.waits.open
         return self._sleep or (self._waits.asked if is_asked else None)
 
@@ -178,7 +185,10 @@ class Fold:
         )
 
     def totals(self) -> ToolTelemetry:
-        """The tokens and the cost so far, of the run's plans and of calls and child runs whose step has ended."""
+        """Return the tokens and the cost so far.
+
+        They are those of the run's plans, and of calls and child runs whose step has ended.
+        """
         counts = add_totals(self._fold.state.earlier, self._fold.state.totals)
         used = ToolTelemetry(
             **counts.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0
@@ -217,7 +227,11 @@ class Fold:
             self._waits.asked = waits_for
 
     def _forked(self, record: HistoryRecord, begins: Continuation) -> Iterator[Event]:
-        """The events with which a fork begins: where it comes from, the open question, and the calls of its first step."""
+        """Yield the events with which a fork begins.
+
+        They say which run it comes from, which messages and questions are still open, and which calls
+        its first step has.
+        """
         state = self._fold.state
         added = next((m for m in reversed(state.new) if m.role == "user"), None)
         origin = state.opening.forked_from
@@ -269,7 +283,10 @@ class Fold:
                 yield self._fold.event(record, ToolStartEvent, call=call)
 
     def _turn_begun(self, record: HistoryRecord) -> Iterator[Event]:
-        """Open a turn of a conversation, or let messages join the present one, as the run did before this plan."""
+        """Open a turn of a conversation, or let messages join the present one.
+
+        The run did the same before this plan.
+        """
         state = self._fold.state
         if state.is_idle and state.inbox.waiting:
             state = self._fold.state = state.turn_opened()
@@ -280,7 +297,10 @@ class Fold:
             yield self._fold.event(record, TurnSteeredEvent, message_ids=joined)
 
     def _turn_ended(self, record: HistoryRecord) -> Iterator[Event]:
-        """Read how a turn ended that no plan answered; a turn that a plan has answered ended there."""
+        """Read the end of a turn that no plan answered.
+
+        A turn that a plan answered has ended with that plan.
+        """
         output, error = record.value, record.error
         yield from self._begun_unseen(record)
         self._fold.handed = ()
@@ -299,7 +319,10 @@ class Fold:
             self._fold.state = self._fold.state.turn_ended(error)
 
     def _begun_unseen(self, record: HistoryRecord) -> Iterator[Event]:
-        """Open a turn, or let messages join it, before a plan that was cut off, and that the history does not show."""
+        """Open or join the turn of a plan that was cut off.
+
+        The history does not show that plan.
+        """
         state = self._fold.state
         new = [each for each in record.message_ids if each not in state.taken]
         if not new:
@@ -319,7 +342,10 @@ class Fold:
         return event
 
     def _plan_begun(self, task: PlanTask) -> None:
-        """Take over the state in which the run began a plan; where it differs from the record, the record wins."""
+        """Take over the state in which the run began a plan.
+
+        If the state differs from the record, the record wins.
+        """
         is_stopped = task.finalize is not None and task.finalize.reason == RETRIES_STOPPED
         self._version = task.version or self._version
         self._step.judge(is_stopped=is_stopped, from_first=not self._version)
@@ -349,7 +375,10 @@ class Fold:
             yield from self._step.carried_out(record, opened, attached)
 
     def _local_ended(self, record: HistoryRecord) -> Iterator[Event]:
-        """Read the marker of a local activity, which holds its id and its result or failure."""
+        """Read the marker of a local activity.
+
+        It holds the activity's id, and its result or failure.
+        """
         opened = self._step.local.pop(record.key, None)
         if not opened:
             return
@@ -570,7 +599,10 @@ class Fold:
         self._chain += 1
 
     def _reset(self, record: HistoryRecord) -> Iterator[Event]:
-        """Take the run back to this point, as an operator did; later events get new ids."""
+        """Take the run back to this point, as an operator did.
+
+        Later events get new ids.
+        """
         self._chain += 1
         reason = f": {record.value}" if record.value else ""
         yield self._fold.event(

@@ -126,7 +126,10 @@ class StepFold:
     # Begin.
 
     def begin(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """Begin a step: the events of calls without an activity, and the waits to open; other calls end later."""
+        """Begin a step: yield the events of calls without an activity, and open waits.
+
+        Other calls end later.
+        """
         limits = self._fold.state.limits
         self._fold.state = self._fold.state.step_begun(plan.calls, plan.dispatches)
         admitted = self._taken(plan)
@@ -146,7 +149,7 @@ class StepFold:
             yield from self.not_run(record, call, record.time, not_executed(call, plan.refused, limits))
 
     def _taken(self, plan: PlanOutcome) -> list[tuple[ToolRequest, Dispatch]]:
-        """Take in the plan of a step; returns its admitted calls."""
+        """Record the plan of a step and return its admitted calls."""
         self._plan, self._results, self._child_time = plan, {}, ChildTime()
         self.planned = {call.tool_call_id: call for call in plan.calls}
         admitted = list(zip(plan.calls, plan.dispatches, strict=False))
@@ -231,7 +234,7 @@ class StepFold:
         self.begin_work(record.time)
 
     def set_at_work(self, call_id: str, *, at_work: bool = True) -> None:
-        """Note whether somebody may have begun to carry out a call."""
+        """Record whether a worker or a program outside may have begun a call."""
         if at_work:
             self._at_work.add(call_id)
         else:
@@ -265,7 +268,7 @@ class StepFold:
         self._child_time.ended(opened.child_time, active)
 
     def opened(self, record: HistoryRecord, wait: Await) -> Event:
-        """Open a wait; returns its event."""
+        """Open a wait and return its event."""
         self.waits, opened = self.waits.opened(wait)
         if isinstance(opened, AwaitExternalTools):
             self.external = opened.id
@@ -288,7 +291,10 @@ class StepFold:
     # End.
 
     def carried_out(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
-        """Take in an activity's result: an answer, a request for input, or the verdict on an external result."""
+        """Apply an activity's result.
+
+        It is an answer, a request for input, or the verdict on an external result.
+        """
         call, asks_people = opened.call, self._fold.state.policy.interrupts_allowed
         needed = result.input_required
         self._note_outcome(call, result)
@@ -322,7 +328,10 @@ class StepFold:
             yield from self.answer(record, result, opened.since)
 
     def _note_outcome(self, call: ToolRequest, result: ToolResult) -> None:
-        """Note by a worker's result whether the call may have taken effect, until an attempt has said what became of it."""
+        """Note by a worker's result whether the call may have taken effect.
+
+        The note stays until the result of an attempt settles the outcome.
+        """
         dispatch = self._dispatches.get(call.tool_call_id)
         if not (result.input_required or result.confirm):
             self._unknown.discard(call.tool_call_id)
@@ -330,14 +339,17 @@ class StepFold:
             self._unknown.add(call.tool_call_id)
 
     def checked(self, record: HistoryRecord, await_id: str, result: ToolResult) -> Iterator[Event]:
-        """Take in the check of an approval; where it is void, the call did not begin."""
+        """Apply the check of an approval.
+
+        If the approval is void, the call did not begin.
+        """
         call = self._approved.get(await_id) or self._released(await_id)
         if call is None or result.error is None:
             return
         self._approved.pop(await_id, None)
         result = outcomes.attach_call(call, result, self._fold.run_id)
         opened = self.local.pop(call.tool_call_id, None)
-        if opened:  # its start is told
+        if opened:  # its start event exists
             self.end_work(record.time)
             self._begun.setdefault(call.tool_call_id, opened.since)
         self.unstarted.pop(call.tool_call_id, None)
@@ -346,7 +358,10 @@ class StepFold:
         yield from self._voided(record, opened or OpenCall(call, since), result)
 
     def _released(self, await_id: str) -> ToolRequest | None:
-        """The call of an agent that has this confirmation, was not asked about, and has not begun; it is checked before its child run starts."""
+        """Return the unstarted call of an agent that has this confirmation, or None.
+
+        No person was asked about it. It is checked before its child run starts.
+        """
         for call in self.unstarted.values():
             confirm = self._confirms.get(call.tool_call_id)
             if confirm is not None and confirm.id == await_id:
@@ -371,7 +386,10 @@ class StepFold:
     def _asked_again(
         self, record: HistoryRecord, opened: OpenCall, confirm: AwaitConfirmation
     ) -> Iterator[Event]:
-        """Ask about a call again whose tool is not the one that was shown; its approval is void."""
+        """Ask about a call again if its tool is not the one that was shown.
+
+        Its approval is void.
+        """
         call = opened.call
         self._asked_by.pop(call.tool_call_id, None)
         self._again[call.tool_call_id] = self._again.get(call.tool_call_id, 0) + 1
@@ -386,7 +404,10 @@ class StepFold:
             yield from self._begin_approved(record, call, kind)
 
     def _checked(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
-        """Take in the verdict on an external result; for one that does not fit, another is awaited."""
+        """Apply the verdict on an external result.
+
+        If the result does not fit, the call waits for another one.
+        """
         was_open = self.external in self.waits.open
         self.waits, is_final = self.waits.checked(self.external, opened.call.tool_call_id, result)
         if not is_final:
@@ -404,7 +425,10 @@ class StepFold:
         return self._asked_by[call_id] <= MAX_INPUT_ROUNDS
 
     def next_form(self, record: HistoryRecord, call_id: str) -> Iterator[Event]:
-        """Open the next form of a call's request for input; after the last form the call continues."""
+        """Open the next form of a call's request for input.
+
+        After the last form the call continues.
+        """
         forms = self._forms.get(call_id)
         if forms:
             yield self.opened(record, forms.pop(0))
@@ -423,7 +447,10 @@ class StepFold:
         yield from self._begin_approved(record, call, self.kinds.get(await_id))
 
     def _begin_approved(self, record: HistoryRecord, call: ToolRequest, kind: str | None) -> Iterator[Event]:
-        """Begin a call, or begin it again: then its start is told already."""
+        """Begin a call, or begin it again.
+
+        A call that begins again has its start event already.
+        """
         began = self._began_before(call)
         if kind == "local":
             self.begin_local(record, call, began or record.time)
@@ -435,13 +462,19 @@ class StepFold:
             self.asking[call.tool_call_id] = (call, began)
 
     def _began_before(self, call: ToolRequest) -> datetime | None:
-        """When a call began that a person was asked about again; None for a call whose start is not told."""
+        """Return when a call began that a person was asked about again.
+
+        None for a call that has no start event yet.
+        """
         return self._begun.get(call.tool_call_id)
 
     def not_run(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, result: ToolResult
     ) -> Iterator[Event]:
-        """The end of a call that is answered without ever running, after its start, unless that is told already."""
+        """Yield the events of a call that ends without ever running.
+
+        Its start comes first, unless the call has a start event already.
+        """
         if self._began_before(call) is None:
             yield self._fold.event(record, ToolStartEvent, call=call)
         yield from self.answer(record, result, since)
@@ -460,7 +493,10 @@ class StepFold:
                 yield from self.not_run(record, call, since, kind.expired(call))
 
     def answer(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Iterator[Event]:
-        """The events of a call's answer; the last answer of a step settles the run's state."""
+        """Yield the events of a call's answer.
+
+        The last answer of a step settles the run's state.
+        """
         if result.tool_call_id in self._unknown:
             result = outcomes.still_unknown(result)
         self._settle_with(record, result)
@@ -500,7 +536,9 @@ class StepFold:
         self._fold.state = state.settled(self._plan, executed, safeguards, record.time)
 
     def judge(self, *, is_stopped: bool, from_first: bool) -> None:
-        """Judge the last step again by the version of the rules that the run used, which the next plan shows.
+        """Judge the last step again, by the version of the rules that the run used.
+
+        The next plan shows which version that was.
 
         Args:
             is_stopped: Whether a safeguard made that plan the last.
@@ -526,7 +564,10 @@ class StepFold:
         return self._cut_off(result)
 
     def _cut_off(self, result: ToolResult) -> ToolResult:
-        """The result of a call that was cut off, which says whether the call may have taken effect."""
+        """Return the result of a call that was cut off.
+
+        It says whether the call may have taken effect.
+        """
         call_id = result.tool_call_id
         dispatch = self._dispatches.get(call_id)
         begun = call_id in self._at_work | self._unknown
@@ -538,10 +579,11 @@ class StepFold:
         return self.is_canceling or self._fold.state.interrupted is not None
 
     def cut_waiting(self, record: HistoryRecord) -> None:
-        """Give up at once what only waits, when the run is asked to cancel, its turn is interrupted, or its time is over.
+        """Give up at once everything that only waits.
 
-        Their events come with the next plan or the end, since only then the history shows that nothing
-        answered them.
+        This happens when a cancellation is requested, the turn is interrupted, or the run's time is
+        over. The events come with the next plan or the end, since only then the history shows that
+        nothing answered those calls.
         """
         at_work = {opened.call.tool_call_id for opened in (*self.open.values(), *self.local.values())}
         for await_id in self.waits.open:
@@ -551,7 +593,10 @@ class StepFold:
                 self._settle_with(record, self.cut_short(call))
 
     def give_up(self, record: HistoryRecord) -> Iterator[Event]:
-        """The answers of calls that wait for people or their turn, once the run is cancelled or out of time."""
+        """Answer the calls that still wait for people or for their turn.
+
+        The run is cancelled, interrupted, out of time or at its end, or its history is full.
+        """
         waiting, self.asking = self.asking, {}
         external = self.waits.open.get(self.external)
         items = external.items if isinstance(external, AwaitExternalTools) else []

@@ -1,4 +1,7 @@
-"""Messages from outside and fired timers in the fold: answers, pauses, resumes, releases, expiries."""
+"""Fold messages from outside and fired timers.
+
+They are answers, messages to a conversation, pauses, resumes, releases and expiries.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -145,7 +148,10 @@ class WaitFold:
             self._fold.state = changed(state, inbox=state.inbox.answered(message_id, after))
 
     def told_of(self, record: HistoryRecord, sent: SentMessage) -> Event:
-        """The event of a message that a conversation has accepted, or that its fork begins with."""
+        """Return the event of a message that a conversation accepted.
+
+        A fork begins with such messages, too.
+        """
         return self._fold.event(
             record,
             MessageReceivedEvent,
@@ -169,7 +175,10 @@ class WaitFold:
         yield self._noted(record, "interrupted", message)
 
     def _go_on_with(self, record: HistoryRecord, after: RunState) -> None:
-        """Go on with a state in which the present turn may be interrupted now; what only waits is given up."""
+        """Continue with a state in which the present turn may have been interrupted.
+
+        If it was interrupted just now, everything that only waits is given up.
+        """
         before, self._fold.state = self._fold.state, after
         if before.interrupted is not None or after.interrupted is None:
             return
@@ -274,7 +283,7 @@ class WaitFold:
             yield from self._step.not_run(record, *known, denied)
 
     def expired(self, record: HistoryRecord) -> Iterator[Event]:
-        """Expire a wait that nobody answered in time."""
+        """Expire a wait that got no answer in time."""
         await_id = record.name.removeprefix(EXPIRES)
         wait = self._step.waits.open.get(await_id)
         if wait is None:

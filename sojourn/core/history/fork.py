@@ -1,9 +1,10 @@
-"""What a fork begins with: a point of another run, with something changed.
+"""Build the state with which a fork begins.
 
-The fork is a run of its own: what it counts (calls, tokens, money, active time), and so its limits, begin at zero,
-since sums over runs would otherwise count the origin's part twice. The transcript, the policy, the labels, the
-safeguards and the artifacts go along. A person's decisions were made for the origin: approvals of a whole tool, a
-pause and open approvals stay there.
+It is a point of another run, with something changed. The fork is a run of its own: what it counts
+(calls, tokens, money, active time), and so its limits, begin at zero, since sums over runs would
+otherwise count the origin's part twice. The transcript, the policy, the labels, the safeguards and the
+artifacts go along. A person's decisions were made for the origin: approvals of a whole tool, a pause
+and open approvals stay there.
 """
 
 import hashlib
@@ -152,13 +153,13 @@ def _received(state: RunState, message: Message) -> RunState:
 
 
 def reopened(step: StepSoFar, call_id: str) -> AwaitConfirmation | None:
-    """The approval that a call of a step needs; None for a call that needs none."""
+    """Return the approval that a call of a step needs, or None if it needs none."""
     calls = zip(step.plan.calls, step.plan.dispatches, strict=False)
     return next((dispatch.confirm for call, dispatch in calls if call.tool_call_id == call_id), None)
 
 
 def cannot_edit(step: StepSoFar, call_id: str) -> str | None:
-    """Why a call of a step cannot be carried out with other arguments; None where it can be."""
+    """Return why a call of a step cannot run with other arguments, or None if it can."""
     calls = zip(step.plan.calls, step.plan.dispatches, strict=False)
     kind = next((dispatch.kind for call, dispatch in calls if call.tool_call_id == call_id), None)
     if kind in ("activity", "local"):
@@ -177,7 +178,11 @@ class _Again:
 
 
 def _judged_again(step: StepSoFar, change: Change, run_id: str) -> _Again | None:
-    """The step with the call that the change is about, and the results of its other calls; None for another change."""
+    """Return the step with the call that the change is about.
+
+    It holds the results of the step's other calls. None if the change is not about a call that runs
+    again.
+    """
     call_id = change.asks or next(iter(change.arguments), None)
     if call_id is None:
         return None
@@ -209,7 +214,10 @@ def _judged_again(step: StepSoFar, change: Change, run_id: str) -> _Again | None
 def _as_begun(
     state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None, again: _Again | None
 ) -> RunState:
-    """The state of a run that begins: it has counted nothing yet, and nobody has decided anything in it."""
+    """Return the state of a run that begins.
+
+    It has counted nothing yet, and holds no person's decisions.
+    """
     is_stopped = state.safeguards.finalize() is not None
     limit = state.limit if is_stopped else None
     notice = Message.system(state.limit.notice) if state.limit and not is_stopped else None
@@ -260,7 +268,10 @@ def _as_begun(
 
 
 def _copied(state: RunState) -> Inbox:
-    """The messages that wait, each with who has sent the original: who forks sends the copies."""
+    """Return the waiting messages, each with the sender of the original.
+
+    The user who forks the run sends the copies.
+    """
     starter = state.opening.principal
     waiting = tuple(
         changed(sent, asked_by=without_roles(sent.asked_by or sent.principal or starter))
@@ -291,7 +302,10 @@ def _answered(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any
 def _settled(
     step: StepSoFar, replaced: Mapping[str, ToolResult], run_id: str, now: datetime, effects: EffectsMade
 ) -> RunState:
-    """The state after a step: answered calls keep their results, and the others are answered as not executed."""
+    """Return the state after a step.
+
+    Answered calls keep their results. The others are answered as not executed.
+    """
     executed = [
         replaced.get(call.tool_call_id) or step.results.get(call.tool_call_id) or _not_executed(call, run_id)
         for call, _ in zip(step.plan.calls, step.plan.dispatches, strict=False)
@@ -304,10 +318,12 @@ def _settled(
 
 
 def _unsettled(state: RunState, step: StepSoFar, known: Collection[str], effects: EffectsMade) -> RunState:
-    """The state with the effects of a step's calls that have no result: the origin may have carried them out, or may do so yet.
+    """Return the state with the effects of a step's calls that have no result.
+
+    The origin may have carried them out, or may do so yet.
 
     Args:
-        state: The state before the step, by which its plan counts the effects that its calls repeat.
+        state: The state before the step. The plan's indices of carried effects refer to it.
         step: The step.
         known: The calls that the fork gives a result, or carries out again.
         effects: What the origin has done.
@@ -376,7 +392,10 @@ def text_of_change(change: ForkChange) -> str:
 
 
 def texts_of_changes(origin: ForkedFrom) -> list[str]:
-    """What a fork was given, a line each, but for a message, which stands in the event itself."""
+    """Return what a fork was given, one line each.
+
+    Messages are left out, since the event itself holds them.
+    """
     return [text_of_change(each) for each in origin.changes if each.kind != "message"]
 
 

@@ -43,7 +43,9 @@ class MadeCall:
 
 @dataclass(slots=True)
 class EffectsMade:
-    """Takes a run's history records in order, each with its events, and keeps the calls that may have had an effect.
+    """Collects the calls of a run that may have had an effect.
+
+    It reads the run's history records in order, each with its events.
 
     Args:
         fold: The fold that has made the events.
@@ -80,7 +82,10 @@ class EffectsMade:
                 self.results[event.tool_call_id] = event.result
 
     def may_have_acted(self, call_id: str) -> bool:
-        """Whether a call succeeded, or may have taken effect; False for one that was refused for certain, or did not run."""
+        """Return whether a call succeeded, or may have taken effect.
+
+        False for a call that was refused for certain, or did not run.
+        """
         result = self.results.get(call_id)
         if result is None:
             return call_id in self._begun
@@ -131,13 +136,19 @@ class EffectsMade:
         return self._within(_newest([*before, *own, *made.values()]), key_run_id)
 
     def has_own_key(self, call_id: str) -> bool:
-        """Whether a call that repeats nothing has a key by the run's own id: another call has the usual one."""
+        """Return whether a call that repeats nothing has a key made from this run's id.
+
+        The usual key belongs to another call.
+        """
         made = self.made.get(call_id)
         effect = made.dispatch.effect if made else None
         return effect is not None and effect.carried is None and effect.tool_call_id == call_id
 
     def acted_after(self, steps: int, *, again: Collection[str]) -> set[str]:
-        """The first calls of the effects that the run has had, or may have had, after a point; takes the arguments of `after`."""
+        """Return the first calls of the effects that a run may have had after a point.
+
+        The arguments are those of `after`.
+        """
         return {
             each.dispatch.effect.tool_call_id if each.dispatch.effect else call_id
             for call_id, each in self._after(steps, again)
@@ -145,7 +156,10 @@ class EffectsMade:
         }
 
     def _within(self, effects: Sequence[CarriedEffect], key_run_id: str) -> tuple[CarriedEffect, ...]:
-        """The effects, with as many arguments in full as a fork carries: first of those that may have happened, of them the newest."""
+        """Return the effects, with as many arguments in full as a fork carries.
+
+        Effects that may have happened come first, and among them the newest.
+        """
         within, left = list(effects), MAX_ALL_ARGUMENTS
         for at in sorted(range(len(effects)), key=lambda at: (effects[at].unexecuted, -at)):
             size = _size(effects[at].call)
@@ -168,7 +182,10 @@ class EffectsMade:
         return effect.model_copy(update={"call": bare, "digest": digest, "idempotency_key": key})
 
     def _after(self, steps: int, again: Collection[str]) -> Iterator[tuple[str, MadeCall]]:
-        """The calls after a point that may have had an effect, or whose key a service may know."""
+        """Yield the calls after a point that may matter to a fork.
+
+        They may have had an effect, or a service may know their key.
+        """
         for call_id, each in self.made.items():
             is_before = each.step <= steps and call_id not in again
             if is_before or each.call.name in self.reads:
@@ -178,7 +195,10 @@ class EffectsMade:
 
 
 def _newest(effects: list[CarriedEffect]) -> tuple[CarriedEffect, ...]:
-    """As many effects as a fork carries: first those that may have happened, of them the newest."""
+    """Return as many effects as a fork carries.
+
+    Effects that may have happened come first, and among them the newest.
+    """
     surplus = len(effects) - MAX_UNSETTLED
     dropped = sorted(range(len(effects)), key=lambda at: not effects[at].unexecuted)[: max(surplus, 0)]
     return tuple(each for at, each in enumerate(effects) if at not in dropped)
@@ -218,7 +238,9 @@ class ForkPoint:
 
 @dataclass(slots=True)
 class ForkPoints:
-    """Takes a run's history records in order, each with its events, and keeps the newest point of each kind.
+    """Collects the newest point of each kind from which a run can be forked.
+
+    It reads the run's history records in order, each with its events.
 
     Args:
         fold: The fold that has made the events.

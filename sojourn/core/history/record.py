@@ -86,7 +86,7 @@ class FoldState:
         """The messages that the last plan, or the end of the run or the turn, has moved from the state into the transcript."""
 
     def event(self, record: HistoryRecord, kind: type[Kind], **payload: Any) -> Kind:
-        """An event at this record; the fold sets its id."""
+        """Return an event at this record, without its id, which the fold sets."""
         run = self.state.opening
         return kind(
             run_id=self.run_id,

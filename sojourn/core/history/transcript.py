@@ -1,4 +1,7 @@
-"""A run's transcript, rebuilt from its history: with no worker alive, and long after the run's end."""
+"""Rebuild a run's transcript from its history.
+
+No worker needs to be alive, and the run may have ended long ago.
+"""
 
 from dataclasses import dataclass, field
 
@@ -61,7 +64,10 @@ class TranscriptProjection:
         return self.messages[: self._given]
 
     def messages_so_far(self) -> list[Message]:
-        """The transcript so far, with what no planner has received yet: messages, notices, and the results of an open step."""
+        """Return the transcript so far, with everything that no planner has received yet.
+
+        This adds messages, notices, and the results of an open step.
+        """
         state = self.fold.state
         return [*self.messages, *(state.new or self._answers()), *state.resume_messages]
 
@@ -89,7 +95,10 @@ class TranscriptProjection:
         self._given = len(self.messages)
 
     def _end(self, output: RunOutput) -> None:
-        """Take in an answer that no plan has given, but not what says why a conversation was closed."""
+        """Add an answer that no plan has given.
+
+        The reason for closing a conversation is left out.
+        """
         self.messages = [*self.messages, *self.fold.handed]
         self._calls, self._results = [], {}
         if output.reason != "closed" and self.messages[-1:] != [output.final]:

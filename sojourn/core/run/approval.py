@@ -1,11 +1,15 @@
-"""Who decides whether a call runs: the policy, the policy engine, or a person.
+"""Decide whether the policy, the policy engine or a person approves a call.
 
-Between the question and the call a deploy may replace the worker. An approval holds as long as the tool is the same,
-takes the same arguments and changes the same: other wording, time-outs or retries do not void it.
+Between the question and the call a deploy may replace the worker. An approval holds as long as the tool is
+the same, takes the same arguments and changes the same: other wording, time-outs or retries do not void it.
 
-The rules in order, of which the first that fits decides: denied tools and tags; read-only runs; named tools
-and tags run; the policy engine, which approves no call of which the tool or a rule says who decides; else a person, where
-the policy asks about such calls.
+The first rule that fits decides, in this order:
+
+1. Denied tools and tags.
+2. Read-only runs.
+3. Named tools and tags run.
+4. The policy engine, but it approves no call if the tool or a rule says who decides.
+5. A person, if the policy asks about such calls.
 """
 
 import hashlib
@@ -75,16 +79,21 @@ def shown_of(spec: ToolSpec) -> ShownTool:
 
 
 def digest_of(spec: ToolSpec) -> str:
-    """SHA-256 of a tool's whole declaration: what the approvals of earlier versions cover."""
+    """Return the SHA-256 of a tool's whole declaration.
+
+    Approvals of earlier versions cover this digest.
+    """
     return hashlib.sha256(encode_readable(spec)).hexdigest()
 
 
 def changes(shown: ShownTool | None, spec_digest: str | None, spec: ToolSpec) -> list[str]:
-    """How a tool differs from what was shown, one change a text, such as `destructive: no → yes`; empty if it does not.
+    """List how a tool differs from what was shown, one change a text.
+
+    A change reads like `destructive: no → yes`. The list is empty if nothing differs.
 
     Args:
         shown: What was shown; None for a call that was shown by an earlier version, or was never shown.
-        spec_digest: The digest of the whole declaration that was shown; it decides only where `shown` is None.
+        spec_digest: The digest of the whole declaration that was shown; used only if `shown` is None.
         spec: The tool as it is now.
     """
     if shown is None:
@@ -114,7 +123,11 @@ def _deciders(shown: ShownTool) -> str:
 
 
 def _fields(before: dict[str, str], after: dict[str, str]) -> str:
-    """Which fields differ; where no field does, or they are too many to be recorded, only that something does."""
+    """Return which fields differ, as a clause.
+
+    If no field differs, or there are too many fields to record, the clause says only that something
+    changed.
+    """
     if not before or not after:
         return "changed"
     kinds = {
@@ -213,12 +226,18 @@ def judge(
 
 
 def is_marked(spec: ToolSpec) -> bool:
-    """Whether the tool's own declaration has a person asked, by what it says of the question or of the approver."""
+    """Return whether the tool's own declaration requires a person's approval.
+
+    It does if it describes the question or the approver.
+    """
     return spec.confirmation is not None or bool(spec.approvers or spec.approver_check) or spec.four_eyes
 
 
 def says_who(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
-    """Whether the tool, or a rule, says who may decide, so that no policy engine decides in their place."""
+    """Return whether the tool or a rule says who may decide.
+
+    If so, no policy engine decides in their place.
+    """
     return (
         bool(spec.approvers or spec.approver_check)
         or spec.four_eyes
@@ -229,12 +248,15 @@ def says_who(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
 def approvers_of(
     spec: ToolSpec, approval: ApprovalPolicy, payload: dict[str, Any] | None = None
 ) -> tuple[list[str], list[list[str]]] | None:
-    """The roles of which whoever decides needs one, and further lists of which as well; None where the author's lists have none in common.
+    """Return the roles that may decide about a call, or None if none can.
+
+    The approver needs one role of the first list, and one of each further list. None means that the lists
+    of the tool's author have no role in common.
 
     Args:
         spec: The tool.
         approval: The run's policy.
-        payload: The call's valid payload, which says so too where the call is an approval that a flow asks for.
+        payload: The call's valid payload. It may name approvers too, if the call is an approval that a flow requests.
     """
     rules = approval.rules_for(spec.id, spec.tags)
     lists = [spec.approvers, *(rule.approvers for rule in rules if not rule.narrows)]
@@ -245,7 +267,10 @@ def approvers_of(
 
 
 def asking(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
-    """Whether `asks_for` has a person asked about this tool, when no earlier rule decides."""
+    """Return whether `asks_for` requires a person's approval for this tool.
+
+    It counts only if no earlier rule decides.
+    """
     match approval.asks_for:
         case "nothing":
             return False
@@ -268,17 +293,19 @@ def confirmation_of(
     is_always: bool = False,
     changes: list[str] | None = None,
 ) -> AwaitConfirmation:
-    """The confirmation for a call with a valid payload; without the payload where the call itself has it.
+    """Return the confirmation for a call with a valid payload.
+
+    The payload is left out if the call itself holds it.
 
     Args:
         spec: The tool.
         call: The call.
         payload: The call's payload.
         approval: The run's policy.
-        asked_by: For whom the call is made.
-        also_asked_by: Who else has asked for it, without roles.
-        is_always: Whether a person is asked even after the asking about the tool was stopped.
-        changes: For a call that is asked about again: how the tool differs from what was shown before.
+        asked_by: The principal for whom the call is made.
+        also_asked_by: Further principals who have requested it, without roles.
+        is_always: Whether a person must decide even if approvals of the tool were waived for the rest of the run.
+        changes: For a call that needs approval again: how the tool differs from what was shown before.
     """
     rules = approval.rules_for(spec.id, spec.tags)
     approvers, narrowed_to = approvers_of(spec, approval, payload) or ([], [])

@@ -1,4 +1,4 @@
-"""Child runs: their share of the limits, and their results (SR-53, SR-87)."""
+"""Share limits with child runs, and turn their output into results (SR-53, SR-87)."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,7 +33,9 @@ __all__ = [
 
 
 def share_of(caps: Caps, calls: int, children: int, limits: Limits) -> RunPolicyOverride:
-    """An equal share for each child run of one step, so that all together never exceed the caps.
+    """Return an equal share of the limits for each child run of one step.
+
+    All child runs together never exceed the caps.
 
     Args:
         caps: The caps before the step.
@@ -51,7 +53,10 @@ def share_of(caps: Caps, calls: int, children: int, limits: Limits) -> RunPolicy
 
 
 def lacking_in(share: RunPolicyOverride) -> str | None:
-    """Which limit leaves a child run no tokens or money to plan with, or None; without calls left it may still answer."""
+    """Return which limit leaves a child run nothing to plan with, or None.
+
+    Planning needs tokens and money. Without calls left, a child run may still answer.
+    """
     if share.max_tokens == 0:
         return "max_tokens"
     return "max_cost" if share.max_cost == 0 else None
@@ -60,9 +65,10 @@ def lacking_in(share: RunPolicyOverride) -> str | None:
 def inherited(
     own: RunPolicyOverride | None, share: RunPolicyOverride | None, time_left: timedelta | None
 ) -> RunPolicyOverride | None:
-    """The limits that a child run starts with: its share, the time left, and the prohibitions for the whole tree.
+    """Return the limits that a child run starts with.
 
-    Time is not divided, since the child runs of one step run in parallel.
+    They are its share, the time left, and the prohibitions for the whole tree. Time is not divided, since
+    the child runs of one step run in parallel.
 
     Args:
         own: The override that the parent run was started with.
@@ -87,7 +93,9 @@ GAVE_UP = "gave_up"
 def finished(
     call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool, may_act: bool | None = None
 ) -> ToolResult:
-    """The result of a call from its child run's output: answer or error, costs, number of calls and the link (SR-53).
+    """Return the result of a call from its child run's output (SR-53).
+
+    It holds the answer or the error, the costs, the number of calls and the link.
 
     Args:
         call: The parent run's call.
@@ -120,10 +128,11 @@ def finished(
 def failed(
     call: ToolRequest, error: ToolError, link: RunLink, spent: Spent | None, *, may_act: bool | None = None
 ) -> ToolResult:
-    """The result of a call whose child run failed, with the whole chain of causes (SR-87) and what the run spent.
+    """Return the result of a call whose child run failed.
 
-    A run that failed after one of its calls took effect, or may have, leaves the outcome of the parent's call unknown;
-    so does one that was terminated or timed out, since it could not say.
+    It holds the whole chain of causes (SR-87) and what the run spent. If the run failed after one of its
+    calls took effect, or may have, the outcome of the parent's call is unknown. The same holds for a run
+    that was terminated or timed out, since it could not say.
     """
     is_open = error.outcome_unknown or (spent is not None and spent.may_have_acted is not False)
     error = error.model_copy(update={"outcome_unknown": False})
@@ -153,7 +162,10 @@ def with_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolRe
 
 
 def _gave_up(call: ToolRequest, answer: str, why: ToolError, link: RunLink, spent: Spent) -> ToolResult:
-    """The result of a call whose child run a limit or a safeguard ended; an answer given all the same is in the message."""
+    """Return the result of a call whose child run a limit or a safeguard ended.
+
+    If the child run answered all the same, the answer is in the message.
+    """
     partial = f'; it said "{answer}"' if answer and why.cause is None else ""
     result = ToolResult(
         name=call.name,
@@ -180,7 +192,10 @@ def _linked(artifact: Artifact, link: RunLink) -> Artifact:
 
 @dataclass(slots=True)
 class ChildTime:
-    """The active time of child runs that their parent waited for; parallel child runs count once."""
+    """The active time of child runs that their parent waited for.
+
+    Parallel child runs count once.
+    """
 
     total: timedelta = timedelta(0)
     """Duration of the longest sequence of child runs in which each began after the one before had ended."""
@@ -190,13 +205,17 @@ class ChildTime:
 
         Args:
             began: The total when the child run started.
-            active: The child run's active time; None where no budget was set.
+            active: The child run's active time, or None if it had no budget.
         """
         if active:
             self.total = max(self.total, began + active)
 
     def beyond(self, own: timedelta) -> timedelta:
-        """The part of the total that exceeds the parent run's own active time in the same period."""
+        """Return how far the total exceeds the parent run's own active time.
+
+        Args:
+            own: The parent run's active time in the same period.
+        """
         return max(self.total - own, timedelta(0))
 
 
@@ -207,7 +226,7 @@ _MAX_ISSUES = 5
 
 
 def validate_child_result(plan: PlanResult, schema: Schema) -> PlanResult | str:
-    """Return the plan with its typed answer, or why the answer does not fit the schema.
+    """Return the plan with its typed answer, or why it does not fit the schema.
 
     An answer as text is accepted when it is one JSON object that fits.
     """

@@ -35,7 +35,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class EarlierAttempts:
-    """What a call waited for, and has got: a decision, an answer or a worker's result; all None for a wait that expired."""
+    """What a call waited for, and has got: a decision, an answer or a result.
+
+    The result comes from a worker. All fields are None for a wait that expired.
+    """
 
     decided: Decided | None = None
     clarified: Clarified | None = None
@@ -79,7 +82,10 @@ MAX_BYTES = 1_500_000
 
 @dataclass(frozen=True)
 class Continuation:
-    """A run when nothing is in flight: between a step and its next plan, or while the planner or calls wait."""
+    """A run when nothing is in flight.
+
+    It is between a step and its next plan, or the planner or calls wait.
+    """
 
     state: RunState
     transcript: Segments = ()
@@ -98,7 +104,10 @@ _CONTINUATION: TypeAdapter[Continuation] = TypeAdapter(Continuation)
 
 
 def written(continuation: Continuation) -> dict[str, Any] | None:
-    """The argument of the next execution; None for a continuation that is too large for one payload."""
+    """Return the argument of the next execution.
+
+    None if the continuation is too large for one payload.
+    """
     fields = _CONTINUATION.dump_python(continuation, mode="json", exclude_defaults=True)
     if size_of(fields) > MAX_BYTES or transcript_fault(continuation):
         return None
@@ -106,13 +115,19 @@ def written(continuation: Continuation) -> dict[str, Any] | None:
 
 
 def transcript_fault(continuation: Continuation) -> str | None:
-    """Why the transcript cannot be read, or is too large once it is decompressed; None for a good one."""
+    """Return why the transcript cannot be read, or None.
+
+    A transcript that is too large once it is decompressed is refused, too.
+    """
     fault = Packed.unpacked(continuation.transcript).fault()
     return fault and f"AgentRun takes one RunInput; {KEY}.transcript: {fault}"
 
 
 def read_continuation(value: Any) -> Continuation | str | None:
-    """A continuation, or why it is invalid; None for an argument of another kind."""
+    """Return a continuation, or why it is invalid.
+
+    None for an argument of another kind.
+    """
     if not isinstance(value, dict) or KEY not in value:
         return None
     try:

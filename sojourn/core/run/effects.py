@@ -1,9 +1,10 @@
-"""Effects: which calls may have taken effect although they failed, and until when.
+"""Track which failed calls may have taken effect, and until when.
 
-An idempotency key belongs to an effect, not to a call. A call whose outcome is unknown stays unsettled until a
-call of the same tool with equal arguments ends with an outcome that is known; until then such a call has the key
-of the first one, so that a service can refuse the repetition. A call that its tool has refused as not carried out
-leaves nothing in doubt. An equal call has its key too, in case the service was wrong about it.
+An idempotency key belongs to an effect, not to a call. A call whose outcome is unknown stays unsettled
+until a call of the same tool with equal arguments ends with an outcome that is known. Until then such a
+call has the key of the first one, so that a service can refuse the repetition. A call that its tool has
+refused as not carried out leaves nothing in doubt. An equal call has its key too, in case the service was
+wrong about it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,10 +48,11 @@ _NOT_RUN_REASONS = (
 
 
 def is_settled(result: ToolResult) -> bool | None:
-    """Whether a result settles its effect; None if it says nothing about it, since the call did not run.
+    """Return whether a result settles its effect.
 
-    A success and a definite failure settle it. A malformed result does not: the tool ran, and a repetition must not
-    have its effect a second time.
+    None if the result says nothing about it, since the call did not run. A success and a definite failure
+    settle it. A malformed result does not: the tool ran, and a repetition must not have its effect a second
+    time.
     """
     error = result.error
     if error is None:
@@ -71,7 +73,10 @@ def has_acted(result: ToolResult) -> bool:
 
 
 def is_unexecuted(result: ToolResult) -> bool:
-    """Whether the tool, which may have sent the call's key to its service, says that the call was not carried out."""
+    """Return whether the tool says that the call was not carried out.
+
+    The tool may have sent the call's key to its service before.
+    """
     reason = result.retry_hint.reason if result.retry_hint else None
     is_refused = reason in (RetryReason.RATE_LIMITED, RetryReason.TOOL_UNAVAILABLE)
     code = result.error.code if result.error else ""
@@ -103,7 +108,9 @@ def unsettled_after(
 def doubts_after(
     doubts: Mapping[str, Doubt], plan: PlanOutcome, executed: Iterable[ToolResult]
 ) -> Mapping[str, Doubt]:
-    """What is open about the calls of a turn after a step, by call: those of child runs and of programs outside too, but none that only reads.
+    """Return the open doubts about the calls of a turn after a step, by call.
+
+    Calls of child runs and of programs outside are included. Calls that only read are not.
 
     Args:
         doubts: What was open before the step.
@@ -123,7 +130,9 @@ def doubts_after(
 def unexecuted_after(
     unexecuted: Sequence[str], plan: PlanOutcome, executed: Iterable[ToolResult]
 ) -> tuple[str, ...]:
-    """The calls that were not carried out and that no call has repeated after a step, oldest first.
+    """Return the calls that were not carried out, oldest first.
+
+    A call drops out once another call has repeated it.
 
     Args:
         unexecuted: Those before the step.
@@ -177,7 +186,11 @@ def acts(plan: PlanOutcome, executed: Iterable[ToolResult]) -> bool:
 
 
 def without_steps(carried: tuple[CarriedEffect, ...]) -> tuple[CarriedEffect, ...]:
-    """The effects of a fork's origin, once a person has told the fork something: a step with other arguments is another effect."""
+    """Return the carried effects of a fork's origin, no longer bound to a step.
+
+    This applies once a person has told the fork something. From then on a step with other arguments is
+    another effect.
+    """
     return tuple(each.model_copy(update={"step": False}) if each.step else each for each in carried)
 
 
@@ -187,18 +200,27 @@ def has_effect(dispatch: Dispatch) -> bool:
 
 
 def is_remembered(dispatch: Dispatch) -> bool:
-    """Whether the run remembers the call while its outcome is unknown: also that of an agent, whose child run's calls have keys of their own."""
+    """Return whether the run remembers the call while its outcome is unknown.
+
+    It remembers the call of an agent too, although the calls of its child run have keys of their own.
+    """
     return has_effect(dispatch) or dispatch.kind == "child"
 
 
 def _ended(plan: PlanOutcome, executed: Iterable[ToolResult]) -> Iterator[tuple[str, Dispatch, ToolResult]]:
-    """The executed calls of a step, each by the id of the call whose effect it is: its own, or that of the one that it repeats."""
+    """Yield the executed calls of a step, each with the id of its effect's call.
+
+    That is the call itself, or the one that it repeats.
+    """
     for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
         yield dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id, dispatch, result
 
 
 def _settles(dispatch: Dispatch, result: ToolResult) -> bool | None:
-    """As `is_settled`; a child run without an answer that fits says itself whether it may have acted."""
+    """Return whether a result settles its effect, as `is_settled` does.
+
+    A child run without an answer that fits says itself whether it may have acted.
+    """
     settled, error = is_settled(result), result.error
     is_open = error is not None and error.outcome_unknown
     return None if settled is False and dispatch.kind == "child" and not is_open else settled

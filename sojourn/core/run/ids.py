@@ -26,10 +26,10 @@ __all__ = [
 def stamp(
     calls: Sequence[ToolRequest], *, run_id: str, turn_id: str, plan: int, taken: Collection[str]
 ) -> list[ToolRequest]:
-    """The calls with their final ids.
+    """Return the calls with their final ids.
 
-    A planner's id is kept when it is well-formed and new in the run; else an id is derived from
-    run, turn, step and index (SR-66).
+    A planner's id stays if it is well-formed and new in the run. Otherwise an id is derived from run, turn,
+    step and index (SR-66).
     """
     used = {*taken, *(call.tool_call_id for call in calls)}
     stamped: list[ToolRequest] = []
@@ -45,9 +45,9 @@ def stamp(
 
 
 def with_final_ids(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
-    """The plan's assistant message with the final ids, or None when it can be made from the calls.
+    """Return the plan's assistant message with the final ids.
 
-    A replaced id is kept in the part's `provider_metadata`.
+    None if the message can be made from the calls. A replaced id stays in the part's `provider_metadata`.
     """
     pairs = list(zip(plan.tool_calls, calls, strict=True))
     final = {
@@ -76,7 +76,10 @@ def with_final_ids(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | 
 
 
 def child_run_id(run_id: str, tool_call_id: str) -> str:
-    """`<parent run>/<tool_call_id>`; the parent's id is hashed when the whole exceeds 200 characters."""
+    """Return the id of a child run: `<parent run>/<tool_call_id>`.
+
+    The parent's id is hashed if the whole exceeds 200 characters.
+    """
     whole = f"{run_id}/{tool_call_id}"
     return whole if len(whole) <= 200 else f"{run_id[:60]}~{_digest(run_id)[:24]}/{tool_call_id}"
 
@@ -92,7 +95,11 @@ def artifact_ref(run_id: str, tool_call_id: str, kind: str) -> str:
 
 
 def turn_after(first: str, turn: int) -> str:
-    """The id of the nth user turn of a run: `t1`, `t2`; or, when the client chose `first`, `<first>`, `<first>.2`."""
+    """Return the id of the nth user turn of a run.
+
+    The ids are `t1`, `t2` and so on. If the client chose `first`, they are `<first>`, `<first>.2` and so
+    on.
+    """
     if not first:
         return f"t{turn}"
     return first if turn == 1 else f"{first}.{turn}"
@@ -115,7 +122,10 @@ _MAX_NUMBERED = 300
 
 
 def is_step_id(call_id: str) -> bool:
-    """Whether an id may be that of a step; ids that a flow of an earlier version gave are not."""
+    """Return whether an id may be that of a step.
+
+    Ids from a flow of an earlier version are not.
+    """
     return _STEP_ID.fullmatch(call_id) is not None
 
 

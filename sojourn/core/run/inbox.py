@@ -122,7 +122,10 @@ class Accepted(Record):
 
 @dataclass(frozen=True)
 class Inbox:
-    """The messages that wait, in the order of acceptance, and the ids of the last 10,000; a frozen value."""
+    """The messages that wait, in the order of acceptance, and the last 10,000 ids.
+
+    It is a frozen value.
+    """
 
     waiting: tuple[SentMessage, ...] = ()
     known: Annotated[Mapping[str, str], BeforeValidator(unpack), PlainSerializer(pack)] = field(
@@ -133,7 +136,10 @@ class Inbox:
     """Number of messages accepted."""
 
     def where(self, message_id: str) -> str | None:
-        """Where the events of a message begin that was accepted before; None for a new one."""
+        """Return the place of the first event of an accepted message.
+
+        None for a new message.
+        """
         known = self.known.get(digest_of(message_id)) if message_id else None
         return known and known.removesuffix(ANSWER)
 
@@ -142,7 +148,10 @@ class Inbox:
         return bool(message_id) and self.known.get(digest_of(message_id), "").endswith(ANSWER)
 
     def answered(self, message_id: str, after: str) -> "Inbox":
-        """The inbox that knows a message which was an answer; itself where the message has no id, or is known."""
+        """Return the inbox that knows the id of a message that was an answer.
+
+        The inbox stays the same if the message has no id, or is known.
+        """
         if not message_id or self.where(message_id) is not None:
             return self
         return changed(self, known=self._knowing(message_id, after + ANSWER))
@@ -167,21 +176,27 @@ class Inbox:
         return len(self.waiting) >= MAX_WAITING or together > MAX_WAITING_BYTES
 
     def opening(self) -> tuple["Inbox", tuple[SentMessage, ...]]:
-        """The inbox without the messages that open a turn, and these: the first one, or the first of one sender that interrupt."""
+        """Return the inbox without the messages that open a turn, and these messages.
+
+        They are the first message alone, or, if it interrupts, the first messages that interrupt and have its sender.
+        """
         count = 1
         while count < self._interrupts and is_same(self.waiting[count].principal, self.waiting[0].principal):
             count += 1
         return changed(self, waiting=self.waiting[count:]), self.waiting[:count]
 
     def taking(self, message_ids: Sequence[str]) -> tuple["Inbox", tuple[SentMessage, ...]]:
-        """The inbox without these messages, and those of them that waited, in the order given."""
+        """Return the inbox without these messages, and those of them that waited.
+
+        The messages come in the order given.
+        """
         found = {sent.message_id: sent for sent in self.waiting if sent.message_id in message_ids}
         rest = tuple(sent for sent in self.waiting if sent.message_id not in found)
         return changed(self, waiting=rest), tuple(found[id] for id in message_ids if id in found)
 
     @property
     def _interrupts(self) -> int:
-        """Number of messages that interrupt; they are before all others."""
+        """Number of messages that interrupt, which come before all others."""
         return sum(sent.mode == "interrupt" for sent in self.waiting)
 
     def steering(self, joins: Callable[[SentMessage], bool]) -> tuple["Inbox", tuple[SentMessage, ...]]:
@@ -195,12 +210,14 @@ class Inbox:
 
 
 def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) -> SentMessage | Refused:
-    """Read `{"message_id", "text", "parts", "mode", "by", "principal", "admit"}`, or a text; a message that was accepted before is read too.
+    """Read a message to a conversation, even if it was accepted before.
+
+    It is `{"message_id", "text", "parts", "mode", "by", "principal", "admit"}`, or a text.
 
     Args:
         values: What was sent.
         inbox: The messages before.
-        tenant: The tenant of the conversation, which its senders have too; None where it is not known.
+        tenant: The tenant of the conversation and its senders; None if it is unknown.
     """
     if unread := first_undecodable(values):
         return Refused(unread.reason)
@@ -291,7 +308,10 @@ def _message(text: Any, parts: Any) -> Message | Refused:
 
 
 def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:
-    """Read `{"reason", "by", "turn_id"}`, a text, or nothing at all: why the present turn ends, or the one that is named."""
+    """Read why the present turn, or a named turn, ends.
+
+    It is `{"reason", "by", "turn_id"}`, a text, or nothing at all.
+    """
     read = _reason_and_by(values, "turn_id")
     if isinstance(read, Refused):
         return read
@@ -334,5 +354,5 @@ def _fields(value: Any, text: str, known: Sequence[str] = _FIELDS) -> dict[str, 
 
 
 def _field(values: Sequence[Any], name: str) -> Any:
-    """A field of the one object among values; None where there is none."""
+    """Return a field of the one object among values, or None if there is none."""
     return cast("dict[str, Any]", values[0]).get(name) if values and isinstance(values[0], dict) else None

@@ -47,7 +47,10 @@ def caps_left(policy: RunPolicy, counts: RunTotals, spent: timedelta = timedelta
 
 
 def lowered(policy: RunPolicy, caps: Caps, counts: RunTotals, spent: timedelta) -> RunPolicy:
-    """The policy lowered so that no more than these caps is left; a cap of None changes nothing."""
+    """Return the policy lowered so that no more than these caps is left.
+
+    A cap of None changes nothing.
+    """
     now = caps_left(policy, counts, spent)
     less = {
         name: value
@@ -67,7 +70,10 @@ def lowered(policy: RunPolicy, caps: Caps, counts: RunTotals, spent: timedelta) 
 
 
 def stricter_caps(caps: Caps, other: Caps | None) -> Caps:
-    """The lower of two caps, name by name; None in `other` changes nothing."""
+    """Return the lower of two caps, name by name.
+
+    None in `other` changes nothing.
+    """
     if other is None:
         return caps
     changes = {
@@ -103,7 +109,10 @@ def stricter_limits(limits: Limits, other: Limits) -> Limits:
 
 
 def limits_of(policy: RunPolicy) -> Limits:
-    """The part of a policy that concerns one plan, as the task of a later plan carries it."""
+    """Return the part of a policy that concerns one plan.
+
+    The task of a later plan carries it in this form.
+    """
     return Limits(**{name: getattr(policy, name) for name in Limits.model_fields})
 
 
@@ -152,7 +161,10 @@ def exhausted(
 
 
 def used_up(policy: RunPolicy, counts: RunTotals) -> Finalize | None:
-    """Why the next turn must be the last when tokens or money are used up, or None; checked after every plan."""
+    """Return why the next turn must be the last, or None.
+
+    Used-up tokens or money are a reason. The check follows every plan.
+    """
     if policy.max_tokens is not None and tokens_of(counts) >= policy.max_tokens:
         return finalize(policy, "max_tokens")
     if policy.max_cost is not None and cost_of(counts) >= policy.max_cost:
@@ -161,7 +173,10 @@ def used_up(policy: RunPolicy, counts: RunTotals) -> Finalize | None:
 
 
 def gave_up(finalize: Finalize, failure: ToolError | None = None) -> ToolError:
-    """The limit that ended a run, as an error; its cause is the failure of the last turn, if there was one."""
+    """Return the limit that ended a run, as an error.
+
+    Its cause is the failure of the last turn, if there was one.
+    """
     why = ToolError.new(finalize.message, code=finalize.reason)
     return why if failure is None else why.model_copy(update={"cause": failure}).without_repeats()
 
@@ -171,7 +186,10 @@ IDLE_TIMEOUT = "idle_timeout"
 
 
 def turn_policy(policy: RunPolicy, earlier: RunTotals) -> RunPolicy:
-    """The policy of a turn: its tokens and money are at most what the turns before have left."""
+    """Return the policy of a turn.
+
+    Its tokens and money are at most what the earlier turns have left.
+    """
     session = policy.session
     if session is None:
         return policy
@@ -201,7 +219,7 @@ def session_end(policy: RunPolicy, turns: int, earlier: RunTotals) -> Finalize |
 
 
 def idle_end(timeout: timedelta) -> Finalize:
-    """The end of a conversation to which nobody sent a message for this long."""
+    """Return the end of a conversation that got no message for this long."""
     return _end(IDLE_TIMEOUT, f"Nobody sent a message for {timeout}.")
 
 

@@ -26,7 +26,10 @@ _TELEMETRY = ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost"
 
 
 def no_result(call: ToolRequest, reason: str) -> ToolResult:
-    """The result of a call whose activity was completed with something else than a tool result."""
+    """Return the result of a call whose activity was completed with another value.
+
+    The value is no tool result.
+    """
     message = f"{call.name} was completed by hand with a value that is not a call's result: {reason}"
     return ToolResult(
         name=call.name,
@@ -41,14 +44,20 @@ def no_result(call: ToolRequest, reason: str) -> ToolResult:
 
 
 def no_plan(reason: str) -> PlanOutcome:
-    """The fault in place of a plan; attempt 0, so that no worker's cache entry matches it."""
+    """Return the fault in place of a plan.
+
+    Its attempt is 0, so that no worker's cache entry matches it.
+    """
     return PlanOutcome(
         fault=f"the plan was completed by hand with a value that is not a plan: {reason}", attempt=0
     )
 
 
 def plan_fault(plan: PlanOutcome | Undecodable, *, final_turn: bool) -> str | None:
-    """Why a plan cannot be carried out, or None; a plan by `PlanActivity` always can be."""
+    """Return why a plan cannot be carried out, or None.
+
+    A plan by `PlanActivity` always can be.
+    """
     if isinstance(plan, Undecodable):
         return plan.reason
     if plan.calls:
@@ -61,7 +70,10 @@ def plan_fault(plan: PlanOutcome | Undecodable, *, final_turn: bool) -> str | No
 
 
 def right_result(result: ToolResult) -> ToolResult:
-    """The result, with figures below zero or not finite set to zero, and such a cost to None."""
+    """Return the result with its invalid figures corrected.
+
+    Figures below zero or not finite become zero, and such a cost becomes None.
+    """
     telemetry = result.telemetry and _right(result.telemetry, _TELEMETRY)
     if telemetry is not result.telemetry:
         result = result.model_copy(update={"telemetry": telemetry})
@@ -69,7 +81,10 @@ def right_result(result: ToolResult) -> ToolResult:
 
 
 def right_usage(usage: Usage) -> Usage:
-    """The usage, with figures below zero or not finite set to zero, and such a cost to None."""
+    """Return the usage with its invalid figures corrected.
+
+    Figures below zero or not finite become zero, and such a cost becomes None.
+    """
     return _right(usage, _USAGE)
 
 
