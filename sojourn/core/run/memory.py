@@ -1,4 +1,4 @@
-"""The memory of a run: what the results of a step change in it."""
+"""Apply the changes that the results of a step make to a run's memory."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,12 +28,14 @@ class MemoryChange:
 
     @property
     def notice(self) -> str:
-        """What the planner is told of a refused patch."""
+        """The notice about a refused patch, for the planner."""
         return f"The memory was not changed by call {self.tool_call_id} of {self.tool}: {self.refused}."
 
 
 def for_task(memory: Mapping[str, Any], *, local: bool = False) -> dict[str, Any]:
-    """The fields of a task that tell the memory; of a local activity, whose input is not recorded, all of it.
+    """Return the fields of a task that hold the memory.
+
+    A local activity gets all of it, since its input is not recorded.
 
     Args:
         memory: The memory.

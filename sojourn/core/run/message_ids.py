@@ -35,16 +35,21 @@ def digest_of(message_id: str) -> str:
 
 
 def pack(known: Mapping[str, str]) -> list[str]:
-    """The digests, and by how much the places rise, compressed: each in Base85, behind the number of this form."""
+    """Return the digests and the places in Base85, behind the number of this form.
+
+    The places are stored as increases, compressed.
+    """
     digests, rises = bytes.fromhex("".join(known)), zlib.compress(_rises(known.values()).encode(), 9)
     return ["2", b85encode(digests).decode(), b85encode(rises).decode()]
 
 
 def unpack(value: Any) -> Any:
-    """The place of each digest, from what `pack` makes, or made in earlier versions; another value is returned as it is.
+    """Return the place of each digest, from the output of `pack` of any version.
+
+    Any other value is returned as it is.
 
     Raises:
-        ValueError: The texts are damaged, or are of something else than digests and places.
+        ValueError: The texts are damaged, or hold something else than digests and places.
     """
     if _is_texts(value, 3) and value[0] == "2":
         places = list(_places(_inflated(b85decode(value[2]))))
@@ -59,7 +64,10 @@ def unpack(value: Any) -> Any:
 
 
 def _rises(places: Iterable[str]) -> str:
-    """The executions, the records and the events of places, each number by how much it rises: a column after the other."""
+    """Encode places as three columns: executions, records and events.
+
+    Executions and records are stored as increases. The columns follow one another.
+    """
     columns: tuple[list[int], ...] = ([], [], [])
     executions = record = 0
     for place in places:

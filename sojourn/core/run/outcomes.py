@@ -37,7 +37,10 @@ __all__ = [
 
 
 def attach_call(call: ToolRequest, result: ToolResult, run_id: str) -> ToolResult:
-    """The result of an activity with its call's name and id, which the history holds with the call."""
+    """Return the result of an activity with its call's name and id.
+
+    The history holds these with the call.
+    """
     changes: dict[str, Any] = {"name": call.name, "tool_call_id": call.tool_call_id}
     if result.artifacts:
         changes["artifacts"] = [
@@ -53,7 +56,10 @@ def attach_call(call: ToolRequest, result: ToolResult, run_id: str) -> ToolResul
 
 
 def by_reference(result: ToolResult) -> ToolResult:
-    """The result as runs, plans and parents carry it: its artifacts without their data (SR-102)."""
+    """Return the result without the data of its artifacts (SR-102).
+
+    Runs, plans and parents carry it in this form.
+    """
     if not result.artifacts:
         return result
     bare = [artifact.model_copy(update={"data": None, "claim": None}) for artifact in result.artifacts]
@@ -61,17 +67,26 @@ def by_reference(result: ToolResult) -> ToolResult:
 
 
 def timed_out(call: ToolRequest, kind: str, queue: str, waited: str) -> ToolResult:
-    """The result of a call that the server timed out: no worker took it from its queue, or its worker was lost."""
+    """Return the result of a call that the server timed out.
+
+    No worker took it from its queue, or its worker was lost.
+    """
     return not_started(call, queue, waited) if kind == "schedule-to-start" else lost(call, kind)
 
 
 def not_started(call: ToolRequest, queue: str, waited: str) -> ToolResult:
-    """The result of a call that no worker took from its queue in time; it never ran."""
+    """Return the result of a call that no worker took from its queue in time.
+
+    The call never ran.
+    """
     return _unavailable(call, f"no worker served task queue {queue} within {waited}; the call did not run")
 
 
 def lost(call: ToolRequest, kind: str) -> ToolResult:
-    """The result of a call whose workers were lost too often, or whose lost attempt must not be repeated."""
+    """Return the result of a call whose worker was lost.
+
+    Its workers were lost too often, or its lost attempt must not be repeated.
+    """
     why = (
         f"the worker that ran this call was lost, or did not end it in time ({kind}); its outcome is unknown"
     )
@@ -88,7 +103,9 @@ def lost(call: ToolRequest, kind: str) -> ToolResult:
 
 
 def not_repeated(call: ToolRequest, *, by_origin: bool, beside: bool = False) -> ToolResult:
-    """The result of a call that is not made, since an earlier one may have taken effect.
+    """Return the result of a call that is not made.
+
+    An earlier call may have taken effect already.
 
     Args:
         call: The call.
@@ -117,7 +134,9 @@ def failed(call: ToolRequest, error: ToolError) -> ToolResult:
 
 
 def attempt_failed(call: ToolRequest, error: ToolError, details: Any, *, may_act: bool | None) -> ToolResult:
-    """The result of a call whose last attempt failed, and which is not attempted again, since it was cut off or tried too often.
+    """Return the result of a call whose last attempt failed.
+
+    It is not attempted again, since it was cut off or tried too often.
 
     Args:
         call: The call.
@@ -137,22 +156,30 @@ def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
 
 
 def interrupted(call: ToolRequest) -> ToolResult:
-    """The result of a call that was in flight or queued when a message interrupted its turn."""
+    """Return the result of a call whose turn a message interrupted.
+
+    The call was in flight or queued.
+    """
     return failed(call, ToolError.new("canceled, because the turn was interrupted", code="canceled"))
 
 
 def overtime(call: ToolRequest) -> ToolResult:
-    """The result of a call that was in flight or queued when the time budget was used up."""
+    """Return the result of a call that the time budget cut off.
+
+    The call was in flight or queued.
+    """
     return failed(call, ToolError.new("not finished: the run's time budget is used up", code="time_budget"))
 
 
 def cut_off(result: ToolResult, dispatch: Dispatch, *, begun: bool) -> ToolResult:
-    """The result of a call that was cut off, which says whether the call may have taken effect.
+    """Return the result of a call that was cut off.
+
+    It says whether the call may have taken effect.
 
     Args:
         result: The result that says why the call was cut off.
         dispatch: How the call was to be carried out, and whether it may have an effect.
-        begun: Whether a worker, a child run or a program outside may have begun to carry it out; a child run that
+        begun: Whether a worker, a child run or a program outside may have begun to carry it out. A child run that
             says that nothing it called had an effect has not. A call that was to repeat one that was not carried out
             has not begun by that.
     """
@@ -168,16 +195,20 @@ def cut_off(result: ToolResult, dispatch: Dispatch, *, begun: bool) -> ToolResul
 
 
 def says_unknown(result: ToolResult, dispatch: Dispatch) -> bool:
-    """Whether a worker's result with which a call is not over says that an attempt of it may have taken effect."""
+    """Return whether a worker's result says that an attempt may have taken effect.
+
+    The call is not over with this result.
+    """
     error, needed = result.error, result.input_required
     is_open = (error is not None and error.outcome_unknown) or (needed is not None and needed.outcome_unknown)
     return is_open and dispatch.may_act is not False
 
 
 def still_unknown(result: ToolResult) -> ToolResult:
-    """The result of a call of which an earlier attempt may have taken effect, and no later one has said what became of it.
+    """Return the result of a call whose earlier attempt may have taken effect.
 
-    The call was denied, given up or not begun again: that settles nothing about the earlier attempt.
+    No later attempt has settled the outcome. The call was denied, given up or not begun again: that
+    settles nothing about the earlier attempt.
     """
     return result if is_settled(result) else outcome_unknown(result)
 
@@ -189,7 +220,7 @@ def not_read(call: ToolRequest) -> ToolResult:
 
 
 def no_input(call: ToolRequest, server: str) -> ToolResult:
-    """The result of a call that needs a person's input in a run that may ask nobody."""
+    """Return the result of a call that needs input in a run that may ask no person."""
     message = f"{server} asks for a person's input to go on, and this run may ask nobody"
     return failed(call, ToolError.new(message, code="input_required"))
 

@@ -1,4 +1,4 @@
-"""The rules for a plan: its shape, its size, and which calls are carried out."""
+"""Check a plan's shape and size, and decide which calls are carried out."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -63,10 +63,10 @@ _ENDS = ("final_response", "failure")
 
 
 def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | None:
-    """Why a planner's result is refused, in a sentence that says what to return instead, or None.
+    """Return why a planner's result is refused, or None.
 
-    Exactly one of the five variants is legal; in the final turn only a response or a failure
-    is; a question needs `interrupts_allowed` (SR-74).
+    The sentence says what to return instead. Exactly one of the five variants is legal. In the final
+    turn only a response or a failure is. A question needs `interrupts_allowed` (SR-74).
     """
     if not isinstance(plan, PlanResult):
         return f"a planner returns a PlanResult, not {type(plan).__name__}"
@@ -138,7 +138,10 @@ def _asking_fault(message: Message, asking: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How many calls of a plan are carried out, from the first, and which limit stops the rest."""
+    """How many calls of a plan run, and which limit stops the rest.
+
+    The calls count from the first.
+    """
 
     count: int
     refused: str | None
@@ -203,7 +206,10 @@ _ENVELOPE = 100_000
 
 
 def payload_fault(call: ToolRequest) -> ParseFault | None:
-    """Why a call's arguments cannot be recorded (over 512 KB, too deep, no JSON), or None."""
+    """Return why a call's arguments cannot be recorded, or None.
+
+    They may be over 512 KB, too deep, or no JSON.
+    """
     fault = json_fault(call.payload, max_bytes=None) or json_fault(call.raw, max_bytes=None)
     if fault is None and size_of(call) > MAX_PAYLOAD_BYTES:
         return ParseFault("too_large", f"the arguments are larger than {MAX_PAYLOAD_BYTES:,} bytes")
@@ -211,7 +217,10 @@ def payload_fault(call: ToolRequest) -> ParseFault | None:
 
 
 def without_payload(call: _Call) -> _Call:
-    """The call with `{omitted, bytes}` in place of arguments that are not executed; without `bytes` when they are no JSON."""
+    """Return the call with `{omitted, bytes}` in place of its arguments.
+
+    This is for arguments that are not executed. `bytes` is missing if they are no JSON.
+    """
     omitted: dict[str, Any] = {"omitted": True}
     with suppress(ValueError):
         omitted["bytes"] = size_of(call.payload) + len((call.raw or "").encode(errors="replace"))
@@ -232,9 +241,10 @@ def without_payloads(message: Message | None, omitted: Collection[str]) -> Messa
 def within_plan_bytes(
     calls: Sequence[ToolRequest], dispatches: Sequence[Dispatch], limits: Limits
 ) -> list[Dispatch]:
-    """The dispatches that fit into the plan; a call whose messages or changed payload do not fit is not executed.
+    """Return the dispatches that fit into the plan.
 
-    A result that does not fit loses its hint.
+    A call whose messages or changed payload do not fit is not executed. A result that does not fit
+    loses its hint.
     """
     kept = list(dispatches)
     added = [n for n, made in enumerate(kept) if made.messages or made.payload is not None or made.result]
@@ -296,7 +306,9 @@ def with_readings(
 
 
 def as_calls_were_read(message: Message | None, calls: Sequence[ToolRequest]) -> Message | None:
-    """The model's message, in which each call with readings has its arguments as they were read.
+    """Return the model's message with the arguments as they were read.
+
+    This concerns the calls with readings.
 
     Args:
         message: The message, with the final ids of its calls.

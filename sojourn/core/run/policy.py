@@ -19,7 +19,10 @@ _MAX_REASON = 1_000
 
 
 def policy_fault(decided: Any) -> str | None:
-    """Why a policy engine's result is refused, in a sentence with what to return instead, or None."""
+    """Return why a policy engine's result is refused, or None.
+
+    The sentence says what to return instead.
+    """
     if not isinstance(decided, PolicyDecision):
         return f"a policy engine returns a PolicyDecision, not {type(decided).__name__}"
     lists = (decided.allowed_tools or [], decided.disable_tools, decided.approve, decided.ask)
@@ -63,7 +66,7 @@ def _union(left: list[str], right: list[str]) -> list[str]:
 
 
 def withheld(tool: str, tags: Collection[str], limits: Limits, decision: PolicyDecision | None) -> str | None:
-    """Why a run may not use a tool, as a clause, or None where it may."""
+    """Return why a run may not use a tool, as a clause, or None if it may."""
     if limits.allowed_tools is not None and not matches_any(tool, limits.allowed_tools):
         return "it is not among the tools that this run's policy allows"
     if limits.allowed_tags is not None and not any(tag in limits.allowed_tags for tag in tags):

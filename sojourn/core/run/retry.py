@@ -1,16 +1,18 @@
-"""Retry: whether a failed attempt is made again, or answered; the only place that decides it.
+"""Decide whether a failed attempt is retried or answered.
+
+No other module decides it.
 
 | what happened | what follows |
 |---|---|
 | the worker was lost: a heartbeat time-out | another attempt, until 3 workers were lost under the call (`MAX_LOST`); then, and at once with `idempotent=False`, answered `tool_unavailable`, "its outcome is unknown" |
 | the worker was shut down, as in a deploy | Temporal makes up to 20 attempts in all, 1 s apart, doubled, at most 30 s (three deploys during one tool use up three) |
 | `RateLimited`, `ToolUnavailable`, `ConnectionError` | up to the tool's own `Retry` (3 attempts), after `retry_after` or 1 s, doubled; answered at once if `retry_after` is over 30 s, the tool is `idempotent=False`, or a call of an MCP server may have taken effect, whose tool is neither `read_only` nor `idempotent` |
-| the tool exceeded its time-out | the same where it is `read_only` or `idempotent`, else answered as `timeout`: it may have taken effect |
+| the tool exceeded its time-out | the same if it is `read_only` or `idempotent`, else answered as `timeout`: it may have taken effect |
 | `ToolFailed`, any other exception, a bad payload, a bad result | answered at once: the same would happen again |
 | a planner or policy engine has a bug: `TypeError`, `KeyError` and the like, raised in the author's own code (`BUGS`); or a wrong argument of a constructor of Sojourn, such as `PlanResult(memory=...)` | the run fails with its reason, at once: the same would happen again |
-| it raised anything else, or exceeded `plan_timeout` | 5 attempts, or 20 where it says when to try again; then the run fails with its reason |
+| it raised anything else, or exceeded `plan_timeout` | 5 attempts, or 20 if it says when to try again; then the run fails with its reason |
 
-Temporal repeats what an activity raises; what is answered is never executed again.
+Temporal retries an activity that raises. A call that was answered is never executed again.
 """
 
 from collections.abc import Sequence
@@ -153,12 +155,18 @@ def decide(
 
 
 def delay_of(value: Any) -> timedelta | None:
-    """The delay that an exception asks for; None for a negative duration and for other values."""
+    """Return the delay that an exception asks for.
+
+    None for a negative duration and for other values.
+    """
     return value if isinstance(value, timedelta) and value >= timedelta(0) else None
 
 
 def most_attempts(spec: ToolSpec) -> int:
-    """Most attempts at a call, for any reason; 1 where repeating the call is not safe."""
+    """Return the most attempts at a call, for any reason.
+
+    It is 1 if repeating the call is not safe.
+    """
     return 1 if spec.annotations.idempotent is False else max(ACTIVITY_ATTEMPTS, spec.retry.max_attempts)
 
 
@@ -173,7 +181,10 @@ def planner_attempts(retry_after: timedelta | None, *, is_last_turn: bool = Fals
 
 
 def is_bug(error: BaseException) -> bool:
-    """Whether an exception comes from a mistake in an author's code; one that a library raised by itself may pass."""
+    """Return whether an exception comes from a mistake in an author's code.
+
+    An exception that a library raised by itself is none: it may pass.
+    """
     is_one = any(safe_exceptions.is_a(error, kind) for kind in BUGS) or refused_by(error) is not None
     return is_one and source_location(error) is not None
 
@@ -199,17 +210,27 @@ def count_lost(before: int, last_timeout: str | None) -> int:
 
 
 def read_lost(details: Sequence[Any]) -> int:
-    """The number of lost workers from the last heartbeat's details, which anybody may have written."""
+    """Return the number of lost workers from the last heartbeat's details.
+
+    Any client may have written them.
+    """
     count: Any = details[0].get("lost") if details and is_object(details[0]) else 0
     return count if isinstance(count, int) and not isinstance(count, bool) and 0 < count <= MAX_LOST else 0
 
 
 def read_unknown(details: Sequence[Any]) -> bool:
-    """Whether the last heartbeat's details say that an earlier attempt may have taken effect."""
+    """Return whether an earlier attempt may have taken effect.
+
+    The last heartbeat's details say so.
+    """
     return bool(details and is_object(details[0]) and details[0].get(OUTCOME_UNKNOWN) is True)
 
 
 def lost_details(lost: int, *, unknown: bool = False) -> dict[str, Any]:
-    """The number of lost workers, and whether an earlier attempt may have taken effect, as heartbeat details; empty for neither."""
+    """Return the details of a heartbeat.
+
+    They hold the number of lost workers, and whether an earlier attempt may have taken effect. They are
+    empty if there is neither.
+    """
     details: dict[str, Any] = {"lost": lost} if lost else {}
     return {**details, OUTCOME_UNKNOWN: True} if unknown else details

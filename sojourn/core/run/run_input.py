@@ -1,6 +1,7 @@
-"""What a run starts with: its opening, who may see it, and its summary.
+"""Check what a run starts with, who may see it, and how lists summarize it.
 
-Who may see a run is recorded for lists, as marks of subjects: a search attribute is never encrypted, and holds 2 KB at most.
+Who may see a run is recorded for lists, as marks of subjects: a search attribute is never encrypted,
+and holds 2 KB at most.
 """
 
 import hashlib
@@ -78,7 +79,10 @@ def messages_fault(messages: Sequence[Message]) -> str | None:
 
 
 def turn_start_of(messages: Sequence[Message]) -> int:
-    """Index of the first message of a person that the opening does not answer: where its earlier talk ends; 0 without one."""
+    """Return the index of the first user message that the opening does not answer.
+
+    Earlier talk ends there. It is 0 if there is no such message.
+    """
     answered = max(
         (place for place, each in enumerate(messages) if each.role in ("assistant", "tool")), default=-1
     )
@@ -96,13 +100,19 @@ def labels_fault(labels: Mapping[str, str]) -> str | None:
 
 
 def labelled(labels: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """A run's labels with those that a policy engine adds; labels over the limit are left out."""
+    """Return a run's labels with those that a policy engine adds.
+
+    Labels over the limit are left out.
+    """
     both = {**labels, **more}
     return dict(list(both.items())[:_MAX_LABELS])
 
 
 def opening_fault(run: RunInput) -> str | None:
-    """Why this opening is refused, or None; the same rules apply to clients and to runs started with Temporal's own tools."""
+    """Return why this opening is refused, or None.
+
+    The same rules apply to clients and to runs started with Temporal's own tools.
+    """
     if not AGENT_ID.match(run.agent_id):
         return f"agent_id {run.agent_id[:80]!r} is not an agent id; it has the form <service>.<agent>"
     longest = (
@@ -130,7 +140,10 @@ def _policy_fault(run: RunInput) -> str | None:
 
 
 def _parent_fault(run: RunInput) -> str | None:
-    """Why what the run inherits from its parent and passes on with every call is refused, or None."""
+    """Return why a run's link to its parent is refused, or None.
+
+    It checks everything that the run inherits and passes on with every call.
+    """
     link = run.parent
     ids = [link.run_id, link.agent_id, link.parent_run_id, link.parent_tool_call_id] if link else []
     if fork := run.forked_from:
@@ -146,7 +159,10 @@ def _parent_fault(run: RunInput) -> str | None:
 
 
 def read_run_input(value: Any) -> RunInput | str:
-    """The run's input, or why it is invalid: anybody with a Temporal client may have written it."""
+    """Return the run's input, or why it is invalid.
+
+    Any program with a Temporal client may have written it.
+    """
     try:
         run = value if isinstance(value, RunInput) else RunInput.model_validate(value)
     except ValidationError as error:
@@ -170,17 +186,22 @@ _MARK_CHARS = 24
 
 
 def mark_of(principal: Principal) -> str:
-    """The mark of a subject: short whatever its name is, and without the name, which may be an address."""
+    """Return the mark of a subject.
+
+    It is short whatever the subject's name is. It does not contain the name, which may be an address.
+    """
     who = f"{principal.tenant}\0{principal.subject}"
     return hashlib.sha256(who.encode(errors="surrogatepass")).hexdigest()[:_MARK_CHARS]
 
 
 def viewers_of(run: RunInput, more: Sequence[str] = ()) -> tuple[str, ...]:
-    """The marks of those who may see a run, beside operators; empty where its whole tenant may.
+    """Return the marks of the principals who may see a run, beside operators.
+
+    It is empty if the run's whole tenant may see it.
 
     Args:
         run: The opening of the run.
-        more: The marks of further senders of the conversation, and of those who may see the parent run.
+        more: The marks of further senders of the conversation, and of principals who may see the parent run.
     """
     if run.visibility != "subject":
         return ()
@@ -190,11 +211,11 @@ def viewers_of(run: RunInput, more: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def is_visible_to(viewers: Sequence[str], principal: Principal | None) -> bool:
-    """Whether a principal of the run's tenant sees the run, and so may write to it.
+    """Return whether a principal of the run's tenant may see and write to the run.
 
     Args:
         viewers: The marks of those who may see the run; empty if its whole tenant may.
-        principal: Who asks; None for a program that names nobody, and sees every run.
+        principal: The caller; None for a program that acts for no principal, and sees every run.
     """
     if not viewers or principal is None or OPERATOR in principal.roles:
         return True
@@ -210,7 +231,10 @@ _MAX_DETAILS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """Memo, summary and details of a run; set at the start, and never changed."""
+    """Memo, summary and details of a run, which are set at the start.
+
+    They never change.
+    """
 
     memo: dict[str, Any]
     """For lists of runs: `message`, the beginning of the user's message; in a fork also `forked_from`, the origin's id, and for
@@ -223,7 +247,11 @@ class RunSummary:
 
 
 def summarize(run: RunInput, tool: str | None = None, message: str = "") -> RunSummary:
-    """Introduce a run; a child run by the tool whose call it answers, and one that has no message yet by that with which it begins."""
+    """Summarize a run.
+
+    For a child run, `tool` is the tool whose call it answers. For a run without a message, `message` is the
+    one with which it begins.
+    """
     message = visible((_last_user_message(run.messages) or message)[: 2 * _MAX_DETAILS], keep="\n")
     what = tool or code(_cut_to_bytes(" ".join(message.split()), _MAX_SUMMARY_BYTES))
     origin = run.forked_from
@@ -251,7 +279,10 @@ def _last_user_message(messages: Sequence[Message]) -> str:
 
 
 def _cut_to_bytes(text: str, most: int) -> str:
-    """The text cut to a number of bytes of JSON in UTF-8, in which quotes and backslashes count twice."""
+    """Cut the text to a number of bytes of JSON in UTF-8.
+
+    Quotes and backslashes count twice.
+    """
     size = 0
     for index, character in enumerate(text):
         size += 2 if character in '"\\' else len(character.encode(errors="replace"))

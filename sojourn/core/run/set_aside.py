@@ -84,7 +84,10 @@ def _codes(failure: ToolError) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """Messages of users and results that a provider may have refused, by their indices in the transcript."""
+    """User messages and results that a provider may have refused.
+
+    They are indices in the transcript.
+    """
 
     filtered: tuple[int, ...] = ()
     """Those of turns that a content filter refused."""
@@ -117,7 +120,9 @@ def _is_marked(message: Message, mark: str) -> bool:
 
 
 def left_out(message: Message, calls: Collection[str] = ()) -> Message:
-    """A short text in place of a message of a user, or in place of each result; any other message as it is.
+    """Return a message with a short text in place of its content.
+
+    It stands for a user's message, or for each result. Any other message stays as it is.
 
     Args:
         message: The message.
@@ -137,9 +142,10 @@ def left_out(message: Message, calls: Collection[str] = ()) -> Message:
 
 
 def outcome_alone(result: ToolResult, why: str) -> ToolResult:
-    """The outcome of a call without its content: whether it succeeded or failed, and whether it may have had an effect.
+    """Return the outcome of a call without its content.
 
-    A model that cannot know whether it has paid pays again.
+    It says whether the call succeeded or failed, and whether it may have had an effect. A model that
+    cannot know whether it has paid pays again.
 
     Args:
         result: The result of the call.
@@ -182,7 +188,7 @@ class SetAsideRequest:
 
     @property
     def target(self) -> str:
-        """What is meant, in words; equal for a repetition of the request."""
+        """The target of the request in words, which is equal for a repetition of it."""
         of_call = f"the result of {self.tool_call_id} in " if self.tool_call_id else ""
         return f"{of_call}message {self.message}"
 
@@ -194,7 +200,7 @@ class SetAsideRequest:
 
     @property
     def record(self) -> Message:
-        """The message of the transcript that records it; models read nothing of it."""
+        """The transcript's message about the request, which models do not read."""
         fields = {
             "message": self.message,
             "tool_call_id": self.tool_call_id,
@@ -244,7 +250,10 @@ def requests_in(messages: Sequence[Message]) -> list[SetAsideRequest]:
 
 
 def requests_by_message(messages: Sequence[Message]) -> dict[int, list[SetAsideRequest]]:
-    """Return what a transcript records as set aside by hand, by the index of the message."""
+    """Return the requests that a transcript records as set aside by hand.
+
+    They are grouped by the index of the message.
+    """
     found: dict[int, list[SetAsideRequest]] = {}
     for request in requests_in(messages):
         found.setdefault(request.message, []).append(request)
@@ -252,9 +261,10 @@ def requests_by_message(messages: Sequence[Message]) -> dict[int, list[SetAsideR
 
 
 def records_in(messages: Sequence[Message], role: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield what messages of a role record as set aside: the place of the message, and the fields of the record.
+    """Yield what messages of a role record as set aside.
 
-    An operator's record is in a message of the system, what a provider refused in one of the assistant.
+    Each item is the place of the message, and the fields of the record. An operator's record is in a
+    message of the system. A record of what a provider refused is in one of the assistant.
     """
     for at, message in enumerate(messages):
         if message.role == role:
@@ -303,20 +313,29 @@ def _left_out(message: Message, tool_call_id: str | None) -> Message:
 
 
 def _stays(part: Part) -> bool:
-    """Whether a part is a call, which is answered in the next message, or a record of what models read."""
+    """Return whether a part stays in the message.
+
+    It stays if it is a call, which the next message answers, or a record of what models read.
+    """
     is_record = isinstance(part, OtherPart) and part.type == SET_ASIDE
     return is_record or isinstance(part, (ToolCallPart, CompactionPart))
 
 
 def _without_arguments(part: Part) -> Part:
-    """The part; a call keeps its id and its name, by which its result belongs to it."""
+    """Return the part without the arguments of a call.
+
+    A call keeps its id and its name, so that its result still belongs to it.
+    """
     if not isinstance(part, ToolCallPart):
         return part
     return ToolCallPart(type="tool_call", tool_call_id=part.tool_call_id, name=part.name)
 
 
 def _without_result(part: Part, tool_call_id: str | None) -> Part:
-    """The part; with a short text in place of its result if that is the call's, or any call's with None."""
+    """Return the part with a short text in place of a result.
+
+    It replaces the result of this call, or of any call if the id is None.
+    """
     if not isinstance(part, ToolResultPart) or tool_call_id not in (None, part.result.tool_call_id):
         return part
     return part.model_copy(update={"result": outcome_alone(part.result, _BY_OPERATOR)})

@@ -51,7 +51,7 @@ MAX_TEXT = 2_000
 
 
 def wait_notice(run_id: str, state: RunState, wait: Await, at: datetime) -> Notice:
-    """The notice that a run waits for somebody."""
+    """Return the notice that a run waits for a person or a program outside."""
     if isinstance(wait, AwaitClarification):
         text, tool = wait.question, wait.restrict_to_tool or ""
     elif isinstance(wait, AwaitConfirmation):
@@ -79,12 +79,18 @@ def turn_notice(
 def end_notice(
     run_id: str, state: RunState, at: datetime, output: RunOutput | None, error: ToolError | None
 ) -> Notice:
-    """The notice that a run has ended; with neither output nor error, that it was canceled."""
+    """Return the notice that a run has ended.
+
+    With neither output nor error, the notice says that it was canceled.
+    """
     return _ended(_notice(run_id, state, "end", "", at), output, error)
 
 
 def read_kinds(details: Sequence[Any]) -> tuple[NoticeKind, ...]:
-    """The kinds of notices that a failed plan names in its details; anybody may have written them."""
+    """Return the kinds of notices that a failed plan names in its details.
+
+    Any client may have written them.
+    """
     fields = cast("dict[str, Any]", details[0]) if details and isinstance(details[0], dict) else {}
     named = fields.get("notices")
     return tuple(kind for kind in NOTICE_KINDS if isinstance(named, list) and kind in named)

@@ -1,7 +1,7 @@
-"""What a run has used: active time, calls, tokens and money.
+"""Count what a run has used of active time, calls, tokens and money.
 
-The figures of a child run are read without pydantic validation: anybody may send a signal, and an error in workflow code would fail every
-workflow task of the parent. An invalid figure counts as zero.
+The figures of a child run are read without pydantic validation: any client may send a signal, and an
+error in workflow code would fail every workflow task of the parent. An invalid figure counts as zero.
 """
 
 import math
@@ -37,9 +37,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ActiveTime:
-    """How long a run was active, against its time budget; a frozen value with pure transitions.
+    """How long a run was active, against its time budget.
 
-    `now` is the workflow's clock in the workflow, and the time of a history event in the fold.
+    It is a frozen value with pure transitions. In the workflow, `now` is the workflow's clock. In the
+    fold, it is the time of a history event.
     """
 
     budget: timedelta | None = None
@@ -59,7 +60,7 @@ class ActiveTime:
         return self.counted + (now - self.since if self.since else timedelta(0))
 
     def left(self, now: datetime) -> timedelta | None:
-        """Active time left; None means no limit."""
+        """Return the active time left, or None if there is no limit."""
         return None if self.budget is None else max(self.budget - self.spent(now), timedelta(0))
 
     def is_used_up(self, now: datetime) -> bool:
@@ -129,20 +130,26 @@ def settle(counts: RunTotals, executed: Sequence[ToolResult]) -> RunTotals:
 
 
 def _failed_steps(counts: RunTotals, tried: Sequence[ToolResult]) -> int:
-    """Consecutive failed steps; a step in which no call ran, because a person denied every one, changes nothing."""
+    """Return the number of consecutive failed steps.
+
+    A step in which no call ran, because a person denied every one, changes nothing.
+    """
     if not tried:
         return counts.failed_steps
     return counts.failed_steps + 1 if all(result.error for result in tried) else 0
 
 
 def tokens_of(counts: RunTotals) -> int:
-    """Tokens read and written so far, by this run's plans, its tools and its child runs."""
+    """Return the tokens read and written so far.
+
+    They are those of this run's plans, its tools and its child runs.
+    """
     usage, telemetry = counts.usage, counts.telemetry
     return usage.input_tokens + usage.output_tokens + telemetry.input_tokens + telemetry.output_tokens
 
 
 def cost_of(counts: RunTotals) -> float:
-    """US dollars spent so far, where known."""
+    """Return the US dollars spent so far, as far as they are known."""
     return (counts.usage.cost or 0.0) + (counts.telemetry.cost or 0.0)
 
 
@@ -166,7 +173,7 @@ def add_totals(total: RunTotals, more: RunTotals) -> RunTotals:
 
 
 def add_telemetry(total: ToolTelemetry, more: ToolTelemetry) -> ToolTelemetry:
-    """The sum of two telemetries; the first model name is kept."""
+    """Return the sum of two telemetries, with the first model name."""
     return ToolTelemetry(
         duration_ms=total.duration_ms + more.duration_ms,
         attempts=total.attempts + more.attempts,
@@ -211,7 +218,10 @@ def spent_by(
     has_acted: bool = False,
     also_asked_by: Sequence[Principal] = (),
 ) -> Spent | None:
-    """The spending that a run reports to its parent, and whether it may have had effects; None when it is all zero."""
+    """Return the spending that a run reports to its parent.
+
+    It says whether the run may have had effects. None if it is all zero.
+    """
     used = ToolTelemetry(
         **counts.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0
     )
@@ -227,7 +237,10 @@ def spent_by(
 
 
 def read_spent(value: Any) -> Spent | None:
-    """The spending in a failure's details or a signal; None when the value is not an object."""
+    """Return the spending in a failure's details or a signal.
+
+    None if the value is not an object.
+    """
     if not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, Any]", value)
