@@ -434,7 +434,7 @@ class Fold:
         usage = plan.usage and right_usage(plan.usage)
         state = self._fold.state.planned(plan.model_copy(update={"usage": usage}), record.time)
         if (plan.overtime or state.active.expired) and not (plan.final or plan.failure or state.limit):
-            # The plan came too late to be carried out; its usage counts.
+            # The plan came too late to be carried out, but its usage counts.
             plan, state = PlanOutcome(usage=plan.usage), state.out_of_time()
         self._fold.state = state if plan.fault is None else state.plan_refused(plan)
         if plan.decision:

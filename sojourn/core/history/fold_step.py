@@ -234,7 +234,10 @@ class StepFold:
         self.begin_work(record.time)
 
     def set_at_work(self, call_id: str, *, at_work: bool = True) -> None:
-        """Record whether a worker or a program outside may have begun a call."""
+        """Record whether a call may have begun.
+
+        A worker, a child run or a program outside may have begun to carry it out.
+        """
         if at_work:
             self._at_work.add(call_id)
         else:

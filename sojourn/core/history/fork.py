@@ -141,7 +141,7 @@ def _with_carried(
         unsettled=tuple(call_id for call_id in state.unsettled if not effects.has_own_key(call_id)),
         unexecuted=tuple(call_id for call_id in unexecuted if not effects.has_own_key(call_id)),
     )
-    # What was changed, or what a conversation is told next, may be why a step has other arguments: it is another effect.
+    # A change, or the next message of a conversation, may be why a step has other arguments. Then it is another effect.
     is_same = change == Change() and not state.opening.conversation
     return changed(state, carried=carried if is_same else without_steps(carried)) if carried else state
 

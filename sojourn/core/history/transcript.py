@@ -85,7 +85,7 @@ class TranscriptProjection:
             self._planned(plan)
 
     def _plan(self, task: PlanTask) -> None:
-        # Without the answer of a plan that was discarded; with the messages of one that was cut off before it was recorded.
+        # The answer of a discarded plan is left out. The messages of a plan that was cut off before it was recorded are included.
         known = [*self.messages[: task.after], *self.fold.handed]
         if task.new or task.until is None:
             self.messages = [*known[: task.after], *task.new]

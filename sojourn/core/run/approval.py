@@ -348,7 +348,7 @@ def _payload_digest(payload: dict[str, Any]) -> str:
 
 
 def _prompt(spec: ToolSpec, payload: dict[str, Any]) -> str:
-    if spec.id == APPROVE:  # the flow's own sentence, which is all that is asked
+    if spec.id == APPROVE:  # the flow's own sentence is the whole question
         return _cut(inert(" ".join(str(payload.get("question", "")).split())))
     if not spec.confirmation:
         return f"Run “{inert(spec.title)}”?"  # a server of MCP may have written it

@@ -140,7 +140,7 @@ def _asking_fault(message: Message, asking: str | None) -> str | None:
 class Admission:
     """How many calls of a plan run, and which limit stops the rest.
 
-    The calls count from the first.
+    The first `count` calls run.
     """
 
     count: int

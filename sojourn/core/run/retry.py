@@ -183,7 +183,7 @@ def planner_attempts(retry_after: timedelta | None, *, is_last_turn: bool = Fals
 def is_bug(error: BaseException) -> bool:
     """Return whether an exception comes from a mistake in an author's code.
 
-    An exception that a library raised by itself is none: it may pass.
+    An exception that a library raised by itself may be transient, and is none.
     """
     is_one = any(safe_exceptions.is_a(error, kind) for kind in BUGS) or refused_by(error) is not None
     return is_one and source_location(error) is not None
@@ -221,13 +221,13 @@ def read_lost(details: Sequence[Any]) -> int:
 def read_unknown(details: Sequence[Any]) -> bool:
     """Return whether an earlier attempt may have taken effect.
 
-    The last heartbeat's details say so.
+    The details are those of the last heartbeat.
     """
     return bool(details and is_object(details[0]) and details[0].get(OUTCOME_UNKNOWN) is True)
 
 
 def lost_details(lost: int, *, unknown: bool = False) -> dict[str, Any]:
-    """Return the details of a heartbeat.
+    """Return heartbeat details about lost workers and an unknown outcome.
 
     They hold the number of lost workers, and whether an earlier attempt may have taken effect. They are
     empty if there is neither.

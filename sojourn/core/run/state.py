@@ -1,7 +1,7 @@
-"""RunState: the run state, one frozen value with pure transitions.
+"""Hold the run state in one frozen value with pure transitions.
 
-The workflow applies a transition after an await, and the fold applies the same one when it reads the history;
-so the live status and the folded status are built from equal values.
+The workflow applies a transition after an await, and the fold applies the same one when it reads the
+history. So the live status and the folded status are built from equal values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -212,10 +212,11 @@ class RunState:
 
     @property
     def acts_for(self) -> Principal | None:
-        """For whom the run acts now, and so every call of the present turn: the sender of its message.
+        """The principal for whom the run acts now: the sender of the turn's message.
 
-        A turn has one subject from its first plan to its end; its roles may become fewer. Answers, decisions and results
-        from outside change nothing.
+        Every call of the present turn is made for this principal. A turn has one subject from its first
+        plan to its end, but its roles may become fewer. Answers, decisions and results from outside
+        change nothing.
         """
         is_sender = self.sender is not None and not self._is_for_starter
         return self.sender if is_sender else self.opening.principal
@@ -227,28 +228,42 @@ class RunState:
 
     @property
     def _askers_beside_parent(self) -> list[Principal]:
-        """In a child run: who has asked for its turn, beside those of whom its parent knows."""
+        """In a child run, the principals behind its turn that its parent does not know."""
         known = askers_of(self.opening.also_asked_by, self.opening.principal)
         return [each for each in self.askers if each not in known] if self.opening.parent else []
 
     def asked_below(self, ended: RunOutput | Spent | None) -> "RunState":
-        """The state once a child run has ended: those who spoke in it have asked for what is made of its answer, or of its error."""
+        """Return the state once a child run has ended.
+
+        The users who spoke in the child run have requested what the parent makes of its answer or
+        error.
+        """
         more = ended.also_asked_by if ended else []
         return changed(self, askers=askers_of(self.askers, *more)) if more else self
 
     @property
     def _is_for_starter(self) -> bool:
-        """Whether every turn acts for whoever started the run, as the agent's policy says."""
+        """Whether every turn acts for the user who started the run.
+
+        The agent's policy decides.
+        """
         session = self.policy.session
         return session is not None and session.acts_for == "starter"
 
     @property
     def viewers(self) -> tuple[str, ...]:
-        """The marks of those who may see the run over HTTP, beside operators; empty where its whole tenant may."""
+        """The marks of the principals who may see the run over HTTP, beside operators.
+
+        It is empty if the run's whole tenant may see it.
+        """
         return viewers_of(self.opening, self.participants)
 
     def admits(self, principal: Principal | None) -> bool:
-        """Whether the run takes what a principal says: one that may see it, or a program that names nobody."""
+        """Return whether the run accepts input from a principal.
+
+        It accepts it from a principal who may see the run, and from a program that acts for no
+        principal.
+        """
         return is_visible_to(self.viewers, principal)
 
     @property
@@ -266,7 +281,7 @@ class RunState:
         return caps_left(self.policy, self.totals, self.active.spent(now))
 
     def spent(self, now: datetime) -> Spent | None:
-        """What the run has spent, for its parent; None when it is all zero."""
+        """Return what the run has spent, for its parent, or None if it is all zero."""
         return spent_by(
             self.totals,
             list(self.artifacts),
@@ -276,7 +291,10 @@ class RunState:
         )
 
     def in_doubt(self, error: ToolError) -> ToolError:
-        """The error of the run or its present turn, which says if one of the calls may have taken effect."""
+        """Return the error of the run or its present turn.
+
+        It says if one of the calls may have taken effect.
+        """
         return in_doubt(error, self.doubts.values())
 
     def output(self, plan: PlanOutcome, run_id: str, now: datetime) -> RunOutput:
@@ -307,12 +325,19 @@ class RunState:
     # Plan.
 
     def planning(self) -> "RunState":
-        """Begin to plan; used-up tokens or money make this turn the last."""
+        """Begin to plan.
+
+        Used-up tokens or money make this turn the last.
+        """
         state = self if self.limit else self.limited(used_up(self.policy, self.totals))
         return changed(state, phase="finalizing" if state.limit else "planning")
 
     def plan_begun(self, after: int) -> "RunState":
-        """Hand the new messages to a planner; `after` is the number of messages of the transcript before them."""
+        """Hand the new messages to a planner.
+
+        Args:
+            after: Number of messages of the transcript before them.
+        """
         start = self.turn_start if self.opened_after is None else after + self.opened_after
         return changed(
             self,
@@ -325,7 +350,9 @@ class RunState:
         )
 
     def plan_cut_off(self, before: "RunState") -> "RunState":
-        """Take a plan back that an interruption has cut off, and of which nothing is recorded: the next plan gets its new messages.
+        """Take back a plan that an interruption has cut off.
+
+        Nothing of the plan is recorded, so the next plan gets its new messages.
 
         Args:
             before: The state before that plan began.
@@ -355,7 +382,10 @@ class RunState:
         return changed(state.with_notes(*plan.notes), totals=totals)
 
     def agreeing(self, policy: RunPolicy) -> "RunState":
-        """The state with the policy of the run; in a conversation, as far as the turns before have left of it."""
+        """Return the state with the policy of the run.
+
+        In a conversation, the policy has only what the turns before have left of it.
+        """
         agreed = policy if self.opening.conversation else None
         return changed(self, policy=turn_policy(policy, self.earlier), agreed=agreed, is_policy_known=True)
 
@@ -384,7 +414,10 @@ class RunState:
         return changed(self.with_notes(f"planner fault: {plan.fault}"), new=(refusal,))
 
     def out_of_time(self) -> "RunState":
-        """End a plan at the time budget: the next turn is the last, and its planner gets the same new messages."""
+        """End a plan at the time budget.
+
+        The next turn is the last, and its planner gets the same new messages.
+        """
         active = changed(self.active, expired=True)
         state = changed(self, active=active, phase="finalizing", unseen=self.planned_from)
         return state.limited(state.time_is_up)
@@ -392,7 +425,10 @@ class RunState:
     # Call tools.
 
     def step_begun(self, calls: Sequence[ToolRequest], dispatches: Sequence[Dispatch]) -> "RunState":
-        """Begin a step: admitted calls run; calls without a dispatch were not admitted."""
+        """Begin a step.
+
+        Admitted calls run. Calls without a dispatch were not admitted.
+        """
         state = changed(self, phase="executing_tools")
         for call in calls[: len(dispatches)]:
             state = state.with_call(
@@ -410,13 +446,18 @@ class RunState:
     def judged(
         self, calls: Sequence[ToolRequest], executed: Sequence[ToolResult], now: datetime
     ) -> SafeguardState:
-        """The safeguards after a step, by the number of similar errors that the run's policy allows."""
+        """Return the safeguards after a step.
+
+        The run's policy sets the number of similar errors that stop it.
+        """
         return self.safeguards.settle(calls, executed, now, similar_errors=self.policy.similar_errors)
 
     def settled(
         self, plan: PlanOutcome, executed: Sequence[ToolResult], safeguards: SafeguardState, now: datetime
     ) -> "RunState":
-        """End a step, whose calls are all answered: update totals, safeguards, artifacts and limits.
+        """End a step whose calls are all answered.
+
+        This updates totals, safeguards, artifacts and limits.
 
         Args:
             plan: The plan of the step.
@@ -450,7 +491,10 @@ class RunState:
         )
 
     def remembered_by(self, changes: Sequence[MemoryChange]) -> tuple["RunState", list[Message]]:
-        """The state with the changes of the memory by a step, and what its planner is told of those that are refused."""
+        """Return the state with the memory changes of a step, and its refusals.
+
+        The refusals are messages for the planner.
+        """
         if not changes:
             return self, []
         notices = [change.notice for change in changes if change.refused]
@@ -463,7 +507,10 @@ class RunState:
         return finalize(self.policy.model_copy(update={"time_budget": self.active.budget}), "time_budget")
 
     def limited(self, limit: Finalize | None) -> "RunState":
-        """Make the next turn the last, for this reason; None permits more turns."""
+        """Make the next turn the last, for this reason.
+
+        None permits more turns.
+        """
         if limit is None:
             return changed(self, limit=None)
         state = changed(self, limit=limit, new=(*self.new, Message.system(limit.notice)))
@@ -477,7 +524,10 @@ class RunState:
     # Wait.
 
     def slept(self, duration: timedelta, now: datetime, *, is_over: bool) -> "RunState":
-        """End a sleep; a notice in the transcript tells the planner."""
+        """End a sleep.
+
+        A notice in the transcript tells the planner.
+        """
         seconds = f"{seconds_of(duration)} s"
         text = f"Waited {seconds}." if is_over else f"The wait of {seconds} was cut short."
         state = changed(self, new=(Message.system(text),), safeguards=self.safeguards.after_wait())
@@ -488,7 +538,10 @@ class RunState:
         return changed(self, phase="waiting")
 
     def answered(self, plan: PlanOutcome, answer: Clarified | None) -> "RunState":
-        """Take in the answer to a planner's question, which begins a new user turn, or its expiry."""
+        """Apply the answer to a planner's question, or its expiry.
+
+        An answer begins a new user turn.
+        """
         assert plan.await_
         unseen = self.planned_from if plan.asked_by_policy else None
         state = changed(self, unseen=unseen, carried=without_steps(self.carried))
@@ -503,17 +556,21 @@ class RunState:
         return changed(state, new=(reply(plan, message),)).turn_begun()
 
     def settled_by(self, answer: Answer) -> tuple["RunState", list[Answer]]:
-        """The state after an accepted answer to an open wait, and all answers that follow from it, itself first.
+        """Return the state after an accepted answer to an open wait, and all answers.
 
-        Whoever answers a question, or gives a result from outside, says something that later calls of the turn may be made of, and so
-        has asked for them too. A decision on a call says nothing of that kind.
+        The answers are the accepted one and those that follow from it. A user or program that answers a
+        question, or gives a result from outside, says something that later calls of the turn may be
+        made of, and so has requested them too. A decision on a call says nothing of that kind.
         """
         waits, settled = self.waits.answered(answer)
         askers = self.askers if isinstance(answer, Decided) else askers_of(self.askers, answer.principal)
         return changed(self, waits=waits, askers=askers), settled
 
     def turn_begun(self) -> "RunState":
-        """Begin a user turn after a person's message: rounds and loops count from zero, and `max_tool_rounds` is lifted."""
+        """Begin a user turn after a person's message.
+
+        Rounds and loops count from zero, and `max_tool_rounds` is lifted.
+        """
         state = changed(
             self,
             turn=self.turn + 1,
@@ -563,7 +620,10 @@ class RunState:
         return None
 
     def setting_aside(self, request: SetAsideRequest) -> "RunState":
-        """The state in which planners no longer read a message or a result; the same where it was set aside before."""
+        """Return the state in which planners no longer read a message or a result.
+
+        It stays the same if that was set aside before.
+        """
         if request.target in self.set_aside:
             return self
         return changed(
@@ -580,10 +640,12 @@ class RunState:
         return self.phase == "idle"
 
     def turn_opened(self, message_ids: Sequence[str] = ()) -> "RunState":
-        """Open a turn with the first message that waits: what limits and counts a turn begins at zero.
+        """Open a turn with the first message that waits.
+
+        Everything that limits and counts a turn begins at zero.
 
         Args:
-            message_ids: The messages that open it, where the run has recorded which ones did.
+            message_ids: The messages that open it, if the run has recorded which ones did.
         """
         inbox, opening = self.inbox.taking(message_ids) if message_ids else self.inbox.opening()
         is_first = self.plans == 0 and self.turns == 0
@@ -611,10 +673,12 @@ class RunState:
         )
 
     def joined(self, message_ids: Sequence[str] = ()) -> tuple["RunState", list[str]]:
-        """The state with the messages that steer the present turn, before its next plan, and the ids of these.
+        """Return the state with the messages that steer the present turn, and their ids.
+
+        They join the turn before its next plan.
 
         Args:
-            message_ids: The messages of the turn, where the run has recorded which ones joined it.
+            message_ids: The messages of the turn, if the run has recorded which ones joined it.
         """
         inbox, steers = self.inbox.taking(message_ids) if message_ids else self.inbox.steering(self._may_join)
         if not steers:
@@ -626,11 +690,17 @@ class RunState:
         return changed(self, inbox=inbox, taken=taken, sender=sender, askers=askers, new=new), ids
 
     def _may_join(self, sent: SentMessage) -> bool:
-        """Whether a message may join the present turn: that of another sender opens a turn of its own."""
+        """Return whether a message may join the present turn.
+
+        The message of another sender opens a turn of its own.
+        """
         return self._is_for_starter or is_same(sent.principal or self.opening.principal, self.acts_for)
 
     def received(self, sent: SentMessage, after: str) -> tuple["RunState", SentMessage]:
-        """The state with a further message, which may interrupt the present turn, and that message with an id."""
+        """Return the state with a further message, and that message with an id.
+
+        The message may interrupt the present turn.
+        """
         inbox, sent = self.inbox.accepted(sent, after)
         state = changed(self, inbox=inbox)
         if sent.principal and self.viewers and (mark := mark_of(sent.principal)) not in self.viewers:
@@ -638,12 +708,18 @@ class RunState:
         return (state.interrupting("") if sent.mode == "interrupt" else state), sent
 
     def is_in(self, turn_id: str) -> bool:
-        """Whether a turn id is one that the present turn of a conversation has had: an answer to a question begins a further one."""
+        """Return whether a turn id is one that the present turn has had.
+
+        In a conversation, a turn may have several ids: an answer to a question begins a further one.
+        """
         turns = range(self.opening_turn or self.turn, self.turn + 1)
         return any(turn_after(self.opening.turn_id, turn) == turn_id for turn in turns)
 
     def interrupting(self, reason: str, turn_id: str = "") -> "RunState":
-        """End the present turn, where there is one, and it is the one that is meant: nothing more begins in it."""
+        """End the present turn, so that nothing more begins in it.
+
+        The state stays the same if there is no turn, it is interrupted already, or another one is meant.
+        """
         if self.is_idle or self.interrupted is not None or (turn_id and not self.is_in(turn_id)):
             return self
         waits = self.waits
@@ -663,7 +739,11 @@ class RunState:
         return ToolError.new(f"the turn was interrupted{why}", code=INTERRUPTED)
 
     def turn_ended(self, failure: ToolError | None = None) -> "RunState":
-        """End a turn; the planner of the next one learns why it failed, and gets what it has not seen of an interrupted one."""
+        """End a turn.
+
+        The planner of the next turn learns why this one failed. If the turn was interrupted, it also
+        gets the messages that no planner has seen.
+        """
         told = () if failure is None else (failure_notice(failure),)
         unseen = None
         if self.interrupted is not None:
@@ -692,7 +772,10 @@ class RunState:
         return session_end(self.policy, self.turns, self.earlier)
 
     def closed(self, run_id: str, limit: Finalize | None = None) -> RunOutput:
-        """The output of a conversation that was closed, or that ends by a limit: the sums over its turns."""
+        """Return the output of a conversation that was closed, or that ends by a limit.
+
+        Its figures are the sums over its turns.
+        """
         is_used_up = limit is not None and limit.reason != IDLE_TIMEOUT
         return RunOutput(
             run_id=run_id,

@@ -1,4 +1,4 @@
-"""The transcript: its storage, its slices for readers, and the messages that answer questions."""
+"""Store the transcript, slice it for readers, and answer questions in it."""
 
 import lzma
 import zlib
@@ -16,9 +16,10 @@ __all__ = ["Claim", "Packed", "Segments", "call_ids", "for_planner", "question_m
 
 
 def slice_of(messages: Iterable[bytes], after: int, until: int | None, offset: int) -> tuple[bytes, bool]:
-    """Bytes of the JSON array `messages[after:until]` from `offset`, and whether they are the whole array.
+    """Return bytes of the JSON array `messages[after:until]` from `offset`.
 
-    At most 1.5 MB, cut inside a message where needed; a shorter slice is the last.
+    The flag says whether they are the whole array. The slice has at most 1.5 MB, and is cut inside a
+    message if needed. A shorter slice is the last.
 
     Args:
         messages: Each message as JSON.
@@ -32,7 +33,10 @@ def slice_of(messages: Iterable[bytes], after: int, until: int | None, offset: i
 
 
 def for_planner(result: ToolResult) -> ToolResult:
-    """The result as the transcript holds it: without a change of the memory, and telemetry that is only the duration of one attempt."""
+    """Return the result as the transcript holds it.
+
+    It has no change of the memory. Telemetry that is only the duration of one attempt is left out.
+    """
     if result.memory:
         result = result.model_copy(update={"memory": {}})
     spent = result.telemetry
@@ -64,9 +68,10 @@ Segments in external storage come first.
 
 
 class Packed:
-    """An append-only list of messages, compressed in memory; a message is one line of JSON.
+    """An append-only list of messages, compressed in memory.
 
-    The first messages of a long run may be in external storage: here are only their claims.
+    A message is one line of JSON. The first messages of a long run may be in external storage, and then
+    the list holds only their claims.
     """
 
     def __init__(self) -> None:
@@ -82,7 +87,7 @@ class Packed:
 
     @classmethod
     def unpacked(cls, segments: Segments) -> "Packed":
-        """The transcript of which these are the segments.
+        """Return the transcript that these segments make up.
 
         Raises:
             ValueError: A segment is not in Base64, or a stored one follows another.
@@ -124,7 +129,10 @@ class Packed:
         self._segments, self._blocks, self._open, self._open_bytes = [], [], [], 0
 
     def segments(self) -> Segments:
-        """The whole transcript; the messages of this execution become one more segment."""
+        """Return the whole transcript.
+
+        The messages of this execution become one more segment.
+        """
         self._pack()
         if self._blocks:
             lines = b"\n".join(zlib.decompress(data) for _, data in self._blocks)
@@ -138,7 +146,7 @@ class Packed:
         )
 
     def fault(self) -> str | None:
-        """Why the segments of earlier executions cannot be read; None if they can be."""
+        """Return why the segments of earlier executions cannot be read, or None."""
         left = MAX_TRANSCRIPT_BYTES
         for count, data in self._segments:
             try:
@@ -151,7 +159,7 @@ class Packed:
         return None
 
     def append(self, message: Message) -> int:
-        """Add a message; returns its size on the wire, in bytes."""
+        """Add a message and return its size on the wire, in bytes."""
         data = encode(message)
         self._open.append(data)
         self._open_bytes += len(data)
@@ -166,11 +174,14 @@ class Packed:
             self._open, self._open_bytes = [], 0
 
     def extend(self, messages: Iterable[Message]) -> int:
-        """Add messages; returns their size on the wire, in bytes."""
+        """Add messages and return their size on the wire, in bytes."""
         return sum([self.append(message) for message in messages])
 
     def drop_last(self, count: int) -> int:
-        """Remove messages that were added last, and since any was stored; returns their size on the wire, in bytes."""
+        """Remove the last messages and return their size on the wire, in bytes.
+
+        They must have been added since any message was stored.
+        """
         while len(self._open) < count:
             _, data = self._blocks.pop()
             self._open = [*zlib.decompress(data).split(b"\n"), *self._open]
@@ -220,9 +231,10 @@ def question_message(plan: PlanOutcome) -> Message:
 
 
 def reply(plan: PlanOutcome, answer: Message) -> Message:
-    """The message for the planner about its question: the answer itself, or the answer as the result of the call that asks.
+    """Return the message for the planner about its question.
 
-    Other calls of the plan are answered as not executed, since a transcript answers every call.
+    It is the answer itself, or the answer as the result of the call that asks. Other calls of the plan
+    are answered as not executed, since a transcript answers every call.
     """
     if plan.asking is None or plan.message is None:
         return answer

@@ -1,10 +1,10 @@
-"""Classes of errors: one ordered table of the texts of messages and of next steps for a person.
+"""Classify errors by one ordered table of message texts.
 
-A new class is a new row (ME-3, ME-17). The first row that matches decides, and the last one
-matches everything. A structured reason is compared before the text. Patterns match
-whole words, in lower case with single spaces, so that "not configured", "flagged" and
-"context window exceeded" are not plotting errors. Messages are hostile and may be long:
-only their beginning is read, and no pattern repeats without a bound.
+The table also holds the next steps for a person. A new class is a new row (ME-3, ME-17). The first row
+that matches decides, and the last one matches everything. A structured reason is compared before the
+text. Patterns match whole words, in lower case with single spaces, so that "not configured", "flagged"
+and "context window exceeded" are not plotting errors. Messages are hostile and may be long: only their
+beginning is read, and no pattern repeats without a bound.
 """
 
 import re
@@ -59,7 +59,10 @@ class ErrorClass:
     """All patterns as one, for whole words: by version 1 of the rules, and by the current version."""
 
     def __post_init__(self) -> None:
-        """Compile the patterns once; an empty list matches nothing."""
+        """Compile the patterns once.
+
+        An empty list matches nothing.
+        """
         both = (self.patterns, (*self.patterns, *self.later))
         joined = (rf"\b(?:{'|'.join(each)})\b" if each else r"(?!)" for each in both)
         object.__setattr__(self, "matchers", tuple(map(re.compile, joined)))
@@ -85,7 +88,10 @@ def classify(message: str, reason: str | None = None) -> str:
 
 
 def match_class(message: str, reason: str | None = None, rules: int = RULES) -> Match:
-    """The class of an error with what decided it, by a version of the rules; arguments as for `classify`."""
+    """Return the class of an error, with the text or reason that decided it.
+
+    `rules` is the version of the rules. The other arguments are those of `classify`.
+    """
     if reason:
         for row in ERROR_CLASSES:
             if reason in row.reasons:
@@ -98,7 +104,7 @@ def match_class(message: str, reason: str | None = None, rules: int = RULES) -> 
 
 
 def class_named(category: str) -> ErrorClass:
-    """The row of a class; the last row for an unknown name."""
+    """Return the row of a class, or the last row for an unknown name."""
     return next((row for row in ERROR_CLASSES if row.category == category), ERROR_CLASSES[-1])
 
 

@@ -39,7 +39,11 @@ _RELATIVE = re.compile(r"(?<![^\s'\"`=:(\[])(?:[\w.-]{1,100}[/\\]){1,40}[\w-]{1,
 
 
 def target_of(category: str, message: str) -> str:
-    """The hosts that a message of a network error names, or else the paths, names and addresses; empty where it names none."""
+    """Return the hosts that a message of a network error names.
+
+    For other errors, return the paths, names and addresses. The result is empty if the message
+    names none.
+    """
     found = _hosts(message[:MAX_READ]) if category == "network_error" else _places(message[:MAX_READ])
     names = sorted({name.rstrip(".,:;") for name in found} - {""})[:_MAX_NAMED]
     return plain(" ".join(names), MAX_TARGET)
@@ -88,7 +92,10 @@ _VARYING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """How one executed call ended; calls that were denied, cancelled or refused by a cap have no outcome."""
+    """How one executed call ended.
+
+    Calls that were denied, cancelled or refused by a cap have no outcome.
+    """
 
     tool: str
     """The tool that was called."""
@@ -107,13 +114,13 @@ class CallOutcome:
 
     @property
     def failed(self) -> bool:
-        """Whether the call failed; an empty message is a failure too."""
+        """Whether the call failed, even if the error message is empty."""
         return self.error is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
-    """One error as it is kept: bounded, printable, with what it is compared by."""
+    """One recorded error: bounded, printable, with the details it is compared by."""
 
     message: str
     """The first line that is not blank, at most 500 characters."""
@@ -150,7 +157,11 @@ class ErrorEntry:
         )
 
     def similar_to(self, other: "ErrorEntry", rules: int = RULES) -> bool:
-        """Whether two errors are similar: of one class and, where the class requires it, of one tool with equal details."""
+        """Return whether two errors are similar.
+
+        Similar errors are of one class. If the class requires it, they are also of one tool, and have
+        equal details.
+        """
         if self.category != other.category:
             return False
         alike_by = _alike_by(self.category, rules)
@@ -170,7 +181,10 @@ class ErrorEntry:
 
 @dataclass(frozen=True, slots=True)
 class ErrorPatterns:
-    """The errors of one run, and whether they stop the retrying; a new run starts with none (ME-2, ME-10)."""
+    """The errors of one run, and whether they stop the retrying.
+
+    A new run starts with none (ME-2, ME-10).
+    """
 
     entries: tuple[ErrorEntry, ...] = ()
     """The last ten errors, oldest first (ME-6)."""
@@ -185,11 +199,17 @@ class ErrorPatterns:
 
     @property
     def should_stop(self) -> bool:
-        """Whether to stop retrying: true from the third similar error on, or the sixth of one class, until `reset` (ME-4)."""
+        """Whether to stop retrying (ME-4).
+
+        It is true from the third similar error on, or the sixth of one class, until `reset`.
+        """
         return bool(self.strikes)
 
     def is_due(self, at: datetime | None) -> bool:
-        """Whether the last call failed, and may be tried again at this time, as its hint said."""
+        """Return whether the last call failed and may be retried at this time.
+
+        The call's hint says when.
+        """
         retry_at = self.entries[-1].retry_at if self.entries and self.in_row else None
         return retry_at is not None and at is not None and at >= retry_at
 
@@ -237,12 +257,12 @@ class ErrorPatterns:
         limit: int | None = STRIKES,
         waited: bool = False,
     ) -> "ErrorPatterns":
-        """The state after a whole step.
+        """Return the state after a whole step.
 
-        Outcomes are taken in call order, not in order of arrival. Each tool counts once for each
-        class, so five parallel time-outs of a tool are one strike; a success among them resets
-        the count, and the tool's later errors of that class do not count. Of the errors of one class in a
-        row, a step counts one, of however many tools.
+        Outcomes count in call order, not in order of arrival. Each tool counts once for each class, so
+        five parallel time-outs of a tool are one strike. A success among them resets the count, and the
+        tool's later errors of that class do not count. Of the errors of one class in a row, a step
+        counts one, however many tools raised them.
 
         Args:
             outcomes: One for each executed call, in call order.
@@ -263,15 +283,21 @@ class ErrorPatterns:
         return patterns
 
     def new_turn(self) -> "ErrorPatterns":
-        """The state after a person's message: similar errors go on counting, errors of one class that differ begin anew."""
+        """Return the state after a person's message.
+
+        Similar errors go on counting. Different errors of one class begin anew.
+        """
         return replace(self, in_row=0) if self.in_row else self
 
     def reset(self) -> "ErrorPatterns":
-        """An empty state, for a conversation that starts again or is rewound by hand (ME-10)."""
+        """Return an empty state.
+
+        It serves a conversation that starts again, or is rewound by hand (ME-10).
+        """
         return ErrorPatterns(rules=self.rules)
 
     def suggestion(self) -> str:
-        """The message for a person once retrying stopped; empty before (ME-5)."""
+        """The message for a person once retrying has stopped, empty before (ME-5)."""
         if not self.strikes:
             return ""
         row = class_named(self.strikes[-1].category)
@@ -295,7 +321,10 @@ class ErrorPatterns:
         )
 
     def dump(self) -> dict[str, Any]:
-        """The state as JSON, for status and debugging: what matched, how often, whether it stopped (ME-15)."""
+        """Return the state as JSON, for status and debugging (ME-15).
+
+        It says what matched, how often, and whether it stopped the retrying.
+        """
         return {
             "category": self.entries[-1].category if self.entries else None,
             "count": self.count,

@@ -1,7 +1,8 @@
-"""The safeguards of a run: repeated failures and loops, judged once a step, in call order (ME-1 to ME-10).
+"""Judge repeated failures and loops of a run, once a step (ME-1 to ME-10).
 
-A run that was judged by an earlier version of the rules stays with it, so that its history replays. The state by each
-version is kept; a patch is asked for and recorded only where their verdicts differ.
+Calls are judged in call order. A run that an earlier version of the rules has judged stays with that
+version, so that its history replays. The state by each version is stored. A patch is requested and
+recorded only if the verdicts of the versions differ.
 """
 
 import hashlib
@@ -117,11 +118,18 @@ class SafeguardState:
         )
 
     def after_wait(self) -> "SafeguardState":
-        """The state after the planner has waited: the same step, or an error like the last one, is polling then."""
+        """Return the state after the planner has waited.
+
+        After a wait, the same step, or an error like the last one, is polling.
+        """
         return changed(self, waited=True)
 
     def new_turn(self) -> "SafeguardState":
-        """The state after a person's message: repeating a step for a new request is not a loop (ME-25), and different errors are not one trouble."""
+        """Return the state after a person's message.
+
+        Repeating a step for a new request is not a loop (ME-25), and different errors are not one
+        problem.
+        """
         return changed(
             self,
             calls=ToolCalls(),
@@ -131,7 +139,10 @@ class SafeguardState:
         )
 
     def after_stop(self) -> "SafeguardState":
-        """The state in which the next turn of a conversation begins: errors that have stopped a turn, and were told, do not stop the next one."""
+        """Return the state in which the next turn of a conversation begins.
+
+        Errors that have stopped a turn, and were reported, do not stop the next one.
+        """
         if not self.stops:
             return self
         return changed(
@@ -156,7 +167,9 @@ class SafeguardState:
         return changed(self, rules=rules)
 
     def where_stopped(self, *, is_stopped: bool, from_first: bool) -> "SafeguardState":
-        """The state judged by the version of the rules that a run must have used, given its verdict.
+        """Return the state judged by the version of the rules that a run must have used.
+
+        The run's verdict shows the version.
 
         Args:
             is_stopped: The verdict.
@@ -167,14 +180,17 @@ class SafeguardState:
         return self.by(next(rules, self.rules))
 
     def finalize(self) -> Finalize | None:
-        """Why the next turn must be the last, with next steps for a person (ME-5, ME-9); None while retrying may go on."""
+        """Return why the next turn must be the last, or None while retrying may go on.
+
+        The reason holds the next steps for a person (ME-5, ME-9).
+        """
         if not self.stops:
             return None
         message = self._patterns(self.rules).suggestion() or suggestion(self._loop(self.rules) or "")
         return Finalize(reason=RETRIES_STOPPED, message=message, instruction=_INSTRUCTION)
 
     def shown(self) -> Safeguards | None:
-        """The records for the status; None while there is none (ME-15)."""
+        """Return the records for the status, or None if there are none (ME-15)."""
         patterns, loop = self._patterns(self.rules), self._loop(self.rules)
         entries = patterns.entries
         if not entries and not loop:
@@ -208,7 +224,10 @@ class SafeguardState:
 
 
 def waits(tool: str) -> bool:
-    """Whether a tool waits, as its name says: a server's `sleep` and `browser_wait_for` too, but not `waitlist_add`."""
+    """Return whether a tool waits, as its name says.
+
+    A server's `sleep` and `browser_wait_for` wait too, but `waitlist_add` does not.
+    """
     name = tool.split(".", 2)[-1]
     words = [word.lower() for word in _WORD.findall(name)]
     return not _WAITS.isdisjoint(words) or words in _WAITING_ALONE
@@ -223,7 +242,10 @@ _WAITING_ALONE = (["delay"], ["pause"])
 
 
 def _past(call: ToolRequest, result: ToolResult, *, pictures: bool = False) -> PastCall:
-    """A call as it is compared; pictures by their sizes, since a run carries artifacts without their data."""
+    """Return a call in the form in which calls are compared.
+
+    Pictures count by their sizes, since a run carries artifacts without their data.
+    """
     outcome = [result.result, result.error, *result.remarks]
     if pictures:
         outcome += [f"{each.media_type} {each.size}" for each in result.artifacts if each.media_type]
@@ -231,7 +253,10 @@ def _past(call: ToolRequest, result: ToolResult, *, pictures: bool = False) -> P
 
 
 def _arguments(call: ToolRequest) -> object:
-    """Return the arguments as they are compared: their values count, and neither blanks nor the order of names."""
+    """Return the arguments in the form in which they are compared.
+
+    Their values count, but neither blanks nor the order of names.
+    """
     given: object = call.payload
     try:
         if call.raw is not None:
@@ -266,5 +291,8 @@ _NOT_TRIED = ("canceled", "denied", "not_executed", "time_budget")
 
 
 def was_tried(result: ToolResult) -> bool:
-    """Whether a call says something about its tool: it was neither held back nor cut off."""
+    """Return whether a call says something about its tool.
+
+    It does if it was neither held back nor cut off.
+    """
     return result.error is None or result.error.code not in _NOT_TRIED

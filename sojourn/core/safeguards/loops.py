@@ -1,9 +1,9 @@
-"""Loops: the same steps coming back with the same results.
+"""Detect steps that come back with the same results.
 
-A model that debugs its own work can go round for ever without one call failing
-the same way twice. Only an exact repetition counts: the same names, the same arguments and
-the same results, since polling a job whose answer changes is progress; and no wait between them.
-The unit is the step, all calls of one plan: equal calls within one plan are not a loop.
+A model that debugs its own work can go round for ever without one call failing the same way twice. Only
+an exact repetition counts: the same names, the same arguments and the same results, since polling a job
+whose answer changes is progress. There must be no wait between the steps. The unit is the step, all
+calls of one plan: equal calls within one plan are not a loop.
 """
 
 import hashlib
@@ -35,7 +35,10 @@ _STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """One executed call; two are equal when name, arguments and result are equal, whether or not they failed."""
+    """One executed call.
+
+    Two are equal if name, arguments and result are equal, whether or not they failed.
+    """
 
     name: str
     """The tool that was called."""
@@ -49,7 +52,10 @@ class PastCall:
 
 @dataclass(frozen=True, slots=True)
 class PastStep:
-    """The executed calls of one plan; two are equal when they hold equal calls, in any order and number."""
+    """The executed calls of one plan.
+
+    Two are equal if they hold equal calls, in any order and number.
+    """
 
     key: str
     """Hash of the calls."""
@@ -93,7 +99,10 @@ class ToolCalls:
         return self.record_step([PastCall(name, arguments_hash, result_hash, failed)])
 
     def record_step(self, calls: Sequence[PastCall]) -> "ToolCalls":
-        """The state after a step with these executed calls; a step without any does not count."""
+        """Return the state after a step with these executed calls.
+
+        A step without any does not count.
+        """
         if not calls:
             return self
         return ToolCalls(
@@ -110,7 +119,10 @@ class ToolCalls:
         return " → ".join(step.names for step in cycle) if cycle else None
 
     def loop_of_calls(self) -> str | None:
-        """The cycle that the last calls repeat, by version 1 of the rules, in which calls of one plan count separately."""
+        """Return the cycle that the last calls repeat, by version 1 of the rules.
+
+        In that version, calls of one plan count separately.
+        """
         cycle = _cycle(self.calls)
         return " → ".join(plain(call.name, MAX_NAME) for call in cycle) if cycle else None
 
@@ -125,7 +137,10 @@ _Past = TypeVar("_Past", PastCall, PastStep)
 
 
 def _cycle(past: Sequence[_Past]) -> Sequence[_Past]:
-    """The cycle at the end with its first element once more; empty when there is no loop."""
+    """Return the cycle at the end, with its first element once more.
+
+    It is empty if there is no loop.
+    """
     for length, failing, clean in _LIMITS:
         times = _repetitions(past, length)
         if times < failing:
@@ -136,7 +151,10 @@ def _cycle(past: Sequence[_Past]) -> Sequence[_Past]:
 
 
 def _repetitions(past: Sequence[_Past], length: int) -> int:
-    """How often the last `length` elements are repeated at the end; 1 when they are new."""
+    """Return how often the last `length` elements are repeated at the end.
+
+    It is 1 if they are new.
+    """
     same = 0
     while same + length < len(past) and past[-1 - same] == past[-1 - same - length]:
         same += 1

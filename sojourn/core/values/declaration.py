@@ -22,7 +22,10 @@ def declared_at(place: str) -> Generator[None]:
 
 
 def declaration_fault(error: BaseException) -> str | None:
-    """What pydantic refuses, after the class that refuses it; None for an exception of another library."""
+    """Return what pydantic refuses, after the class that refuses it.
+
+    None for an exception of another library.
+    """
     if isinstance(error, ValidationError):
         return f"{error.title}: {faults_of(error)}"
     if isinstance(error, PydanticErrorMixin):

@@ -1,6 +1,7 @@
-"""Copies of frozen dataclasses with changes: `dataclasses.replace` at a tenth of its cost.
+"""Copy frozen dataclasses with changes, as cheaply as possible.
 
-A run's state is replaced some twenty times per call, in workflow code.
+A copy costs a tenth of one by `dataclasses.replace`. A run's state is replaced some twenty
+times per call, in workflow code.
 """
 
 from typing import Any, TypeVar
@@ -11,7 +12,10 @@ T = TypeVar("T")
 
 
 def changed(value: T, **changes: Any) -> T:
-    """A copy of a frozen dataclass with these fields changed; for classes without slots and `__post_init__`."""
+    """Return a copy of a frozen dataclass with these fields changed.
+
+    It works for classes without slots and `__post_init__`.
+    """
     assert changes.keys() <= value.__dict__.keys()
     made = object.__new__(type(value))
     made.__dict__.update(value.__dict__)

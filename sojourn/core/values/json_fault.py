@@ -1,8 +1,8 @@
-"""Values that a payload cannot carry, and JSON merge patches of a memory (RFC 7396).
+"""Find values that a payload cannot carry, and merge memory patches (RFC 7396).
 
-A payload cannot carry nesting above 64, integers of more than 300 digits (every smaller integer has a float,
-so arithmetic never overflows), NaN and Infinity, halves of surrogate pairs, sizes beyond
-what a run can record; and values that are no JSON at all.
+A payload cannot carry nesting above 64, integers of more than 300 digits (every smaller integer has a
+float, so arithmetic never overflows), NaN and Infinity, halves of surrogate pairs, or sizes beyond what
+a run can record. Values that are no JSON at all are refused, too. The patches are JSON merge patches.
 """
 
 import json
@@ -60,7 +60,7 @@ class ParseFault:
 
 
 def depth_of(value: Any) -> int:
-    """Depth of nested containers: 0 for a scalar, 1 for `{}`; at most 65."""
+    """Return the depth of nested containers: 0 for a scalar, 1 for `{}`, at most 65."""
     level = [value]
     for depth in range(MAX_DEPTH + 1):
         containers = [node for node in level if is_object(node) or is_array(node)]
@@ -92,7 +92,7 @@ def json_fault(value: Any, *, max_bytes: int | None = MAX_PAYLOAD_BYTES) -> Pars
 
 
 def _node_fault(node: Any, depth: int, inner: list[Any]) -> ParseFault | None:
-    """The fault of one value by itself; its parts are added to `inner`."""
+    """Return the fault of one value by itself, and add its parts to `inner`."""
     if is_object(node):
         inner.extend(node.values())
         return too_deep() if depth == MAX_DEPTH else next(filter(None, map(_name_fault, node)), None)
@@ -147,7 +147,10 @@ MAX_FIGURE = 2**53
 
 
 def wrong_figure(figures: Iterable[tuple[str, Any]]) -> str | None:
-    """Why the first invalid figure is refused, since it would lift a limit; an unknown figure is None."""
+    """Return why the first invalid figure is refused, since it would lift a limit.
+
+    None stands for an unknown figure, which is valid. Return None if all figures are valid.
+    """
     for name, figure in figures:
         is_number = isinstance(figure, (int, float)) and not isinstance(figure, bool)
         if figure is not None and not (is_number and 0 <= figure <= MAX_FIGURE):
@@ -176,7 +179,10 @@ def memory_fault(memory: Mapping[str, Any], patch: Mapping[str, Any]) -> str | N
 
 
 def memory_after(memory: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The memory after a merge patch: fields are set, objects merged, and fields that are null in the patch removed."""
+    """Return the memory after a merge patch.
+
+    Fields are set, objects are merged, and fields that are null in the patch are removed.
+    """
     merged = dict(memory)
     for name, value in patch.items():
         if value is None:

@@ -1,7 +1,7 @@
-"""JSON texts of people and programs, in which no name stands twice in one object.
+"""Read JSON texts of people and programs, and refuse duplicate names.
 
-RFC 8259 leaves open which of two values counts, and readers differ. So whoever looks at such a text, or signs it, may
-have seen another value than the one that is used.
+RFC 8259 leaves open which of two values counts, and readers differ. So a person who looks at such a
+text, or signs it, may have seen another value than the one that is used.
 """
 
 import json
@@ -26,7 +26,7 @@ class DuplicateNameError(ValueError):
 
 
 def name_given_twice(name: str) -> str:
-    """The fault, in a clause; the name is printable and short."""
+    """Return the fault as a clause, with the name printable and short."""
     return f"the name {ascii(name)[:80]} is given twice in one object"
 
 
@@ -52,10 +52,11 @@ def loads(text: str | bytes) -> Any:
 
 
 def duplicate_name(body: str | bytes) -> str | None:
-    """The first name that stands twice in an object of a text; None also for what is no object or array of JSON.
+    """Return the first name that stands twice in an object of a text, or None.
 
-    It reads more than strict readers do, such as control characters and numbers of any length: what one of them
-    accepts is never let through unread.
+    None also for a text that is no object or array of JSON. It reads more than strict readers do, such
+    as control characters and numbers of any length: what one of them accepts is never let through
+    unread.
     """
     try:
         text = body if isinstance(body, str) else body.decode("utf-8-sig")
@@ -76,7 +77,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _counted(pairs: list[tuple[str, Any]]) -> None:
-    """As `_unique`, for a value that nobody reads."""
+    """Check the names as `_unique` does, for a value that no code reads."""
     if len(dict(pairs)) < len(pairs) and (name := first_duplicate(pairs)) is not None:
         raise DuplicateNameError(name)
 

@@ -1,4 +1,4 @@
-"""JSON values: their types, and pointers (RFC 6901) into them and schemas."""
+"""Name the types of JSON values, and point into them and schemas (RFC 6901)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias, TypeGuard
@@ -32,7 +32,10 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 def json_type(value: object) -> str:
-    """The JSON type of a value; a bool is not a number."""
+    """Return the JSON type of a value.
+
+    A bool is not a number.
+    """
     match value:
         case None:
             return "null"
@@ -77,7 +80,7 @@ _CHILDREN = (
 
 
 def to_pointer(tokens: Iterable[str | int]) -> str:
-    """The pointer of a path; empty for the whole value."""
+    """Return the pointer of a path, which is empty for the whole value."""
     joined = "".join(f"/{str(token).replace('~', '~0').replace('/', '~1')}" for token in tokens)
     joined = joined if len(joined) <= MAX_POINTER else f"{joined[: MAX_POINTER - 1]}…"
     return joined.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be sent
@@ -120,7 +123,10 @@ def children(schema: Schema) -> Iterator[tuple[tuple[str | int, ...], Schema]]:
 
 
 def in_place(root: Schema, schema: Schema) -> Iterator[Schema]:
-    """The subschemas that apply to the same value: references, compositions and conditions."""
+    """Yield the subschemas that apply to the same value.
+
+    They come from references, compositions and conditions.
+    """
     if isinstance(reference := schema.get("$ref"), str) and isinstance(
         target := resolve(root, reference), dict
     ):
@@ -134,7 +140,10 @@ def in_place(root: Schema, schema: Schema) -> Iterator[Schema]:
 
 
 def expand(root: Schema, schema: Schema) -> list[Schema]:
-    """A schema and all subschemas that may apply to the same value, by references and compositions; at most 100."""
+    """Return a schema and all subschemas that may apply to the same value.
+
+    They are found by references and compositions, at most 100 of them.
+    """
     found = [schema]
     for each in found:
         for part in in_place(root, each):

@@ -48,12 +48,18 @@ def is_exact(value: Any) -> bool:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are the same to a client in JavaScript, to which `1.0` is `1`."""
+    """Return whether two JSON values are the same to a client in JavaScript.
+
+    To such a client `1.0` is `1`.
+    """
     return _as_read(one) == _as_read(other)
 
 
 def _as_read(value: Any) -> Any:
-    """A value such that equal ones are the same to `JSON.parse`: numbers are doubles, and truth is no number."""
+    """Return a value that is equal to another one if `JSON.parse` reads both alike.
+
+    Numbers are doubles, and a truth value is no number.
+    """
     if isinstance(value, Mapping):
         return {name: _as_read(inner) for name, inner in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
@@ -123,7 +129,10 @@ def written_number(text: str) -> int | float:
 
 
 def dumps(value: Any) -> str:
-    """The JSON text of a value that was parsed, in which each number has the digits that were written."""
+    """Return the JSON text of a value that was parsed.
+
+    Each number has the digits that were written.
+    """
     if is_object(value):
         return f"{{{', '.join(f'{json.dumps(name)}: {dumps(each)}' for name, each in value.items())}}}"
     if is_array(value):

@@ -1,6 +1,6 @@
-"""Text for people and models: shortened, printable, on one line.
+"""Prepare text for people and models.
 
-A model or a foreign server wrote every such value: it is shortened, quoted as JSON,
+A model or a foreign server wrote every such value. So it is shortened, quoted as JSON, put on one line,
 and holds no control, escape or direction characters (design, Security).
 """
 
@@ -44,7 +44,10 @@ def clip(text: str, limit: int) -> str:
 
 
 def is_writable(text: str) -> bool:
-    """Whether a text can be encoded as UTF-8, which half of a surrogate pair, or a byte of another encoding, cannot."""
+    """Return whether a text can be encoded as UTF-8.
+
+    Half of a surrogate pair, or a byte of another encoding, cannot.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -53,7 +56,10 @@ def is_writable(text: str) -> bool:
 
 
 def readable(text: str) -> str:
-    """The text without control, escape and direction characters, but with line breaks and tabs."""
+    """Return the text without control, escape and direction characters.
+
+    Line breaks and tabs stay.
+    """
     return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
 
 
@@ -64,7 +70,10 @@ def plain(text: str, limit: int) -> str:
 
 
 def echo(value: Any) -> str:
-    """A value as JSON on one line, shortened; a container by its size."""
+    """Return a value as JSON on one line, shortened.
+
+    A container is described by its size.
+    """
     match value:
         case str():
             text = json.dumps(clip(value, MAX_ECHO), ensure_ascii=False)
@@ -103,7 +112,10 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 
 
 def with_article(types: str) -> str:
-    """JSON types with their articles: `an integer or null`; other words stay as they are."""
+    """Return JSON types with their articles: `an integer or null`.
+
+    Other words stay as they are.
+    """
     named = {name: f"{'an' if name[0] in 'aio' else 'a'} {name}" for name in _TYPES}
     return " or ".join(named.get(name, name) for name in types.split(" or "))
 
@@ -112,7 +124,10 @@ _CLOSE = 0.75
 
 
 def closest_name(name: str, names: Sequence[str]) -> str | None:
-    """The most similar name, ignoring case, dashes and underscores; None where none is similar."""
+    """Return the most similar name, or None if none is similar.
+
+    Case, dashes and underscores do not count.
+    """
     by_letters = {_letters(each): each for each in reversed(names)}
     found = get_close_matches(_letters(name), list(by_letters), n=1, cutoff=_CLOSE)
     return by_letters[found[0]] if found else None

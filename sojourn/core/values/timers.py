@@ -1,4 +1,7 @@
-"""A run's timers: their longest duration, and the summaries by which Temporal's screens and the fold know their purpose."""
+"""The longest duration of a run's timers, and the summaries of their purpose.
+
+Temporal's screens and the fold tell the purpose of a timer by its summary.
+"""
 
 from datetime import timedelta
 
@@ -44,7 +47,10 @@ def bounded(duration: timedelta) -> timedelta:
 
 
 def seconds_of(duration: timedelta) -> str:
-    """The duration in seconds, with every digit, so that two durations have the same text only if they are equal."""
+    """Return the duration in seconds, with every digit.
+
+    Two durations have the same text only if they are equal.
+    """
     whole, rest = divmod(duration, timedelta(seconds=1))
     return f"{whole}.{rest.microseconds:06d}".rstrip("0") if rest else str(whole)
 

@@ -37,7 +37,10 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class OrUndecodable:
-    """A type hint for decoding: the wanted type, or an `Undecodable` for a payload that is not accepted."""
+    """A type hint for decoding: the wanted type, or an `Undecodable`.
+
+    A payload that is not accepted becomes an `Undecodable`.
+    """
 
     of: type
     """The wanted type."""

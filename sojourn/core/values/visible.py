@@ -105,11 +105,13 @@ _MAX_WORD = 40
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """The text with hidden characters written out, as a backslash, `u` and four digits, or `U` and eight.
+    """Return the text with hidden characters written out.
+
+    A hidden character becomes a backslash, `u` and four digits, or `U` and eight.
 
     Args:
         text: Any text from outside.
-        keep: Characters that stay unchanged, such as line breaks where the screen has lines.
+        keep: Characters that stay unchanged, such as line breaks if the screen has lines.
     """
     if text.isprintable() and max(text, default="") < "\u017f":
         return text  # no character up to here looks like another
@@ -129,9 +131,10 @@ def visible(text: str, *, keep: str = "") -> str:
 
 
 def inert(text: str) -> str:
-    """The text on one line, with hidden characters, line breaks and the signs of Markdown and HTML written out.
+    """Return the text on one line, with hidden characters and markup written out.
 
-    It looks the same on a screen that reads markup and on one that does not. Written out twice, it is the same.
+    Line breaks, and the signs of Markdown and HTML, are written out. The text looks the same on a
+    screen that reads markup and on one that does not. Written out twice, it is the same.
     """
     return _MARKUP.sub(_written_out, visible(text))
 
@@ -142,7 +145,11 @@ def _written_out(sign: re.Match[str]) -> str:
 
 
 def mixed_scripts(text: str) -> str:
-    """A clause about words that mix scripts, or consist of another script's lookalikes; empty where there is none."""
+    """Return a clause about words that mix scripts, or that only look like Latin.
+
+    A word only looks like Latin if it consists of another script's lookalikes. The clause is empty if
+    there are no such words.
+    """
     if text.isascii():
         return ""
     words = _WORD.findall(text)
@@ -209,7 +216,10 @@ def _is_mark(character: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _script(character: str) -> str:
-    """The script of a letter, or the digits of a script; empty for a character that fits with every script."""
+    """Return the script of a letter, or the digits of a script.
+
+    It is empty for a character that fits with every script.
+    """
     if character.isascii():
         return "Latin" if character.isalpha() else ""
     category = unicodedata.category(character)
@@ -224,17 +234,23 @@ def _script(character: str) -> str:
 
 
 def fence(text: str) -> str:
-    """The text as a code block that it cannot break out of; lines stay, hidden characters are written out."""
+    """Return the text as a code block that it cannot break out of.
+
+    Lines stay, and hidden characters are written out.
+    """
     shown = visible(text, keep="\n")
     ticks = _longer_than_any_in(shown, at_least=3)
     return f"{ticks}\n{shown}\n{ticks}"
 
 
 def code(text: str) -> str:
-    """The text on one line as a code span that it cannot break out of; empty for an empty text."""
+    """Return the text on one line, as a code span that it cannot break out of.
+
+    It is empty for an empty text.
+    """
     shown = " ".join(visible(text, keep="\n").split())
     ticks = _longer_than_any_in(shown, at_least=1)
-    # Markdown removes one space on both sides; without it a text that begins with a backtick would lengthen
+    # Markdown removes one space on both sides. Without it, a text that begins with a backtick would lengthen
     # the ticks.
     pad = " " if shown[:1] == "`" or shown[-1:] == "`" else ""
     return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
@@ -252,7 +268,10 @@ WIDTH = 160
 
 
 def plain(value: Any, width: int | None = WIDTH) -> str:
-    """Return a text, or a value as JSON, on one line with invisible characters as escapes, cut to `width` characters unless None."""
+    """Return a text, or a value as JSON, on one line.
+
+    Invisible characters become escapes. The line is cut to `width` characters unless that is None.
+    """
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if width is None:
         return visible(text)
@@ -261,7 +280,10 @@ def plain(value: Any, width: int | None = WIDTH) -> str:
 
 
 def shell_word(text: str) -> str:
-    """Quote a text as one word for a shell; invisible characters become escapes that the shell reads back."""
+    """Quote a text as one word for a shell.
+
+    Invisible characters become escapes that the shell reads back.
+    """
     if visible(text) == text:
         return shlex.quote(text)
     literal = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -269,7 +291,10 @@ def shell_word(text: str) -> str:
 
 
 def took(duration: timedelta | None) -> str:
-    """Return a duration in its two largest units, such as `3 min 20 s`, `1.2 s` or `40 ms`; empty for None."""
+    """Return a duration in its two largest units, or an empty text for None.
+
+    It reads like `3 min 20 s`, `1.2 s` or `40 ms`.
+    """
     if duration is None:
         return ""
     seconds = max(duration.total_seconds(), 0.0)
@@ -300,12 +325,18 @@ _MANY_MARKS = re.compile("([\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff
 
 
 def readable(text: object) -> str:
-    """Prose with invisible characters, and those that turn the order of letters, written out."""
+    """Return prose with its invisible characters written out.
+
+    These include the characters that turn the order of letters.
+    """
     plain = _UNSEEN.sub(lambda found: _escaped(found[0]), str(text).replace("\r\n", "\n"))
     return _MANY_MARKS.sub(lambda found: found[1] + CUT, plain)
 
 
 def one_line(text: object, most: int = 200) -> str:
-    """A text on one line with its hidden characters written out, cut to so many characters."""
+    """Return a text on one line, cut to so many characters.
+
+    Its hidden characters are written out.
+    """
     line = visible(" ".join(str(text)[: 4 * most].split()), keep="\n\t")
     return line if len(line) <= most else line[: most - 1] + CUT

@@ -118,9 +118,10 @@ _WITH_CONSTANTS = SchemaSerializer(any_schema(), {"ser_json_inf_nan": "constants
 
 
 def non_finite(value: Any) -> str | None:
-    """Why a value holds a number that is not finite, which would be read as null, or None.
+    """Return why a value holds a number that is not finite, or None.
 
-    A value of a type that only the author's own code can write is left to that type.
+    Such a number would be read as null. A value of a type that only the author's own code can write is
+    left to that type.
     """
     try:
         data = _WITH_CONSTANTS.to_json(value, fallback=lambda _: None, warnings=False)
