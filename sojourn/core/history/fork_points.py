@@ -158,7 +158,7 @@ class EffectsMade:
     def _within(self, effects: Sequence[CarriedEffect], key_run_id: str) -> tuple[CarriedEffect, ...]:
         """Return the effects, with as many arguments in full as a fork carries.
 
-        Effects that may have happened come first, and among them the newest.
+        Effects that may have happened have priority, and among them the newest.
         """
         within, left = list(effects), MAX_ALL_ARGUMENTS
         for at in sorted(range(len(effects)), key=lambda at: (effects[at].unexecuted, -at)):
@@ -197,7 +197,7 @@ class EffectsMade:
 def _newest(effects: list[CarriedEffect]) -> tuple[CarriedEffect, ...]:
     """Return as many effects as a fork carries.
 
-    Effects that may have happened come first, and among them the newest.
+    Effects that may have happened have priority, and among them the newest.
     """
     surplus = len(effects) - MAX_UNSETTLED
     dropped = sorted(range(len(effects)), key=lambda at: not effects[at].unexecuted)[: max(surplus, 0)]

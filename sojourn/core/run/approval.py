@@ -87,7 +87,7 @@ def digest_of(spec: ToolSpec) -> str:
 
 
 def changes(shown: ShownTool | None, spec_digest: str | None, spec: ToolSpec) -> list[str]:
-    """List how a tool differs from what was shown, one change a text.
+    """List how a tool differs from what was shown, one text per change.
 
     A change reads like `destructive: no → yes`. The list is empty if nothing differs.
 

@@ -178,7 +178,8 @@ class Inbox:
     def opening(self) -> tuple["Inbox", tuple[SentMessage, ...]]:
         """Return the inbox without the messages that open a turn, and these messages.
 
-        They are the first message alone, or, if it interrupts, the first messages that interrupt and have its sender.
+        They are the first message alone, or, if it interrupts, the first messages that interrupt and have
+        its sender.
         """
         count = 1
         while count < self._interrupts and is_same(self.waiting[count].principal, self.waiting[0].principal):

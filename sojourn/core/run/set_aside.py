@@ -122,7 +122,7 @@ def _is_marked(message: Message, mark: str) -> bool:
 def left_out(message: Message, calls: Collection[str] = ()) -> Message:
     """Return a message with a short text in place of its content.
 
-    It stands for a user's message, or for each result. Any other message stays as it is.
+    The text replaces a user's message, or each result. Any other message stays as it is.
 
     Args:
         message: The message.
