@@ -1,7 +1,8 @@
-"""Marks by which a text of a chat names its reply, and what closes the markup that a model left open.
+"""Reply marks in chat texts, and endings for markup that a model left open.
 
-Only this service writes a mark. What a model, or a tool that it quotes, has written as one is taken out before a text is sent,
-so that a text in a client has no mark but ours. A mark alone decides nothing: it counts in the chat that showed it (`openai/bound.py`).
+A mark in a text names its reply. Only this service writes marks. If a model, or a tool that it quotes,
+has written one, it is removed before the text is sent, so that a text in a client has no mark but ours.
+A mark alone decides nothing: it counts in the chat that showed it (`openai/bound.py`).
 """
 
 import re
@@ -41,7 +42,10 @@ def without_tokens(text: str) -> str:
 
 
 class Unmarked:
-    """Takes marks out of a text that comes in pieces; what may be the beginning of one is held back."""
+    """Removes marks from a text that comes in pieces.
+
+    What may be the beginning of a mark is held back.
+    """
 
     def __init__(self) -> None:
         self._held = ""
@@ -112,16 +116,20 @@ _VOID = frozenset(
 
 @cache
 def _blocks() -> MarkdownIt:
-    """A parser of blocks alone: the time that inline markup takes can grow with the square of a text."""
+    """Return a parser of blocks alone.
+
+    Parsing inline markup can take time that grows with the square of the text.
+    """
     parser = MarkdownIt("commonmark", {"html": True})
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
 
 
 def closing(text: str, *, exact: int = EXACT) -> str:
-    """What follows a text of a model before anything else may; empty for a short text that leaves nothing open.
+    """Return what closes the markup that a model's text leaves open.
 
-    After a long text it ends whatever may be open, in time in proportion to the text, without asking what is.
+    It is empty for a short text that leaves nothing open. After a long text it closes everything that
+    may be open, in time in proportion to the text, without parsing it.
 
     Args:
         text: The text.
@@ -142,7 +150,10 @@ def closing(text: str, *, exact: int = EXACT) -> str:
 
 
 def _ends_of_all(text: str) -> str:
-    """What ends any block and any element that a text may leave open, and shows almost nothing if it leaves none."""
+    """Return what closes any block and element that a text may leave open.
+
+    If the text leaves none open, the result shows almost nothing.
+    """
     ends = [_ENDS_OF_BLOCKS] if _HTML.search(text) else []
     for fence in _FENCES:
         if runs := fence.findall(text):

@@ -1,4 +1,4 @@
-"""Read what a client sends: message parts into `Message`, and results into values.
+"""Read message parts from clients into `Message`, and results into values.
 
 A protocol only says which of its part types is a text and which is a file. No URL is fetched here.
 """
@@ -18,7 +18,10 @@ __all__ = ["CamelBody", "file_part", "read_message", "read_result", "text_part"]
 
 
 class CamelBody(JsonBody):
-    """A body with camelCase names. Unknown fields are ignored, since clients are newer than servers."""
+    """A request body with camelCase names.
+
+    Unknown fields are ignored, since clients are newer than servers.
+    """
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
 
@@ -73,7 +76,7 @@ def file_part(
 
 
 def read_result(text: str) -> Any:
-    """Return a result that a client wrote as text: its value if it is JSON, else the text.
+    """Return a result that a client sent as text: parsed JSON, else the text.
 
     Raises:
         InvalidInput: An object has a name twice.

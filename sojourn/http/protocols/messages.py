@@ -1,4 +1,7 @@
-"""Deliver what a person writes, once: as the answer to an open wait, as a message of a conversation, or as a new run."""
+"""Deliver a person's message, exactly once.
+
+It becomes the answer to an open wait, a message of a conversation, or a new run.
+"""
 
 import asyncio
 import hashlib
@@ -72,7 +75,7 @@ class IncomingMessage:
 
     @property
     def answer_id(self) -> str:
-        """The id by which an answer that is sent again is given once; empty if the sender gave none."""
+        """Idempotency key of an answer, or empty if the sender gave no id."""
         return self.message_id if self.is_named else ""
 
     @property
@@ -81,7 +84,10 @@ class IncomingMessage:
         return self.message.model_copy(update={"parts": [*self.message.parts, *(self.context or ())]})
 
     def is_same(self, event: MessageReceivedEvent | AwaitAnsweredEvent) -> bool:
-        """Whether what was delivered under its id is this message, whatever its context was."""
+        """Check whether the delivered event is this message.
+
+        The context of the message is not compared.
+        """
         if isinstance(event, AwaitAnsweredEvent):
             return (
                 event.text == self.text
@@ -115,10 +121,12 @@ def digest_of(*texts: str) -> str:
 async def start_once(
     service: Service, asking: Principal, agent_id: str, messages: Sequence[Message], key: str = ""
 ) -> ReplyToken:
-    """Start a run for one request, with all its messages. With a key, the same request is the same run.
+    """Start a run for one request, with all its messages.
+
+    With a key the start is idempotent: the same request returns the same run.
 
     Raises:
-        Problem: The principal may not, or has sent another request with this key.
+        Problem: The principal may not start runs, or has sent another request with this key.
         RunError: As `Client.start`.
     """
     require(asking, "user")
@@ -137,7 +145,10 @@ async def start_once(
 
 
 async def deliver(service: Service, asking: Principal, run_id: str, message: IncomingMessage) -> ReplyToken:
-    """Send a message to a conversation that exists; raises as `Run.send`, and if another message had the id."""
+    """Send a message to an existing conversation.
+
+    Raises as `Run.send`, and if another message had the id.
+    """
     require(asking, "user")
     run = await service.run(asking, run_id)
     content: dict[str, Any] = {
@@ -157,10 +168,11 @@ async def deliver_to_session(
     *,
     approves: bool = True,
 ) -> ReplyToken:
-    """Send a message to a conversation, which it starts if there is none; if a question is open, the message answers it.
+    """Send a message to a conversation, or start one with it.
 
-    A call to approve is decided by an answer that has its code. A person who gives none may not have seen the call, so the
-    reply then is what is asked.
+    If a question is open, the message answers it. A call to approve is decided only by an answer that
+    has the call's code. A person who gives no code may not have seen the call, so the reply then
+    displays the call.
 
     Args:
         service: The service.
@@ -193,10 +205,12 @@ async def deliver_to_session(
 async def token_of_accepted(
     service: Service, run_id: str, accepted: Accepted, message: IncomingMessage
 ) -> ReplyToken:
-    """Return the token of the reply to a message that a conversation has accepted, now or before.
+    """Return the reply token for a message that a conversation has accepted.
+
+    It may have accepted the message now, or earlier.
 
     Raises:
-        Problem: The message of this id was another one.
+        Problem: Another message had this id.
     """
     token = ReplyToken(run_id, accepted.after, "" if accepted.is_answer else accepted.message_id)
     if not accepted.repeated:
@@ -210,7 +224,7 @@ async def token_of_accepted(
 
 
 def token_of_delivery(run_id: str, delivery: Delivery) -> ReplyToken:
-    """Return the token of the reply to what a conversation has accepted under a message id."""
+    """Return the reply token for an accepted message or answer."""
     is_message = isinstance(delivery.event, MessageReceivedEvent)
     return ReplyToken(run_id, delivery.before, delivery.event.message_id or "" if is_message else "")
 
@@ -246,7 +260,10 @@ async def token_of_task(service: Service, asking: Principal, task_id: str) -> Re
 async def _answer_in_session(
     service: Service, asking: Principal, run: Run, message: IncomingMessage, *, approves: bool
 ) -> ReplyToken | None:
-    """Return the token of the reply to an answer, or to a message that was sent before; None for a new message."""
+    """Return the reply token for an answer, or for a repeated message.
+
+    Return None for a new message.
+    """
     try:
         # Another request may have started the conversation since `Service.session` looked for it.
         status = await (await service.run(asking, run.id)).status()
@@ -276,7 +293,10 @@ async def _answer_open(
     *,
     approves: bool,
 ) -> ReplyToken | None:
-    """Answer the wait that a code names, or else the oldest one, unless it is a call that the message does not name."""
+    """Answer the wait that a code names, or else the oldest one.
+
+    A call is not answered unless the message names it.
+    """
     run_id = tree.top.run_id
     for decision in tree.decisions:
         closed = decision.wait and ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)
@@ -320,22 +340,21 @@ async def answer_reply(
     message: IncomingMessage,
     shown: str | None = None,
 ) -> ReplyToken | None:
-    """Answer what a reply has asked, once.
+    """Answer the wait at the end of a reply, once.
 
     Args:
         service: The service.
         asking: The principal that answers.
         previous: The reply.
         message: The answer.
-        shown: What the client has shown of the reply, if the protocol knows it. A question that it does not end with is asked again.
+        shown: What the client has shown of the reply, if the protocol knows it. A question that it does not end with is displayed again.
 
     Returns:
-        The token of the next reply; None if nothing was asked, or the question has another answer.
+        The token of the next reply, or None if the reply had no wait, or the question has another answer.
 
     Raises:
         Problem: The call was decided otherwise.
         MissingRole: The principal may not answer.
-        RunError: The run does not take the answer, or is not there for the principal.
     """
     await service.run(asking, previous.run_id)
     reply = await read(service, previous)
@@ -370,11 +389,13 @@ def _ends_with(text: str, end: str) -> bool:
 
 
 async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
-    """End what a reply is made of: the turn of a conversation, or the run, which the principal that started it may end.
+    """End a conversation's turn, or a run.
+
+    The principal that started a run may end it.
 
     Raises:
-        Problem: The principal may not.
-        RunError: The run has ended, or is not there for the principal.
+        Problem: The principal may not end it.
+        RunError: The run has ended, or the principal may not see it.
     """
     require(asking, "user")
     run = await service.run(asking, token.run_id)
@@ -390,7 +411,10 @@ async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
 
 
 async def _begun(service: Service, token: ReplyToken) -> str:
-    """Wait until the turn of a message is under way, and return its id: the present one may be another message's."""
+    """Wait until the turn of a message has begun, and return the turn's id.
+
+    The present turn may be that of another message.
+    """
     reply = Reply(token)
     with suppress(TimeoutError):
         async with asyncio.timeout(BEGINS), aclosing(follow(service, reply)) as steps:

@@ -1,7 +1,8 @@
-"""A reply: the text of a run's events after a token, then an answer, a question or an error.
+"""Fold a run's events after a token into one reply.
 
-A reply ends at the first of these in the history, so every process reads the same, whenever it reads. A task keeps its id
-from its message to its answer: it goes on after its questions, and is what the history says of it now.
+A reply is text, then an answer, a question or an error. It ends at the first of these in the history, so
+every process reads the same, whenever it reads. A task has one id from its message to its answer. It
+continues after its questions, and reflects what the history says of it now.
 """
 
 from collections.abc import AsyncGenerator
@@ -74,10 +75,11 @@ class HistoryMessage(NamedTuple):
 
 
 class PlanText:
-    """The text of one plan, as clients get it: the draft while it is written, then what the message has beyond it.
+    """Text of one plan, as clients get it.
 
-    What was sent cannot be taken back. If an attempt writes the same again, nothing is sent twice; if it writes something
-    else, that is a text of its own.
+    It is the draft while the planner writes it, then what the message has beyond the draft. Sent text
+    cannot be taken back. If an attempt writes the same again, nothing is sent twice. If it writes
+    something else, that is a text of its own.
     """
 
     def __init__(self) -> None:
@@ -94,7 +96,11 @@ class PlanText:
         self._again = "" if self.sent else None
 
     def add(self, piece: str) -> tuple[str, bool]:
-        """Take a piece of the draft; return what is sent, and whether that is a text of its own."""
+        """Add a piece of the draft.
+
+        Returns:
+            What to send, and whether it is a text of its own.
+        """
         if self._again is None:
             self.sent += piece
             return piece, False
@@ -102,7 +108,11 @@ class PlanText:
         return ("", False) if self.sent.startswith(self._again) else self._whole(self._again)
 
     def finish(self, whole: str) -> tuple[str, bool]:
-        """Take the whole text; return what is sent, and whether that is a text of its own."""
+        """Finish with the whole text.
+
+        Returns:
+            What to send, and whether it is a text of its own.
+        """
         sent = self._whole(whole)
         self.sent = ""
         return sent
@@ -160,7 +170,7 @@ class Reply:
 
     @property
     def waits(self) -> list[WaitView]:
-        """What people are asked, oldest first."""
+        """Waits that people can answer, oldest first."""
         if not self._is_mine:
             return []
         opened = [
@@ -169,7 +179,7 @@ class Reply:
         return [wait_view(each.wait, each.run_id, since=each.since) for each in opened]
 
     def answered(self, message_id: str) -> Delivery | None:
-        """Return the answer to a wait that was delivered under this message id; None if there is none."""
+        """Return the answer delivered under this message id, or None."""
         delivery = self.tree.delivered.get(message_id)
         return delivery if delivery and isinstance(delivery.event, AwaitAnsweredEvent) else None
 
@@ -206,7 +216,10 @@ class Reply:
         self.is_there = self.is_there or self._is_mine or is_message
 
     def _note(self, event: Event) -> None:
-        """Keep the message of a task, and its questions once they are answered: until then its status has them."""
+        """Keep the message of a task, and its questions once they are answered.
+
+        Until then its status has the questions.
+        """
         if isinstance(event, MessageReceivedEvent) and event.message_id == self.token.message_id:
             self.history.append(HistoryMessage("user", event.message_id, event.message.text))
         elif isinstance(event, AwaitAnsweredEvent) and self._is_mine:
@@ -297,7 +310,9 @@ class Step(NamedTuple):
 async def follow(
     service: Service, reply: Reply, *, deltas: bool = True, to_end: bool = False
 ) -> AsyncGenerator[Step]:
-    """Read a reply to its end while it is made, from where it was read; a task also to what it asks now.
+    """Follow a reply to its end, from the last event that was read.
+
+    A task is read also up to what it asks now.
 
     Args:
         service: The service.
@@ -328,14 +343,14 @@ async def follow(
 
 
 async def read_to_end(service: Service, reply: Reply, *, to_end: bool = False) -> None:
-    """Follow a reply to its end; raises as `follow`."""
+    """Follow a reply to its end, without deltas. Raises as `follow`."""
     async with aclosing(follow(service, reply, deltas=False, to_end=to_end)) as steps:
         async for _ in steps:
             pass
 
 
 async def read(service: Service, token: ReplyToken, *, is_task: bool = False) -> Reply:
-    """Return what the histories have of a reply, or of a task; raises as `follow`."""
+    """Return what the histories have of a reply or a task. Raises as `follow`."""
     reply = Reply(token, is_task=is_task)
     async with aclosing(_recorded_in_turn(service, token)) as events:
         async for event, cursor in events:
@@ -368,7 +383,7 @@ async def read_timeline(service: Service, token: ReplyToken, *, until: str = "")
 
 
 async def _recorded_in_turn(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[Event, str]]:
-    """Yield as `recorded`; beyond some events only in the request's turn among those that read much."""
+    """Yield as `recorded`, and queue for a heavy read after `FREE` events."""
     count = 0
     async with heavy_read(begins_free=True) as take_turn, aclosing(recorded(service, token)) as events:
         async for each in events:
@@ -389,7 +404,9 @@ def _check_is_there(reply: Reply) -> None:
 
 
 async def recorded(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[Event, str]]:
-    """Yield the recorded events of a run and its child runs after a token, each with the cursor behind it.
+    """Yield recorded events after a token, each with the cursor behind it.
+
+    The events are those of a run and its child runs.
 
     Raises:
         RunNotFound: There is no such run or place.

@@ -1,4 +1,7 @@
-"""An opaque token: the run, the event after which a reply starts, and its message."""
+"""Opaque token for the start of a reply.
+
+It has the run, the event after which the reply starts, and its message.
+"""
 
 import base64
 import binascii
@@ -14,7 +17,10 @@ MAX_TOKEN = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ReplyToken:
-    """Where a reply starts. What follows in the history is the reply, so every process reads the same."""
+    """Where a reply starts.
+
+    What follows in the history is the reply, so every process reads the same.
+    """
 
     run_id: str
     """The run that is followed: of a conversation, or of one request."""
@@ -25,13 +31,16 @@ class ReplyToken:
 
     @property
     def text(self) -> str:
-        """The token in letters, digits, `-` and `_`. It is no secret, and gives no right to see the run."""
+        """The token as letters, digits, `-` and `_`.
+
+        It is no secret, and gives no right to see the run.
+        """
         fields = json.dumps([self.run_id, self.after, self.message_id], separators=(",", ":"))
         return base64.urlsafe_b64encode(fields.encode()).decode().rstrip("=")
 
     @staticmethod
     def parse(text: str) -> "ReplyToken | None":
-        """Read a token; returns None for a text that is none."""
+        """Parse a token, or return None if the text is not one."""
         if len(text) > MAX_TOKEN:
             return None
         try:

@@ -1,4 +1,7 @@
-"""The events of one turn of a conversation from where a client starts, until the turn ends or waits for people only."""
+"""Events of one turn of a conversation, from a client's starting point.
+
+They end when the turn ends, or waits only for people.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -93,7 +96,7 @@ class Turn:
 
     @property
     def message_id(self) -> str | None:
-        """The message that opens, or joins, the turn; None for the turn of the answers."""
+        """Message that opens or joins the turn, or None for a turn of answers."""
         return self._begin.message_id
 
     def since(self, wait: ClientWait) -> datetime | None:
@@ -102,10 +105,12 @@ class Turn:
         return opened.since if opened else None
 
     async def events(self) -> AsyncGenerator[Seen | Blocked]:
-        """Yield the events of the conversation's run and its child runs, in the end perhaps `Blocked`.
+        """Yield the events of the conversation's run and its child runs.
+
+        The last one may be `Blocked`.
 
         Raises:
-            Problem: This process stops, or the reader is too slow; it can resume.
+            Problem: This process stops, or the reader is too slow. It can resume.
             SojournError: The events cannot be read.
         """
         cursor = Cursor(self.run.id, self._begin.after)
@@ -167,7 +172,10 @@ class Turn:
             self._unanswered -= {bound} if event.run_id == self.run.id else set()
 
     def _has_events_of(self, status: RunStatus) -> bool:
-        """Whether the event stream has caught up with this status. What was open before it is not missed."""
+        """Check whether the event stream has caught up with this status.
+
+        Waits that were open before the stream's start are not required.
+        """
         if not (self._is_mine or status.queued):
             return False
         done = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}

@@ -1,4 +1,7 @@
-"""The events of a turn as the model layer's own events, which the encoders of user interfaces take."""
+"""Translate a turn's events into the model layer's own events.
+
+The encoders of user interfaces take those.
+"""
 
 import json
 from collections.abc import AsyncGenerator, Iterator
@@ -122,14 +125,19 @@ class OpenWaits(CustomEvent, name="sojourn_asked"):
 
 @dataclass(kw_only=True)
 class CallSettled(CustomEvent, name="sojourn_settled"):
-    """A call that was not told in this stream has its result: one of a child run, or one that an earlier stream had."""
+    """A call that this stream did not start has its result.
+
+    The call is one of a child run, or one that an earlier stream had.
+    """
 
     run_id: str
     result: ToolResult
 
 
 class NativeEvents:
-    """Folds the events of a conversation's run; those of its child runs are in the result of their call.
+    """Folds the events of a conversation's run.
+
+    Events of its child runs are in the result of their call.
 
     Args:
         run_id: The conversation's run.
@@ -368,7 +376,10 @@ def _failure(event: Event, turn: Turn) -> RunFailed | None:
 
 
 class StableEncoder:
-    """Mixin for the model layer's encoders: an id is the same in every stream of a turn, and a turn that is cut has no end."""
+    """Mixin for the model layer's encoders.
+
+    An id is the same in every stream of a turn. A turn that is cut has no end.
+    """
 
     turn_events: "TurnEvents"
     message_id: str

@@ -152,7 +152,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """What a request of a user interface asks for. Each protocol reads its own body into one."""
+    """A user interface's request for a turn.
+
+    Each protocol parses its own body into one.
+    """
 
     sent: Sequence[IncomingMessage] = ()
     """The newest messages of the user, in order; the turn is that of the last one."""
@@ -171,7 +174,9 @@ async def begin(
     session_id: str,
     request: TurnRequest,
 ) -> Turn:
-    """Send the messages, each once by its id, and the answers; return the turn that the client is to read.
+    """Send the messages and the answers, and return the turn to read.
+
+    Each message is sent once by its id.
 
     Raises:
         Problem: There is no such agent, a role is missing, or the request has neither a message nor an answer.
@@ -241,7 +246,9 @@ async def submit_answers(
     answers: Sequence[ClientAnswer],
     waits: Mapping[str, ClientWait],
 ) -> dict[tuple[str, str], list[str]]:
-    """Submit answers; one that the same principal gave before is ignored. Returns their ids by run and wait.
+    """Submit answers, and return their ids by run and wait.
+
+    An answer that the same principal gave before is ignored.
 
     Args:
         service: The service.
@@ -252,7 +259,7 @@ async def submit_answers(
 
     Raises:
         MissingRole: The principal may not answer.
-        AwaitClosed: A wait has another answer, or never was; the answers before it are given.
+        AwaitClosed: A wait has another answer, or never existed. The answers before it are submitted.
         InvalidInput: An answer does not fit its wait, which stays open.
     """
     submitted: dict[tuple[str, str], list[str]] = {}
@@ -272,7 +279,7 @@ def _given(answer: ClientAnswer, wait: ClientWait) -> GivenAnswer:
 
 
 async def find_closed(run: Run, id: str) -> ClosedWait | None:
-    """Find the closed wait of a conversation, or of a child run, that a client knows by this id."""
+    """Find a closed wait of a conversation, or of a child run, by its client id."""
     waiting = Run(run.client, WaitRef.parse(id, run.id).run_id)
     try:
         return await closed_wait(waiting, lambda view: any(ref.token(run.id) == id for ref, _ in view.refs()))
@@ -297,9 +304,9 @@ async def _check_repeated(run: Run, asking: Principal, answer: ClientAnswer) -> 
 
 
 def interrupting(turn: Turn, asking: Principal) -> DisconnectCallback | None:
-    """End the turn that a stream was of; None for a principal that may not.
+    """Return a disconnect callback that ends the streamed turn.
 
-    A message whose turn has not begun keeps its place.
+    Return None if the principal may not interrupt. A message whose turn has not begun stays queued.
     """
 
     async def left() -> None:
@@ -313,7 +320,7 @@ def interrupting(turn: Turn, asking: Principal) -> DisconnectCallback | None:
 
 @dataclass(slots=True)
 class _Listener:
-    """The subscription to the live text of one run, shared by the requests that want it."""
+    """Subscription to the live text of one run, shared by concurrent requests."""
 
     task: asyncio.Task[None]
     requests: int = 0
@@ -324,9 +331,10 @@ _listeners: dict[Hashable, _Listener] = {}
 
 
 async def subscribe_early(client: Client, run: Run) -> None:
-    """Subscribe to the live text of a run until this request ends; the run need not exist yet.
+    """Subscribe to the live text of a run until this request ends.
 
-    Workers write no live text without a subscriber, so the first words would be lost.
+    The run need not exist yet. Workers write no live text without a subscriber, so the first words would
+    be lost.
     """
     key = (id(client), run.id)
     listener = _listeners.get(key)

@@ -1,6 +1,7 @@
-"""Open waits as clients of protocols see them: with an id and JSON in a user interface, as text in a chat.
+"""Open waits as clients of protocols see them.
 
-`sojourn.answers` describes the wait and takes the answer. Here a text becomes that answer, and nothing else is decided.
+A user interface gets an id and JSON, a chat gets text. `sojourn.answers` describes the wait and takes
+the answer. Here a text becomes that answer, and nothing else is decided.
 """
 
 import re
@@ -55,7 +56,7 @@ class ClientWait:
 
     @property
     def prompt(self) -> str:
-        """What a person is asked. A page may render it as Markdown."""
+        """Text that a person sees for this wait. A page may render it as Markdown."""
         if self.view.calls:
             return f"Result of {self.view.calls[0].tool}"
         return inert(self.view.prompt) if self.view.call else unmarked(self.view.prompt)
@@ -92,7 +93,7 @@ def waits_of_status(status: RunStatus) -> list[ClientWait]:
 
 
 def is_blocked(status: RunStatus) -> bool:
-    """Whether a conversation goes on only once somebody has answered."""
+    """Check whether a conversation can continue only after a person answers."""
     waits = waits_of_status(status)
     if not waits or status.phase in ("planning", "finalizing"):
         return False
@@ -101,7 +102,9 @@ def is_blocked(status: RunStatus) -> bool:
 
 
 async def explain_external_calls(service: Service, run_id: str) -> str:
-    """Say for which external calls alone a run waits, and who gives their results how; empty if anything else goes on.
+    """Explain which external calls a run waits for, and how to give their results.
+
+    Return an empty text if anything else goes on.
 
     Raises:
         RunNotFound: There is no such run.
@@ -120,7 +123,10 @@ async def explain_external_calls(service: Service, run_id: str) -> str:
 
 
 def chat_text(view: WaitView) -> str:
-    """Return what is asked, for a chat. A call begins with the tool and all arguments, so that its reader has seen what runs."""
+    """Return a wait as text for a chat.
+
+    A call begins with the tool and all arguments, so that the reader has seen what runs.
+    """
     if view.call is None:
         more = view.question.clarifying_prompt if view.question else ""
         fields = wanted(view.question) if view.question else []
@@ -135,7 +141,7 @@ def chat_text(view: WaitView) -> str:
 
 
 def chat_prompt(view: WaitView) -> str:
-    """Return what is asked, and how a call is decided in a chat."""
+    """Return a wait as chat text, with how to decide a call."""
     code = view.ref.code
     if not code:
         return chat_text(view)
@@ -161,7 +167,10 @@ class Verdict:
 
 
 def read_verdict(text: str) -> Verdict:
-    """Read what a text says about a call. All but an approval denies: these are a person's words, not a button."""
+    """Parse a text as the verdict on a call.
+
+    Everything but an approval denies, since these are a person's words, not a button.
+    """
     if found := _NAMED.fullmatch(text):
         word, code, rest = found[1].casefold(), found[2].casefold(), found[3].strip()
         if word in YES:

@@ -1,4 +1,7 @@
-"""A2A: an agent for other agents, by `fasta2a`, whose storage, broker and event bus are the histories of runs.
+"""Serve an agent to other agents over A2A, with the library `fasta2a`.
 
-Begin at `endpoint.py`; `tasks.py` makes a task of a reply, `storage.py` and `broker.py` are what the library asks.
+The library's storage, broker and event bus are implemented on the histories of runs.
+
+Begin at `endpoint.py`. `tasks.py` renders a reply as a task, and `storage.py` and `broker.py` implement
+the library's interfaces.
 """

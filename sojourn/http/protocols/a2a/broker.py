@@ -1,4 +1,7 @@
-"""Wait for tasks, cancel them, and follow them for streams; Temporal runs them."""
+"""Wait for tasks, cancel them, and stream their updates.
+
+Temporal runs the tasks.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -51,7 +54,10 @@ class Watched(EventBus):
 
     @asynccontextmanager
     async def subscribe(self, task_id: str, *, to_end: bool = False) -> AsyncGenerator[Any]:
-        """Follow a task from where it is, until it has ended, or without `to_end` asks something."""
+        """Follow a task from its present state until it ends.
+
+        Without `to_end`, stop also when the task asks a question.
+        """
         self._attending.release()
         token = await token_of_task(self._service, self._asking, task_id)
         context_id = (await self._service.client.get_run(token.run_id).status()).session_id
@@ -124,7 +130,10 @@ class RunBroker(Broker):
         self._waits = waits
 
     async def run_task(self, params: TaskSendParams) -> None:
-        """Wait for a task that goes on by itself, where that is asked for."""
+        """Wait for the task to end or ask a question, if the client wants to wait.
+
+        After `PATIENCE` the client gets the task as it was when the message was sent.
+        """
         token = await token_of_task(self._service, self._asking, params["id"])
         audit.bind(run_id=token.run_id)
         if self._waits:
@@ -135,7 +144,9 @@ class RunBroker(Broker):
         self._storage.limit_history(params.get("history_length"))
 
     async def cancel_task(self, params: TaskIdParams) -> None:
-        """End a task, and wait until it has ended; for a minute at most, and while this process goes on.
+        """Cancel a task, and wait until it has ended.
+
+        The wait lasts at most a minute, and ends when this process stops.
 
         Raises:
             RunNotFound: There is no such task.
@@ -163,7 +174,9 @@ class RunBroker(Broker):
 
 
 async def require_open(service: Service, asking: Principal, task_id: str) -> None:
-    """Check that a task may be followed: the protocol has no subscription to one that has ended (A2A 1.0, section 3.1.6).
+    """Check that a client may subscribe to this task.
+
+    The protocol has no subscription to a task that has ended (A2A 1.0, section 3.1.6).
 
     Raises:
         RunNotFound: There is no such task.
@@ -189,7 +202,7 @@ class RunTaskManager(TaskManager):
     """The tasks of one agent."""
 
     async def resubscribe_task(self, request: ResubscribeTaskRequest) -> AsyncIterator[bytes]:
-        """The task as it is, and what becomes of it until it has ended (A2A 1.0, section 3.1.6).
+        """Yield the task, then its updates until it has ended (A2A 1.0, section 3.1.6).
 
         Raises:
             RunNotFound: There is no such task.

@@ -1,4 +1,4 @@
-"""The endpoint of A2A: an ASGI application that answers each request with an application of `fasta2a`."""
+"""ASGI application for A2A, which hands each request to a `fasta2a` application."""
 
 import hashlib
 import json
@@ -63,7 +63,9 @@ _STREAMS = ("SendStreamingMessage", "message/stream")
 
 
 class A2AEndpoint:
-    """Answers requests; the library is imported with the first one.
+    """ASGI endpoint for A2A requests.
+
+    The library is imported on the first request.
 
     Args:
         service: The service.
@@ -192,7 +194,10 @@ def _check(asked: Any) -> None:
 
 
 def _with_json_names(asked: dict[str, Any], body: bytes) -> bytes:
-    """The body with `historyLength` where it has the field's name of the protocol's schema, which readers of its JSON take too."""
+    """Return the body with `historyLength` instead of `history_length`.
+
+    The protocol's schema has the field's snake_case name, which readers of its JSON accept too.
+    """
     params = asked.get("params", {})
     if "history_length" not in params or "historyLength" in params:
         return body
@@ -227,10 +232,13 @@ def _waits(asked: dict[str, Any]) -> bool:
 
 
 async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer by the library's application; a stream that fails before its first event is still answered with an error.
+    """Answer with the library's application.
+
+    The response start is held back until the first part of the body, so a stream that fails before its
+    first event still gets an error response.
 
     Raises:
-        Problem: It has failed so.
+        Problem: The application failed before its first event.
         SojournError: As above.
     """
     held: list[Message] = []
@@ -264,7 +272,10 @@ def _let_keep(start: Message, card: bytes) -> None:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """What is received: the body, which was read already, and then what the server says."""
+    """Return a `receive` that replays the body, which was read already.
+
+    After the body it passes on what the server sends.
+    """
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:

@@ -1,4 +1,7 @@
-"""Heartbeats for a stream of the library's own, which is dropped if its client takes nothing."""
+"""Heartbeats for the library's own streams.
+
+A stream is dropped if its client stops reading.
+"""
 
 import asyncio
 
@@ -11,7 +14,10 @@ __all__ = ["answer_alive"]
 
 
 async def answer_alive(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer by an application; what is no stream of events is sent as it is. Raises what the application raises."""
+    """Answer with an application, with heartbeats if the answer is an event stream.
+
+    Any other response passes through unchanged. Raises what the application raises.
+    """
     answer = _Answer(send)
     answering = asyncio.create_task(_answered(app, scope, receive, answer), name="answer")
     beating = asyncio.create_task(answer.beat(), name="heartbeat")
@@ -49,7 +55,10 @@ class _Answer:
             self._told.set()
 
     async def beat(self) -> None:
-        """Send a comment whenever nothing was sent for a while, from the first event of a stream on; returns where the client is dropped."""
+        """Send a comment whenever the stream has been idle for `HEARTBEAT`.
+
+        It begins after the first event of a stream, and returns when the client is dropped.
+        """
         while not self.is_dropped:
             try:
                 async with asyncio.timeout(HEARTBEAT):

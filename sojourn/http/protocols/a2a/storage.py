@@ -65,11 +65,14 @@ class RunStorage(Storage[Any]):
         return task_of(reply, status.session_id, data)
 
     async def submit_task(self, context_id: str, message: Message) -> Task:
-        """Send a message: to a task that asks something it is the answer, else it opens a turn of its context.
+        """Send a message to a task or a context.
+
+        A message to a task that waits for an answer is that answer. Any other message opens a turn of
+        its context.
 
         Raises:
-            Problem: The principal may not, or the task asks nothing.
-            RunError: The run does not take it.
+            Problem: The principal may not send messages, or the task waits for no answer.
+            RunError: The run does not accept the message.
         """
         del context_id  # made by the library where the message has none
         require(self._asking, "user")
@@ -91,20 +94,25 @@ class RunStorage(Storage[Any]):
         return self._submitted
 
     async def refresh(self, reply: Reply) -> None:
-        """Let the task that this request has submitted be as it was read now, in its context, which the library does not know."""
+        """Update the submitted task from this reply, keeping its context.
+
+        The library does not know the context.
+        """
         data = await artifact_data(self._service, self._asking, reply)
         self._submitted.update(task_of(reply, self._submitted["context_id"], data))
 
     def limit_history(self, most: int | None) -> None:
-        """Leave the newest messages of the history of the task that this request has submitted only."""
+        """Keep only the newest messages in the history of the submitted task."""
         limit_history(self._submitted, most)
 
     async def _answer(self, token: ReplyToken, message: Message, text: str) -> None:
-        """Answer what a task asks, once. Data with `await_id` names the wait; another message answers the oldest one.
+        """Answer a wait of a task, once.
+
+        Data with `await_id` names the wait. Another message answers the oldest wait.
 
         Raises:
-            AwaitClosed: The task asks nothing, or the wait has another answer.
-            Problem: The id of the message is that of another one.
+            AwaitClosed: The task has no open wait, or the wait has another answer.
+            Problem: Another message had this message id.
             RunError: As `submit`.
         """
         service, asking = self._service, self._asking
@@ -128,10 +136,12 @@ class RunStorage(Storage[Any]):
         )
 
     async def _check_repeated(self, reply: Reply, await_id: str, fields: dict[str, Any], text: str) -> None:
-        """Check that a closed wait has this answer from before: a client that got no reply sends it again.
+        """Check that a closed wait already has this answer.
+
+        A client that got no reply retries its answer.
 
         Raises:
-            AwaitClosed: The task asks nothing, or the wait has another answer.
+            AwaitClosed: The task has no open wait, or the wait has another answer.
         """
         for decision in reply.tree.decisions:
             if decision.wait is not None and decision.event.await_id == await_id:
@@ -165,11 +175,13 @@ def _id_of(message: Message) -> str:
 
 
 def _answer_of(view: WaitView, fields: dict[str, Any], text: str) -> GivenAnswer:
-    """Read data and text as the answer to a wait. An approval names the call that was seen, by its digest or code.
+    """Read data and text as the answer to a wait.
+
+    An approval names the call that was displayed, by its digest or its code.
 
     Raises:
         InvalidInput: A decision has a field that would be ignored.
-        StaleDigest: It names no call, or another one.
+        StaleDigest: The approval names no call, or another one.
     """
     if view.call is None:
         return Answer(text)

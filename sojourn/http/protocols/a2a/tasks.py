@@ -1,4 +1,7 @@
-"""Tasks: a reply as a task of A2A, whose id is its token and whose context is a conversation."""
+"""Render a reply as an A2A task.
+
+The task's id is the reply's token, and its context is a conversation.
+"""
 
 import json
 from collections.abc import Mapping
@@ -72,7 +75,10 @@ def status_of(reply: Reply, context_id: str) -> TaskStatus:
 
 
 async def artifact_data(service: Service, asking: Principal, reply: Reply) -> dict[str, Any]:
-    """The data of what a reply's calls have made, by reference, as far as a task carries it and the principal may see it."""
+    """Return the data of the artifacts of a reply's calls, by reference.
+
+    Artifacts that the principal may not see, or that do not fit into `MAX_DATA`, are left out.
+    """
     found, room = dict[str, Any](), MAX_DATA
     for each in reply.output.artifacts if reply.output else []:
         if not each.ref or each.size > room:
@@ -85,12 +91,12 @@ async def artifact_data(service: Service, asking: Principal, reply: Reply) -> di
 
 
 def task_of(reply: Reply, context_id: str, data: Mapping[str, Any] | None = None) -> Task:
-    """A task, with the answer and what the calls have made as its artifacts.
+    """Return a task, with the answer and the artifacts of its calls.
 
     Args:
         reply: The reply.
         context_id: The conversation.
-        data: The data of artifacts, by reference; one that is not there is told by its reference alone.
+        data: The data of artifacts, by reference. An artifact without data is listed by its reference alone.
     """
     data = data or {}
     task = Task(id=token_of(reply.token), context_id=context_id, status=status_of(reply, context_id))
@@ -128,7 +134,10 @@ def task_of(reply: Reply, context_id: str, data: Mapping[str, Any] | None = None
 
 
 def limit_history(task: Task, most: int | None) -> None:
-    """Leave the newest messages of a task's history only (A2A 1.0, section 3.2.4); all without a limit."""
+    """Keep only the newest messages of a task's history (A2A 1.0, section 3.2.4).
+
+    Without a limit, keep all.
+    """
     if most is not None and "history" in task:
         task["history"] = task["history"][-most:] if most > 0 else []
         if not task["history"]:

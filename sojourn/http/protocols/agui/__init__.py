@@ -1,1 +1,4 @@
-"""AG-UI: a thread is a conversation, and a run of the client is what it reads of a turn."""
+"""AG-UI: a thread is a conversation.
+
+A run of the client is what the client reads of one turn.
+"""

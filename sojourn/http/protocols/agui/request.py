@@ -89,7 +89,9 @@ class AguiBody(CamelBody):
 
 
 def read(body: AguiBody) -> TurnRequest:
-    """Return what a request asks for: the last messages of the user, answers to interrupts, results of calls.
+    """Parse an AG-UI body into the turn it requests.
+
+    It has the last messages of the user, the answers to interrupts, and the results of calls.
 
     Raises:
         InvalidInput: A message has a part that agents do not read.
@@ -110,7 +112,10 @@ def read(body: AguiBody) -> TurnRequest:
 
 
 def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[IncomingMessage]:
-    """Return the last message of the user, with the context, and those of the user just before it."""
+    """Return the last consecutive messages of the user.
+
+    The newest one carries the page's context.
+    """
     found: list[IncomingMessage] = []
     for message in reversed(messages):
         if message.role == "user":
@@ -123,7 +128,10 @@ def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[Incom
 
 
 def _document(context: AguiContext) -> DocumentPart:
-    """Return what a page adds to a message as a document, so that no planner takes it for the user's words."""
+    """Return a page's context as a document.
+
+    As a document, the planner does not take it for the user's own words.
+    """
     data = base64.b64encode(context.value.encode(errors="replace")).decode()
     return DocumentPart(
         type="document", media_type="text/plain", data=data, title=context.description or None
@@ -156,7 +164,10 @@ def _part(part: Any) -> Part:
 
 
 def _results(messages: list[AguiMessage]) -> list[Result]:
-    """Return the results after the last message of the assistant, which the client made, or has seen."""
+    """Return the tool results after the last message of the assistant or the user.
+
+    The client made these results, or has seen them.
+    """
     found: list[Result] = []
     for message in reversed(messages):
         if message.role in ("assistant", "user"):

@@ -67,7 +67,10 @@ async def run_agent(
 async def _reopened(
     service: Service, asking: Principal, agent_id: str, body: AguiBody
 ) -> tuple[Turn | None, Any]:
-    """Return the turn that goes on, and the frames: for a page that was loaded again, the thread's messages first."""
+    """Return the turn in progress or None, and the frames of a reloaded page.
+
+    The frames begin with the thread's messages.
+    """
     require(asking, "viewer")
     encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui.thread")
     try:
@@ -81,7 +84,10 @@ async def _reopened(
 
 
 def _warning(service: Service, agent_id: str, offered: list[AguiTool]) -> dict[str, str]:
-    """Return the header that names tools of the page that no agent calls; pages send all their tools with each request."""
+    """Return a header that lists the page's tools that the agent does not use.
+
+    Pages send all their tools with each request.
+    """
     known = service.app.tools_of(agent_id)
     unread = [
         each.name for each in offered if each.name not in known or known[each.name].spec.kind != "external"

@@ -1,4 +1,7 @@
-"""AG-UI's events of a turn, by the model layer's encoder; its own ids and the outcome are ours."""
+"""Encode a turn as AG-UI events, with the model layer's encoder.
+
+The encoder's ids and the outcome of the run are replaced by Sojourn's own.
+"""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -93,7 +96,10 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
         self._turn = None
 
     async def handle_event(self, event: Any) -> AsyncIterator[BaseEvent]:
-        """The events of a native one; before the first of the turn, perhaps what the client forgets."""
+        """Yield the AG-UI events of a native event.
+
+        Before the first event of the turn it may yield a snapshot of the messages that the client keeps.
+        """
         if not self._is_begun and not isinstance(event, (StatusSnapshot, Opened)):
             self._is_begun = True
             if snapshot := self._snapshot():
@@ -110,7 +116,11 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
             yield each
 
     def _told_again(self, tool_call_id: str) -> Iterator[BaseEvent]:
-        """The call of a result, where an earlier stream had it; its arguments only for a client that lacks them, since they would add up."""
+        """Yield the call of a result again if an earlier stream had the call.
+
+        Arguments are included only if the client lacks them, since the client would append them to those
+        it has.
+        """
         call = self.turn_events.native.ended.get(tool_call_id)
         if tool_call_id in self._started or call is None:
             return
@@ -122,7 +132,10 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
         yield ToolCallEndEvent(tool_call_id=tool_call_id)
 
     def _settle_id(self, event: BaseEvent, name: str) -> None:
-        """Give a message of reasoning, whose id the encoder draws, one that follows from its place."""
+        """Replace a reasoning message's random id by one derived from its position.
+
+        The encoder draws the random id.
+        """
         given = getattr(event, name, None)
         if isinstance(given, str) and not _MADE.match(given):
             if given not in self._random:
@@ -132,7 +145,10 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
             setattr(event, name, self._random[given])
 
     def _snapshot(self) -> MessagesSnapshotEvent | None:
-        """The client's messages less those that come again; None where it has none of them."""
+        """Return the client's messages without those that this stream sends again.
+
+        Return None if the client has none of them.
+        """
         begin = place_of(self.turn_events.turn.first)
 
         def comes(message: dict[str, Any]) -> bool:
@@ -209,7 +225,11 @@ def _expiry(wait: ClientWait, since: datetime | None) -> str | None:
 async def frames(
     turn: Turn, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
 ) -> AsyncGenerator[str]:
-    """Yield the frames of a turn; raises `StreamCut` if they end before the turn does."""
+    """Yield the frames of a turn.
+
+    Raises:
+        StreamCut: The frames end before the turn does.
+    """
     turn_events = TurnEvents(turn)
     encoder = Encoder(turn_events, app, thread_id, run_id, messages)
     async with aclosing(encoder.frames(turn_events.events())) as found:

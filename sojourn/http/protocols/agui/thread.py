@@ -1,7 +1,8 @@
-"""The messages of a thread, for a page that has none of them: what a client of AG-UI has made of the streams of its turns.
+"""Rebuild the messages of a thread for a page that was loaded again.
 
-A page that is loaded again knows its thread and nothing else. Its messages have the ids that they had in the streams, so that the page can go on
-from them; a turn that still goes on is left out, since the page reads its events.
+They are what an AG-UI client has made of the streams of the thread's turns. Such a page knows its thread
+and nothing else. Its messages have the ids that they had in the streams, so that the page can continue
+from them. A turn in progress is left out, since the page reads its events.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -114,7 +115,7 @@ class Thread:
                 pass
 
     def end(self) -> None:
-        """Leave out what the page reads of the turn that goes on, and add what waits for a turn."""
+        """Drop what the page reads from the turn in progress, and add queued messages."""
         if self.begin is None and self._waiting:
             message_id, (before, _) = next(iter(self._waiting.items()))
             self.begin = Begin(before, message_id)
@@ -128,7 +129,10 @@ class Thread:
         self.messages += [self._waiting.pop(each)[1] for each in message_ids if each in self._waiting]
 
     def _trim(self) -> None:
-        """Leave the newest messages, from one of the user on, or in a long turn from one with calls on."""
+        """Keep only the newest messages.
+
+        They begin with a message of the user. In a long turn they begin with one of the assistant.
+        """
         most = len(self.messages) - MOST
         if most > 0:
             rest = list(enumerate(self.messages))[most:]
@@ -138,7 +142,7 @@ class Thread:
         self._kept = len(self.messages)
 
     def _message(self, message_id: str, role: str) -> dict[str, Any]:
-        """The message with an id, which is made where there is none."""
+        """Return the message with this id, and create it if there is none."""
         if message_id not in self._by_id:
             self._by_id[message_id] = {"id": message_id, "role": role, "content": ""}
             self.messages.append(self._by_id[message_id])
@@ -165,7 +169,10 @@ async def read(run: Run, app: App, feeds: Feeds) -> Thread:
 
 
 async def _past(run: Run, thread: Thread, encoder: Encoder, faults: list[Exception]) -> AsyncGenerator[Any]:
-    """The native events of all turns so far; what is raised is put into `faults`, since the encoder would make an event of it."""
+    """Yield the native events of all turns so far.
+
+    Errors are appended to `faults`, since the encoder would turn a raised error into an event.
+    """
     native = encoder.turn_events.native
     try:
         async with heavy_read(begins_free=True) as take_turn, aclosing(run.events(follow=False)) as events:
@@ -183,7 +190,10 @@ async def _past(run: Run, thread: Thread, encoder: Encoder, faults: list[Excepti
 
 
 def _of_user(message_id: str, message: Message) -> dict[str, Any]:
-    """A message of the user, without the texts that a page has sent beside it as documents."""
+    """Return a message of the user without its text documents.
+
+    A page sends its context beside the message as such documents.
+    """
     content: Any = message.text
     if files := [part for part in message.parts if isinstance(part, (ImagePart, DocumentPart))]:
         shown_files = [_file(part) for part in files if part.media_type != "text/plain"]
@@ -197,7 +207,11 @@ def _file(part: ImagePart | DocumentPart) -> dict[str, Any]:
 
 
 async def frames(thread: Thread, turn: Turn, app: App, thread_id: str, run_id: str) -> AsyncGenerator[str]:
-    """The frames of a page that is loaded again: the thread's messages, and the turn if it goes on; raises as those of a turn."""
+    """Yield the frames of a reloaded page: its messages, then the turn in progress.
+
+    Raises:
+        StreamCut: As the frames of a turn.
+    """
     turn_events = TurnEvents(turn)
     encoder = Encoder(turn_events, app, thread_id, run_id, [])
     async with aclosing(encoder.frames(_opened(thread, turn_events))) as found:

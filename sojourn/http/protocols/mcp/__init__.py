@@ -1,5 +1,6 @@
-"""MCP: agents as tools of a server over streamable HTTP, with tasks, and their artifacts as resources.
+"""Serve agents as tools over MCP (streamable HTTP).
 
-The server keeps no session: each request is one of its own, at any process. Begin at `endpoint.py` and `server.py`; `tasks.py` has the extension of
-tasks, `content.py` what is asked.
+It has tasks, and the agents' artifacts are resources. The server keeps no session: each request stands
+alone, in any process. Begin at `endpoint.py` and `server.py`. `tasks.py` has the tasks extension,
+`content.py` the elicitations.
 """

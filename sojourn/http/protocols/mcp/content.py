@@ -1,4 +1,7 @@
-"""A reply as content of MCP: results, progress, elicitations; and a response as the answer."""
+"""Render a reply as MCP content, and read an elicitation's response as the answer.
+
+The content is results, progress and elicitations.
+"""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -75,12 +78,12 @@ def failed(text: str, **meta: Any) -> CallToolResult:
 
 
 def ref_of(uri: str) -> str | None:
-    """The reference of an artifact's address; None where it is another one's."""
+    """Return the artifact reference in a URI, or None for any other URI."""
     return unquote(uri.removeprefix(ARTIFACTS)) if uri.startswith(ARTIFACTS) else None
 
 
 def progress_of(event: Event) -> str | None:
-    """What an event tells of the progress; None where it is none."""
+    """Return an event's progress message, or None if it reports no progress."""
     if isinstance(event, PlanStartedEvent):
         return f"{event.agent_id} plans"
     if isinstance(event, ToolStartEvent):
@@ -91,13 +94,17 @@ def progress_of(event: Event) -> str | None:
 
 
 def key_of(view: WaitView) -> str:
-    """Return the key of a wait. That of a call names its arguments too, so that an approval is of what was shown."""
+    """Return the key of a wait.
+
+    The key of a call includes a digest of its arguments, so an approval covers only the call that was
+    displayed.
+    """
     bound = f"#{view.digest[:16]}" if view.digest else ""
     return f"{view.run_id.partition('/')[2]}:{view.await_id}{bound}"
 
 
 def elicitation_of(view: WaitView) -> ElicitRequest:
-    """Return what is asked as a form."""
+    """Return a wait as a form elicitation."""
     if view.call is None:
         schema = _form_of(view) or _object({"answer": {"type": "string"}}, ["answer"])
     else:
@@ -109,17 +116,19 @@ def elicitation_of(view: WaitView) -> ElicitRequest:
 async def respond(
     service: Service, asking: Principal, view: WaitView, response: ElicitResult, token: ReplyToken
 ) -> bool:
-    """Submit a response as the answer; returns False for a dismissed form, which answers nothing.
+    """Submit a response as the answer, and return whether it answered the wait.
+
+    A dismissed form answers nothing.
 
     Args:
         service: The service.
         asking: The principal that responds.
-        view: What is asked.
+        view: The wait.
         response: The response.
-        token: The token of the task that asks.
+        token: The token of the task that has the wait.
 
     Raises:
-        Problem: The principal may not decide; it says which call it is, who may, and how the task goes on.
+        Problem: The principal may not decide. It says which call it is, who may decide, and how the task goes on.
         RunError: As `submit`.
     """
     if response.action == "cancel":
@@ -147,7 +156,10 @@ def _answer_of(view: WaitView, response: ElicitResult) -> GivenAnswer:
 
 
 def _form_of(view: WaitView) -> dict[str, Any] | None:
-    """Return the form of a question; None if it has none that is flat, as an elicitation's is."""
+    """Return the form of a question, or None if it has no flat form.
+
+    Elicitations take flat forms only.
+    """
     return elicitation_schema(view.form, view.missing_fields)
 
 
@@ -163,7 +175,7 @@ ANSWER = "answer"
 
 
 def explain_waits(views: Sequence[WaitView], token: ReplyToken) -> str:
-    """Say what is asked, who answers it, and how the call goes on."""
+    """Describe each wait, who answers it, and how the call goes on."""
     texts = [
         f"{chat_text(view)}\n\n{explain_decision(view)}" if view.call else without_tokens(chat_text(view))
         for view in views

@@ -1,4 +1,4 @@
-"""The endpoint of MCP: an ASGI application that answers each request with a server of the SDK."""
+"""ASGI application for MCP, which hands each request to a server of the SDK."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,9 @@ GRACE = 5.0
 
 
 class MCPEndpoint:
-    """Answers requests; the SDK, which takes most of a second to import, is imported with the first one.
+    """ASGI endpoint for MCP requests.
+
+    The SDK takes most of a second to import, so it is imported on the first request.
 
     Args:
         service: The service.
@@ -30,7 +32,10 @@ class MCPEndpoint:
         self._made: Callable[[], Any] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. Its host and origin, its body and principal were checked by the security middleware."""
+        """Answer one request.
+
+        The security middleware has checked its host and origin, its body and its principal.
+        """
         audit.bind_jsonrpc()
         await self._service.open()
         RequestScope(self._service, scope).hold()

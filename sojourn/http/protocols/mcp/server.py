@@ -1,4 +1,4 @@
-"""The server of MCP: its tools are the agents, and its resources their artifacts."""
+"""MCP server whose tools are the agents, and whose resources are their artifacts."""
 
 import json
 from collections.abc import Iterator
@@ -121,7 +121,10 @@ class _Answers:
         return ListToolsResult(tools=[*tools, Tool(name=ANSWER, description=about, input_schema=_ANSWER)])
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> Any:
-        """Start, answer or go on; what goes wrong is the result of the tool, which models read."""
+        """Start a run, answer a wait, or continue a task.
+
+        Errors become the result of the tool, which models read.
+        """
         service, asking, arguments = self._service, asking_of(context), dict(params.arguments or {})
         attending = request_scope_of(service, context)
         if params.name != ANSWER or arguments.get("answer"):
@@ -198,7 +201,10 @@ def server_of(service: Service) -> Server[Any]:
 
 
 def _names(agent_ids: list[str]) -> dict[str, str]:
-    """By the name of a tool, which hosts let have no dot, the agent; one whose name another has keeps its id."""
+    """Map tool names to agent ids.
+
+    Hosts allow no dot in a tool's name. An agent keeps its id if another tool has its plain name.
+    """
     names: dict[str, str] = {}
     for agent_id in agent_ids:
         plain = agent_id.replace(".", "_")
@@ -235,7 +241,10 @@ async def _started(
 
 
 async def _responded(service: Service, asking: Principal, params: CallToolRequestParams) -> Reply:
-    """Take the responses to what a call has asked; the reply goes on from there."""
+    """Submit the responses to a call's elicitations, and return the reply.
+
+    The reply goes on from there.
+    """
     token = await token_of_task(service, asking, params.request_state or "")
     reply = await read(service, token, is_task=True)
     for asked in list(reply.waits):
@@ -247,7 +256,10 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
 
 
 async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reply:
-    """Answer what a task asks, if it asks anything, once; the reply then goes on."""
+    """Answer a wait of a task once, if it has one, and return the reply.
+
+    The reply then goes on.
+    """
     token = await token_of_task(service, asking, _text(arguments, "task", most=4_000))
     await _require_own(service, asking, token)
     text, key = _text(arguments, "answer"), _text(arguments, "request_id", most=200)
@@ -272,9 +284,10 @@ async def _answered(service: Service, asking: Principal, arguments: dict[str, An
 
 
 async def _require_own(service: Service, asking: Principal, token: ReplyToken) -> None:
-    """Check that a task is of a run that the principal has started, or has said something in.
+    """Check that the principal has started the task's run, or has sent it a message.
 
-    The model of a host calls `answer`, and it may have read the id of a task in a text that somebody else wrote.
+    The model of a host calls `answer`, and it may have read the task's id in a text that another person
+    wrote.
 
     Raises:
         Problem: The task is another principal's.
@@ -296,7 +309,11 @@ async def _require_own(service: Service, asking: Principal, token: ReplyToken) -
 async def _result(
     attending: RequestScope, context: Context, reply: Reply
 ) -> CallToolResult | InputRequiredResult:
-    """Follow a reply to its end, and tell its progress; or ask, or say which results from outside are not there."""
+    """Follow a reply to its end, and report its progress.
+
+    If the reply waits for an answer, return its elicitations. If it waits for external calls, explain
+    which results are missing.
+    """
     told, numbers = "", count(1)
     while reply.state == "open" and not told:
         try:

@@ -1,7 +1,10 @@
-"""The tasks extension of MCP: a call is answered at once, then polled by its id.
+"""Tasks extension for MCP.
 
-The SDK has the seam for extensions, and not this one; the wire is that of SEP-2663 (`io.modelcontextprotocol/tasks`). A task is a token in the history of a
-run, so that there is no store of tasks, and none is forgotten before Temporal forgets the run.
+A call returns a task at once, which the client polls by its id.
+
+The SDK has the seam for extensions but not this extension. The wire format is that of SEP-2663
+(`io.modelcontextprotocol/tasks`). A task is a token in the history of a run. So there is no store of
+tasks, and a task lives as long as Temporal keeps the run.
 """
 
 from datetime import UTC, datetime
@@ -100,10 +103,12 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
 
 
 def _check_request(context: Context, params: TaskParams) -> None:
-    """Check that a client has declared tasks, and that the header by which proxies route names the task (SEP-2663).
+    """Check that a client has declared tasks, and that the header names the task.
+
+    Proxies route by this header (SEP-2663).
 
     Raises:
-        MCPError: It has not, or it names another one.
+        MCPError: The client has not declared tasks, or the header names another task.
     """
     if not declares_tasks(context):
         needed = ClientCapabilities(extensions={TASKS: {}})

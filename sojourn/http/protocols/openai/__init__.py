@@ -1,4 +1,5 @@
-"""OpenAI: agents as models, for clients of its API: `models`, `chat/completions` and `responses`.
+"""Serve agents as models of OpenAI's API.
 
-Begin at `routes.py`; `chat.py` and `responses.py` write what is sent, `request.py` reads what comes.
+The endpoints are `models`, `chat/completions` and `responses`. Begin at `routes.py`. `chat.py` and
+`responses.py` write the responses, `request.py` reads the requests.
 """

@@ -1,4 +1,7 @@
-"""A reply as a chat completion or its chunks, and the reply that the last message of a chat answers."""
+"""Render a reply as a chat completion or its chunks.
+
+It also finds the reply that the last message of a chat answers.
+"""
 
 import json
 import re
@@ -57,7 +60,10 @@ async def chunks(service: Service, reply: Reply, model: str, *, usage: bool) -> 
 
 
 def failure(reply: Reply) -> Problem:
-    """The problem of a run or turn that failed; not one of those after which clients send a request again."""
+    """Return the problem of a failed run or turn.
+
+    Its status is none that makes clients retry the request.
+    """
     error = reply.error
     code = (error.code if error else "") or "run_failed"
     detail = str(error) if error else "the run failed"
@@ -89,13 +95,15 @@ _MARK = re.compile(rf"\n\n{re.escape(OPENING)}([A-Za-z0-9_-]{{1,4000}})\)\s*\Z")
 async def last_reply(
     service: Service, asking: Principal, messages: list[Message], conversation: str
 ) -> tuple[ReplyToken, str] | None:
-    """The reply that the last message may answer, and the text that was shown of it; None where this chat has none.
+    """Return the reply that the last message may answer, and the text it displayed.
+
+    Return None if this chat has no such reply.
 
     Args:
         service: The service.
-        asking: Who asks.
-        messages: The chat, of which the last message is the user's.
-        conversation: The run of the conversation that the request names; empty where it names none.
+        asking: The principal that sent the chat.
+        messages: The chat, whose last message is the user's.
+        conversation: The conversation's run that the request names, or empty if it names none.
 
     Raises:
         RunNotFound: The mark is that of a run which the principal may not see.
@@ -115,7 +123,11 @@ async def last_reply(
 
 
 def _has_begun_with(before: list[Message], opening: list[Message], run_id: str) -> bool:
-    """Whether a chat began with the messages that a run was started with, and has had only replies of that run, and answers, since."""
+    """Check whether a chat consists of a run's start messages, replies and answers.
+
+    The chat begins with the messages that started the run. After them it may have only replies of that run,
+    each followed by an answer.
+    """
     first, rest = before[: len(opening)], before[len(opening) :]
     if [_told(each) for each in without_marks(first)] != [_told(each) for each in opening]:
         return False

@@ -1,4 +1,4 @@
-"""Errors in the shape of which OpenAI's clients make exceptions."""
+"""Errors in the shape that OpenAI's clients turn into exceptions."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any

@@ -1,7 +1,8 @@
-"""What clients of OpenAI's API send.
+"""Request bodies of OpenAI's API.
 
-Parameters that steer a model are the agent's own, and are not read; nor are tools, and what a chat holds of another model's calls, which
-clients send with each request. What a client may not expect to be left out is told in the answer's header `X-Sojourn-Warning`.
+Parameters that steer a model belong to the agent, and are ignored. So are tools, and the calls of other
+models in a chat, which clients send with each request. If the service ignores something that a client
+may not expect it to, the response says so in the header `X-Sojourn-Warning`.
 """
 
 import re
@@ -86,7 +87,7 @@ class _Asking(_Body):
 
     @property
     def warning(self) -> str:
-        """What the answer tells of fields and messages that were not read; empty where there is nothing to tell."""
+        """Warning about ignored fields and messages, or empty if nothing was ignored."""
         unread = [name for name in _UNREAD_FIELDS if getattr(self, name) not in _NOTHING]
         roles = {turn.role for turn in self.turns if turn.type == "message"} - {*_READ_ROLES}
         others = [
@@ -155,7 +156,7 @@ class ResponseBody(_Asking):
 
     @property
     def session_id(self) -> str:
-        """The conversation; empty for a new one."""
+        """The conversation's id, or empty for a new one."""
         of = self.conversation
         return (of if isinstance(of, str) else of.id if of else "") or self.named("session_id")
 
@@ -201,7 +202,7 @@ def _part(param: str, part: dict[str, Any]) -> Part:
 
 
 def _at(value: Any, name: str) -> Any:
-    """Return a member of an object; the value itself if it is none."""
+    """Return a member of an object, or the value itself if it is no object."""
     return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else value
 
 

@@ -1,4 +1,7 @@
-"""A reply as a response or its events. Its id is the reply's token, so any process finds it again."""
+"""Render a reply as a response or its events.
+
+The response's id is the reply's token, so any process can find it again.
+"""
 
 import json
 import time
@@ -26,7 +29,7 @@ def response_id(place: ReplyToken) -> str:
 
 
 def token_of_response(id: str) -> ReplyToken | None:
-    """Return the token of a response; None if the id is none of ours."""
+    """Return the token in a response id, or None if the id is not one of ours."""
     return ReplyToken.parse(id.removeprefix(_PREFIX)) if id.startswith(_PREFIX) else None
 
 

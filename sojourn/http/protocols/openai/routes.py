@@ -199,7 +199,10 @@ def _warned(body: ChatBody | ResponseBody) -> dict[str, str]:
 
 
 def _is_once(attending: RequestScope, name: str | None) -> bool:
-    """Whether the same request, sent again, is delivered once, by what it is named; else it is not sent again where the server ends it."""
+    """Return whether a retry of this request is delivered only once, by its name.
+
+    Otherwise, if the server ends the request, a header asks clients not to retry it.
+    """
     if not name:
         for header in _NOT_AGAIN.items():
             attending.add_stop_header(*header)
@@ -210,12 +213,13 @@ async def _end_of(attending: RequestScope, reply: Reply, *, is_once: bool) -> No
     """Read a reply to its end.
 
     Args:
-        attending: Who waits.
+        attending: The scope of the request that waits.
         reply: The reply.
-        is_once: Whether the same request, sent again, is delivered once; else clients are told not to send it by themselves.
+        is_once: Whether a retry of the same request is delivered only once. Otherwise a header asks clients not to retry.
 
     Raises:
-        Problem: It has not ended within ten minutes, or this process stops; the principal waits for too much, or is let in no longer.
+        Problem: The reply has not ended within ten minutes, this process stops, the principal has too many requests
+            waiting, or its access has ended.
     """
     try:
         await _read_to_end(attending, reply)

@@ -94,10 +94,13 @@ class Chat(TurnRequest):
 
 
 def read(messages: Sequence[VercelMessage]) -> Chat:
-    """What the messages ask for: those of the user at the end, or the decisions and results in the assistant's last one.
+    """Parse a chat's messages into what they request.
+
+    These are the user's messages at the end, or the decisions and results in the assistant's last
+    message.
 
     Raises:
-        InvalidInput: A part of the user's message is none that an agent reads.
+        InvalidInput: The user's message has a part that agents do not read.
     """
     last = messages[-1]
     earlier = [each for message in messages[:-1] for each in _decisions(message, is_old=True)]
@@ -116,7 +119,10 @@ def read(messages: Sequence[VercelMessage]) -> Chat:
 
 
 def _decisions(message: VercelMessage, *, is_old: bool = False) -> Iterator[ClientAnswer]:
-    """The decisions in a message of the assistant; a call that an earlier message shows may be open still."""
+    """Yield the decisions in a message of the assistant.
+
+    A call in an earlier message may still be open.
+    """
     if message.role != "assistant":
         return
     for part in message.parts:
@@ -157,7 +163,9 @@ def _of_user(messages: Sequence[VercelMessage]) -> Chat:
 
 
 def _opening(messages: Sequence[VercelMessage], at: int) -> tuple[list[IncomingMessage], list[str]]:
-    """The message that opened the turn of an assistant's message, and the question whose answer led to it.
+    """Return the message that opened an assistant message's turn, and the question.
+
+    The answer to that question led to the assistant's message.
 
     Args:
         messages: The messages.
@@ -187,7 +195,10 @@ def _questions(message: VercelMessage) -> list[str]:
 
 
 def _explicit(message: VercelMessage) -> Iterator[ClientAnswer]:
-    """Answers in data parts: `{"type": "data-answer", "data": {"id", "answer" or "declined"}}`."""
+    """Yield the answers in data parts.
+
+    Their shape is `{"type": "data-answer", "data": {"id", "answer" or "declined"}}`.
+    """
     for part in message.parts:
         data: Any = part.get("data")
         if part.get("type") == "data-answer" and isinstance(data, dict):

@@ -1,4 +1,7 @@
-"""`POST /vercel/{agent_id}`: the AI SDK's `useChat`. A chat is a conversation, and a message of the assistant is what a message or an answer led to."""
+"""Routes for the AI SDK's `useChat`: `POST /vercel/{agent_id}`.
+
+A chat is a conversation. A message of the assistant is what a message or an answer led to.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -90,7 +93,9 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
 
 
 async def _require_open(service: Service, asking: Principal, agent_id: str, chat_id: str, chat: Chat) -> None:
-    """Check that a message which a page wants another answer to has none yet: while its turn goes on, the page reads on.
+    """Check that a message that a page wants answered again has no answer yet.
+
+    While its turn goes on, the page reads on.
 
     Raises:
         Problem: It has its answer.
@@ -122,7 +127,10 @@ async def _streamed(
 
 
 async def _is_reply(run: Run, chat: Chat) -> bool:
-    """Whether a text after a question is its answer: the question is open, or has this answer."""
+    """Return whether a text after a question is its answer.
+
+    It is if the question is open, or has this answer.
+    """
     (reply,) = chat.replies
     if any(each.id == reply.id for each in waits_of_status(await run.status())):
         return True
@@ -131,7 +139,7 @@ async def _is_reply(run: Run, chat: Chat) -> bool:
 
 
 async def _newest(service: Service, run: Run) -> tuple[Begin, str] | None:
-    """Return where the newest message of the assistant starts, and its id."""
+    """Return the start and id of the assistant's newest message, or None."""
     tree = await read_timeline(service, ReplyToken(run.id))
     turns = [(turn, [*(each.message_id for each in turn.messages), *turn.missing]) for turn in tree.top.turns]
     turn, (message_id, *_) = next(((turn, ids) for turn, ids in reversed(turns) if ids), (None, ("",)))

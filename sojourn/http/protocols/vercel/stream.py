@@ -1,4 +1,7 @@
-"""The AI SDK's chunks of a turn, by the model layer's encoder; its own ids and what is asked for are ours."""
+"""Encode a turn as the AI SDK's chunks, with the model layer's encoder.
+
+The encoder's ids and its approval requests are replaced by Sojourn's own.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
@@ -54,7 +57,10 @@ class Encoder(StableEncoder, VercelAIEventStream[Any, Any]):
         self._calls = set(calls)
 
     async def handle_event(self, event: Any) -> AsyncIterator[BaseChunk]:
-        """The chunks of a native event; a call that only an earlier message has is told again, for its result to belong somewhere."""
+        """Yield the chunks of a native event.
+
+        A call that only an earlier message has is sent again, so that its result belongs to a call.
+        """
         if isinstance(event, PartStartEvent) and isinstance(event.part, ToolCallPart):
             self._calls.add(event.part.tool_call_id)
         elif isinstance(event, FunctionToolResultEvent):
@@ -114,7 +120,10 @@ class Encoder(StableEncoder, VercelAIEventStream[Any, Any]):
             )
 
     def _call_id(self, run_id: str, tool_call_id: str | None) -> str:
-        """The id of a call in the chat; those of child runs have their run's too."""
+        """Return a call's id in the chat.
+
+        The id of a child run's call includes the run's.
+        """
         below = run_id.removeprefix(self.turn_events.turn.run.id)
         return f"{below}/{tool_call_id}" if below else tool_call_id or ""
 
@@ -128,7 +137,11 @@ def _output(call_id: str, result: ToolResult) -> BaseChunk:
 
 
 async def frames(turn: Turn, message_id: str, calls: frozenset[str]) -> AsyncGenerator[str]:
-    """Yield the frames of a turn; raises `StreamCut` if they end before the turn does."""
+    """Yield the frames of a turn.
+
+    Raises:
+        StreamCut: The frames end before the turn does.
+    """
     turn_events = TurnEvents(turn)
     async with aclosing(Encoder(turn_events, message_id, calls).frames(turn_events.events())) as found:
         async for frame in found:
