@@ -1,4 +1,7 @@
-"""Assets: the files that pages load, each under a name with its digest, so that a browser keeps it for good."""
+"""Static files that pages load.
+
+Each has a name with its digest, so that browsers can cache it forever.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -36,7 +39,7 @@ def _assets() -> dict[str, Asset]:
 
 
 def asset(name: str) -> Asset | None:
-    """The file of a name; None where there is none."""
+    """Return the file with this name, or None."""
     return _assets().get(name)
 
 

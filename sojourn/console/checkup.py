@@ -1,4 +1,7 @@
-"""Checkup: the checks of `sojourn doctor` for a service that runs, each by itself, in bounded time, and once for all who look."""
+"""Run the checks of `sojourn doctor` for a running service.
+
+Each check runs by itself, in bounded time. Concurrent visitors share its outcome.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,10 @@
-"""Cookie: where a browser keeps the key or token of who has signed in: for these pages only, and out of reach of any script.
+"""Cookie with the key or token of a visitor who has signed in.
 
-By HTTPS its name begins with `__Host-`, so that a browser takes it from this host alone: a page of a sibling domain could otherwise sign a
-visitor in as somebody else. Under a path, where that name is not possible, it begins with `__Secure-`.
+It is sent to these pages only, and no script can read it.
+
+By HTTPS its name begins with `__Host-`, so that a browser takes it from this host alone: a page of a
+sibling domain could otherwise sign a visitor in as another user. Under a path, where that name is not
+possible, it begins with `__Secure-`.
 """
 
 import ipaddress
@@ -29,11 +32,11 @@ def is_key(text: str) -> bool:
 
 
 def key_of(scope: Scope, base: str) -> str:
-    """The key or token that the browser of a request keeps; empty if it keeps none.
+    """Return the key or token in a request's cookie, or an empty text.
 
     Args:
         scope: The request.
-        base: What all paths of the console begin with.
+        base: The prefix of all paths of the console.
     """
     name = _name(scope)
     found = cookie_of(scope, f"{_prefix(base)}{name}")
@@ -79,7 +82,10 @@ def _prefix(base: str) -> str:
 
 
 def _name(scope: Scope) -> str:
-    """The name of the cookie: with the port, since browsers share cookies among all services of a machine."""
+    """Return the cookie's name, which includes the port.
+
+    Browsers share cookies among all services of a machine.
+    """
     _, port = _host_of(scope)
     return f"sojourn_key_{port}" if port else "sojourn_key"
 

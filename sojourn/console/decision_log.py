@@ -74,7 +74,10 @@ class DecisionLog:
         return await self._reach(asking, await self._listed(asking, selection, cursor))
 
     async def all(self, asking: Principal, selection: Selection) -> AsyncGenerator[Reach]:
-        """The decisions in all runs, a page of runs after the other; raises as `page`, before a history is read."""
+        """Yield the decisions in all runs, one page of runs at a time.
+
+        Raises as `page`, before a history is read.
+        """
         first = await self._listed(asking, selection, None)
 
         async def reaches() -> AsyncGenerator[Reach]:
@@ -120,6 +123,10 @@ class DecisionLog:
 
 
 def _ended_last(runs: list[ListedRun]) -> datetime | None:
-    """When the last of these runs ended: the store lists open runs first, and then those that ended last, so all after it ended before."""
+    """Return when the last of these runs ended.
+
+    The store lists open runs first, then closed ones, newest end first. So every run after this page
+    ended before.
+    """
     ends = [run.closed_at for run in runs if run.closed_at]
     return min(ends, default=datetime.max.replace(tzinfo=UTC)) if runs else None

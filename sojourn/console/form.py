@@ -62,10 +62,12 @@ async def form_of(request: Request) -> Form:
 
 
 async def form_with_files(request: Request) -> tuple[Form, list[File]]:
-    """Return the form that a request sends, with its files (RFC 7578); a file that was not chosen is none.
+    """Return the form that a request sends, with its files (RFC 7578).
+
+    A file field without a chosen file is left out.
 
     Raises:
-        Problem: It sends no form, or one that is not whole (400).
+        Problem: The request has no form, or an incomplete one (400).
     """
     if _media_type(request) != "multipart/form-data":
         return await form_of(request), []
@@ -93,5 +95,5 @@ def _media_type(request: Request) -> str:
 
 
 def _unquoted(name: str) -> str:
-    """Return a name as it was before the browser put it between quotes (HTML, multipart/form-data)."""
+    """Undo the browser's escaping of a quoted name (HTML, multipart/form-data)."""
     return name.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")

@@ -1,4 +1,7 @@
-"""Live: parts of a page, sent to it whenever they change, as a stream of Server-Sent Events that htmx puts in their places."""
+"""Stream changed parts of a page as Server-Sent Events.
+
+htmx puts each part in its place.
+"""
 
 import asyncio
 import functools
@@ -108,7 +111,10 @@ def _count(waiting: int | None) -> str:
 
 
 async def _with_availability(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> AsyncGenerator[News]:
-    """The parts, and the event `unavailable` with its text once none come since the server does not answer; without a text once it does."""
+    """Yield the parts, and `unavailable` events when the server goes down or is back.
+
+    The event has a text if the server does not answer, and none once it answers again.
+    """
     service, told = visit.service, ""
     coming: asyncio.Task[News | None] | None = None
     async with aclosing(parts()) as found:

@@ -1,4 +1,7 @@
-"""Newer: what has happened while somebody reads the events or the messages of a run, for the end of the page."""
+"""Events or messages of a run that are newer than the page has.
+
+They are appended to the end of the page while a visitor reads it.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,13 +35,13 @@ class Newer(NamedTuple):
 
 
 async def newer_events(visit: Visit, watched: WatchedRun, seen: int, added: int) -> Newer:
-    """The events of the kind that the page is filtered by; raises as `read_part`.
+    """Return newer events that pass the page's filter. Raises as `read_part`.
 
     Args:
-        visit: Who looks; its query has the page's last event, and its filter.
+        visit: The visit. Its query has the page's last event, and its filter.
         watched: The run.
-        seen: The version that the page has; -1 where nobody knows.
-        added: Events that came to the page before.
+        seen: The version that the page has, or -1 if it is unknown.
+        added: Number of events that were added to the page before.
     """
     begin, kind = visit.query("after"), visit.query("type")
     after = begin if EVENT_ID.match(begin) else ""
@@ -55,7 +58,10 @@ async def newer_events(visit: Visit, watched: WatchedRun, seen: int, added: int)
 
 
 async def _rows_after(visit: Visit, watched: WatchedRun, after: str) -> Sequence[EventRow] | None:
-    """The rows after an event; None where the run has gone on in another execution since."""
+    """Return the rows after an event.
+
+    Return None if the run has continued in another execution since.
+    """
     if (rows := watched.rows.after(after)) is not None:
         return rows
     found = await read_part(visit.service.client, watched.run_id)
@@ -73,13 +79,15 @@ def _once(visit: Visit, watched: WatchedRun, row: EventRow) -> str:
 
 
 async def newer_messages(visit: Visit, watched: WatchedRun, seen: int, added: int) -> Newer:
-    """The messages; the last one that the page has is among them, since results may have come to it.
+    """Return newer messages.
+
+    The page's last message is among them, since results may have been added to it.
 
     Args:
-        visit: Who looks; its query has how many messages the page began with.
+        visit: The visit. Its query has the number of messages that the page began with.
         watched: The run.
-        seen: The version that the page has; -1 where nobody knows.
-        added: Messages that came to the page before.
+        seen: The version that the page has, or -1 if it is unknown.
+        added: Number of messages that were added to the page before.
 
     Raises:
         RunUnreadable: The run's records cannot be decoded here, or its beginning is in a storage that is not here.

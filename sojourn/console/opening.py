@@ -1,4 +1,7 @@
-"""Opening: what a form gives to an agent: a message with its files, or what one of its tools takes; and the labels of a run."""
+"""Read the form that starts a run.
+
+It has a message with its files, or the payload of one of the agent's tools, and the run's labels.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +23,10 @@ __all__ = ["Way", "labels_in", "message_in", "ways_of"]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to give an agent its task: the fields of a tool by which other agents use it."""
+    """A way to give an agent its task: the fields of a tool that wraps the agent.
+
+    Other agents call the agent with this tool.
+    """
 
     tool: ExportedTool[..., Any]
 
@@ -31,7 +37,7 @@ class Way:
 
     @property
     def title(self) -> str:
-        """Its title."""
+        """Title of the tool, as people see it."""
         return self.tool.spec.title
 
     @property
@@ -46,7 +52,7 @@ class Way:
         return form_fields(schema, "field", example) or (whole_field(schema, "whole", "Arguments", example),)
 
     def read(self, form: Form) -> tuple[tuple[FormField, ...], dict[str, Any]]:
-        """The fields with what a form sends in them and what is wrong with it, and the payload."""
+        """Return the fields with the form's values and faults, and the payload."""
         is_flat = self.fields[0].key != "whole"
         return read_value(self.fields, self.tool.spec.payload.json_schema, form, is_flat=is_flat)
 
@@ -63,7 +69,10 @@ class Way:
 
 
 def ways_of(app: App, agent_id: str) -> list[Way]:
-    """The tools by which agents of the app use an agent, of those whose calls are a message and nothing else."""
+    """Return the tools that other agents of the app use to call an agent.
+
+    Only tools whose calls are a message and nothing else are included.
+    """
     found: dict[str, Way] = {}
     for user in app.list_agents():
         for tool in app.tools_of(user).values():
@@ -95,6 +104,9 @@ def message_in(form: Form, files: list[File]) -> str | Message:
 
 
 def labels_in(form: Form) -> dict[str, str]:
-    """The labels of a form's field `labels`, one `name=value` a line or between commas; raises as `labels_of`."""
+    """Return the labels of a form's field `labels`. Raises as `labels_of`.
+
+    The field has one `name=value` per line, or several between commas.
+    """
     given = form.text("labels").replace(",", "\n").split("\n")
     return labels_of([each.strip() for each in given if each.strip()])

@@ -1,4 +1,7 @@
-"""Page: who visits what, and how a page answers: with a template, with a way on, or with what went wrong in words."""
+"""A visit to a page, and the ways to answer it.
+
+A page answers with a template, a redirect, or a problem in words.
+"""
 
 import asyncio
 import inspect
@@ -44,7 +47,7 @@ class Links:
     """What all paths begin with: the place of the application, and its prefix."""
 
     def __call__(self, path: str, **query: Any) -> str:
-        """The URL of a path of the console, with the fields of the query that have a value."""
+        """Return the URL of a console path, without empty fields in its query."""
         known = [(name, each) for name, value in query.items() for each in _each(value)]
         return f"{self.base}{quote(path, safe='/@:=,;+~!$*()')}{'?' if known else ''}{urlencode(known)}"
 
@@ -91,19 +94,25 @@ class Visit:
 
     @property
     def audience(self) -> tuple[str, ...]:
-        """What a part of a page depends on beside what it shows: where the site is, and what the visitor may do."""
+        """Site prefix and roles, which every part of a page depends on.
+
+        They are cache keys, beside what the part shows.
+        """
         return self.url.base, *sorted(self.asking.roles)
 
     def may(self, role: Role) -> bool:
-        """Whether the visitor has a role; a page offers nothing else."""
+        """Check whether the visitor has a role.
+
+        A page offers only what the visitor may do.
+        """
         return role in self.asking.roles
 
     def query(self, name: str) -> str:
-        """A field of the URL's query, without spaces around it; empty where it is not there."""
+        """Return a query field without spaces around it, or an empty text."""
         return self.request.query_params.get(name, "").strip()
 
     async def form(self) -> Form:
-        """The form that was sent; raises as `form_of`."""
+        """Return the form that was sent. Raises as `form_of`."""
         return await form_of(self.request)
 
     def render(self, template: str, **values: Any) -> str:
@@ -115,7 +124,10 @@ class Visit:
         return HTMLResponse(self.render(template, **values), http_status)
 
     def go(self, path: str, **query: Any) -> Response:
-        """Send the browser on after a form was done, so that going back sends nothing again."""
+        """Redirect the browser after a form was handled.
+
+        Going back then sends nothing again.
+        """
         return RedirectResponse(self.url(path, **query), 303)
 
 
@@ -124,7 +136,10 @@ Show: TypeAlias = Callable[..., Awaitable[Response]]
 
 
 class Pages:
-    """The pages of a room: `@pages.get("/runs")` above a function of a `Visit` and of the parameters in its path."""
+    """Registry of a section's pages.
+
+    Put `@pages.get("/runs")` above a function that takes a `Visit` and the parameters in its path.
+    """
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str, Role, Show]] = []
@@ -213,7 +228,11 @@ async def _while_up(service: Service, making: Awaitable[T]) -> T:
 def problem_page(
     problem: Problem, links: Links, asking: Principal | None, *, is_part: bool = False
 ) -> Response:
-    """What went wrong, and what to do: a page, or for a script the notice of the one that is open, or the page to sign in at."""
+    """Return the response for a problem, with what to do next.
+
+    It is a page. For a script it is a notice on the open page. If the visitor must sign in, the script
+    reloads the page instead, which leads to the sign-in page.
+    """
     title = HTTPStatus(problem.status).phrase
     name = "problem_notice.html" if is_part else "problem.html"
     html = render(name, problem=problem, title=title, url=links, rooms=ROOMS, visit=None, asking=asking)

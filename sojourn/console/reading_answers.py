@@ -1,4 +1,7 @@
-"""Reading answers: what the form of a wait sends, as the body of an answer by the API; or the form again, with what is wrong at each field."""
+"""Read the form of a wait as the API's body of an answer.
+
+If it is invalid, return the form again with the faults at its fields.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Rooms: the pages that every page links to, in their order."""
+"""The sections in the navigation, which every page links to, in order."""
 
 from dataclasses import dataclass
 

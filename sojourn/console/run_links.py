@@ -1,4 +1,4 @@
-"""Run links: where a run's page leads to beside what is in its tree: its forks, and the execution in Temporal's UI."""
+"""Links of a run's page: its forks, and its execution in Temporal's UI."""
 
 import asyncio
 from contextlib import suppress
@@ -36,7 +36,7 @@ class RunLinks:
 
 
 async def links_of(service: Service, asking: Principal, watched: WatchedRun) -> RunLinks:
-    """The links of a run; without its forks where the store does not answer soon."""
+    """Return the links of a run, without forks if the store is slow."""
     forks: list[str] = []
     with suppress(SojournError, TimeoutError):
         async with asyncio.timeout(PATIENCE):

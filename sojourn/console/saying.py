@@ -1,4 +1,7 @@
-"""Saying: a form is one message of a conversation, however often it is sent; with another text it is another one."""
+"""Send a form as one message of a conversation, idempotently.
+
+A form with another text is another message.
+"""
 
 import uuid
 from typing import Any
@@ -40,6 +43,9 @@ async def say(
 
 
 def message_id_for(form: Form | None, problem: Problem | None) -> str:
-    """The id of the message that a form is next: the one that it was sent with, unless another message has it."""
+    """Return the message id for the next rendering of a form.
+
+    It is the id that the form was sent with, unless another message has it.
+    """
     kept = form.text("message_id") if form and not (problem and problem.code == REUSED) else ""
     return kept or uuid.uuid4().hex

@@ -1,4 +1,7 @@
-"""Settling: what somebody's form says to a wait, on whichever page it stands, told to the run; or the wait as it is now, and why it was not told."""
+"""Submit an answer form to a run, or render it again with the reasons.
+
+The form may be on any page. If the run does not accept the answer, the result is the wait as it is now.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,7 +64,10 @@ def no_wait(name: str) -> Problem:
 
 
 async def seen(visit: Visit, run_id: str, await_id: str) -> Seen:
-    """A wait, open or not; raises as `Service.run`, and `no_wait` where the run has none of this id."""
+    """Return a wait, open or not.
+
+    Raises as `Service.run`, and `no_wait` if the run has none of this id.
+    """
     await visit.service.asked_run(visit.asking, run_id, await_id)
     waiting = await visit.service.reader.waits.of_run(run_id)
     opened = [each for each in waiting.waits if each.wait.id == await_id] if waiting else []
@@ -88,15 +94,15 @@ def _spec(service: Service, agent_id: str, tool_id: str) -> ToolSpec | None:
 
 
 async def settle(visit: Visit, seen: Seen, form: Form) -> Refused | None:
-    """Tell the run what a form says; None where that is done.
+    """Submit a form to the run, and return None if the run accepted it.
 
     Args:
-        visit: Who says it.
+        visit: The visit of the person who answers.
         seen: The wait that the form names, as it is now.
         form: What was sent.
 
     Raises:
-        ApprovalVoid: The tool was changed since it was shown; the call is asked about again.
+        ApprovalVoid: The tool was changed since it was displayed. The call needs a new approval.
         Problem: The role is missing.
     """
     if seen.place is None:
@@ -119,7 +125,10 @@ async def settle(visit: Visit, seen: Seen, form: Form) -> Refused | None:
 
 
 def given(seen: Seen, form: Form) -> list[str]:
-    """The calls from outside whose results a form has, by id: the run may not have looked at them yet."""
+    """Return the ids of the external calls whose results a form has.
+
+    The run may not have handled them yet.
+    """
     body = read_answer(seen.wait, seen.view, form).body if seen.view.kind == "tool_results" else None
     return (
         [str(each.get("tool_call_id", "")) for each in body.results]
@@ -138,7 +147,10 @@ async def _send(visit: Visit, run_id: str, body: Body) -> None:
 
 
 async def _refreshed(visit: Visit, was: Seen, typed: WaitForm, problem: Problem) -> Seen:
-    """The wait as it is now, with what somebody typed, and with why that was not taken."""
+    """Return the wait as it is now, with what was typed, and the reason.
+
+    The reason says why the run did not accept the answer.
+    """
     run_id = was.status.run_id
     try:
         now = await seen(visit, run_id, was.wait.id)

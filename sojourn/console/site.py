@@ -1,4 +1,7 @@
-"""Site: the console as a part of the application, behind its security middleware: its routes, its headers, and its cookie."""
+"""Install the console in an application, behind its security middleware.
+
+It adds the console's routes, headers and cookie.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from types import ModuleType
@@ -60,13 +63,16 @@ POLICY = (
 
 
 def install(web: FastAPI, service: Service, auth: Auth | None, prefix: str) -> Site:
-    """Add the pages to an application; returns what its security middleware has to know of them.
+    """Add the pages to an application.
 
     Args:
-        web: The application; its own paths come first.
+        web: The application, whose own paths come first.
         service: What the pages show.
-        auth: Finds out who visits; None lets in this machine.
-        prefix: What all paths begin with.
+        auth: Authenticates visitors. None admits requests of this machine only.
+        prefix: The prefix of all paths.
+
+    Returns:
+        What the security middleware has to know of the pages.
     """
     open_pages = [*assets.routes(prefix), *sign_in.routes(auth, prefix)]
     console = ConsoleState(service)
@@ -111,7 +117,10 @@ class ConsoleSite:
         return rest.split("/")[1] if rest.startswith("/") else ("" if not rest else None)
 
     def with_credentials(self, scope: Scope) -> Scope:
-        """The request with the key of its cookie as `Authorization`, where it has no other."""
+        """Return the request with its cookie's key as the `Authorization` header.
+
+        A request that has the header already is returned unchanged.
+        """
         key = key_of(scope, scope.get("root_path", "") + self._prefix)
         if not key or header_values(scope, "authorization"):
             return scope
@@ -121,7 +130,10 @@ class ConsoleSite:
         }
 
     def refused(self, problem: Problem, scope: Scope) -> Response:
-        """The page that says why; for who has not signed in, that to sign in at."""
+        """Return the page that explains a refusal.
+
+        A visitor who has not signed in gets the sign-in page.
+        """
         request, links = Request(scope), Links(scope.get("root_path", "") + self._prefix)
         if problem.status == 401 and scope["method"] == "GET" and "hx-request" not in request.headers:
             if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):

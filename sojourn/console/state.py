@@ -1,4 +1,7 @@
-"""What the pages of one service share: the runs that somebody looks at, and what was read for them."""
+"""State that the pages of one service share.
+
+It has the runs that visitors have open, and what was read for them.
+"""
 
 from sojourn.console.checkup import Checkup
 from sojourn.console.decision_log import DecisionLog
@@ -11,7 +14,9 @@ __all__ = ["ConsoleState"]
 
 
 class ConsoleState:
-    """One for each application; a page reaches it as `visit.console`.
+    """Shared state, one for each application.
+
+    A page reaches it as `visit.console`.
 
     Args:
         service: What the visitors may see.

@@ -1,4 +1,4 @@
-"""Talk place: where the page of a conversation is."""
+"""Path and query of a conversation's page."""
 
 __all__ = ["talk_place"]
 
@@ -7,7 +7,10 @@ _FOLDED = frozenset({"", ".", ".."})
 
 
 def talk_place(agent_id: str, session_id: str) -> tuple[str, dict[str, str]]:
-    """The path of a conversation's page, and its query, which has the session where a path would not keep it."""
+    """Return the path of a conversation's page, and its query.
+
+    The query has the session if a path would not preserve it.
+    """
     if _FOLDED.isdisjoint(session_id.split("/")):
         return f"/talk/{agent_id}/{session_id}", {}
     return f"/talk/{agent_id}", {"session": session_id}

@@ -1,4 +1,7 @@
-"""Templating: the templates, where every text is escaped, and the words that they use for moments, amounts and texts from outside."""
+"""Render templates, which escape every text.
+
+It also has their filters for moments, amounts and texts from outside.
+"""
 
 import uuid
 from datetime import UTC, datetime
@@ -81,15 +84,17 @@ def _templates() -> Environment:
 
 
 def new_mark() -> str:
-    """What tells a form from all others, so that the same one sent again does nothing twice."""
+    """Return a unique mark for a form, which makes sending it idempotent."""
     return uuid.uuid4().hex
 
 
 def render(name: str, **values: Any) -> str:
-    """A template as HTML; with `now`, unless it is among the values.
+    """Render a template as HTML.
+
+    The template gets `now`, unless it is among the values.
 
     Args:
         name: The file in `templates/`.
-        **values: What it is given.
+        **values: The template's variables.
     """
     return _templates().get_template(name).render({"now": datetime.now(UTC), **values})

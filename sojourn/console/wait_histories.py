@@ -33,7 +33,10 @@ class WaitHistories:
         self._known: Cache[tuple[str, str, bool], WaitHistory] = Cache(MAX_KNOWN)
 
     async def of(self, run_id: str, await_id: str, *, is_open: bool) -> WaitHistory:
-        """The history of a wait. If it is not open, that is read from as far back as the history or the archive reaches.
+        """Return the history of a wait.
+
+        If the wait is not open, the history is read from as far back as the run's history or the archive
+        reaches.
 
         Raises:
             RunNotFound: There is no such run.

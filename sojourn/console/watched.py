@@ -1,4 +1,7 @@
-"""The run and the conversation of an open page: a timeline that a feed extends, shared by all who look."""
+"""Run and conversation of an open page.
+
+Each has a timeline that a feed extends, shared by all visitors.
+"""
 
 import asyncio
 import time
@@ -66,7 +69,10 @@ class SharedTranscript:
         self._due = 0.0
 
     async def at(self, version: int) -> LastMessages:
-        """The last messages, as they were at a version or later; raises as the reading does."""
+        """Return the last messages, at this version or later.
+
+        Raises as the reading does.
+        """
         while self._last.version < version:
             if self._reading is None or self._reading.done():
                 self._reading = asyncio.ensure_future(self._again(version))
@@ -121,7 +127,7 @@ class WatchedRun(Watched):
         """The version of the timeline when a message may have come."""
 
     async def load(self) -> None:
-        """Read the run as it is now; raises as `read_snapshot`."""
+        """Read the run as it is now. Raises as `read_snapshot`."""
         found = await read_snapshot(self._service.client, self.run_id, most=MOST_ENTRIES)
         self.snapshot, self.timeline, self.status = found, found.timeline, found.status
         self.rows = LatestRows(self.timeline.last_event_id)
@@ -154,7 +160,10 @@ class WatchedRun(Watched):
             self.children[event.run_id] = self.timeline.version
 
     def cursor(self) -> Cursor:
-        """How far the timeline goes; child runs that are open are read from their beginning."""
+        """Cursor at the end of the timeline.
+
+        Open child runs are read from their beginning.
+        """
         open_calls = [call for call in self.timeline.calls if call.child and call.result is None]
         below = [f"{call.child.run_id.removeprefix(self.run_id)}=" for call in open_calls if call.child]
         last = self.timeline.last_event_id
@@ -184,14 +193,17 @@ class WatchedTalk(Watched):
         return self.timeline.end is not None
 
     async def load(self) -> None:
-        """Read the last turns; raises as `read_conversation`."""
+        """Read the last turns. Raises as `read_conversation`."""
         client = self._service.client
         self.timeline, self.status = await asyncio.gather(
             read_conversation(client, self.run_id), client.get_run(self.run_id).status()
         )
 
     async def reach(self, begin: str) -> None:
-        """Read the turns from an event on, where they are not here; raises as `read_conversation`."""
+        """Read the turns from an event on, unless they are already loaded.
+
+        Raises as `read_conversation`.
+        """
         async with self._reaching:
             earlier = turns_before(self.timeline)
             if begin and earlier and place_of(begin) < place_of(earlier):

@@ -1,4 +1,7 @@
-"""Runs that open pages show, each followed once however many people look, and the parts of pages that they share."""
+"""Follow each run that open pages show once, for all its visitors.
+
+The pages share their rendered parts.
+"""
 
 import asyncio
 import contextlib
@@ -109,7 +112,7 @@ class Watched(ABC):
 
     @abstractmethod
     async def load(self) -> None:
-        """Read what is told, and the status, as they are now."""
+        """Read the timeline and the status as they are now."""
 
     @abstractmethod
     def feed(self, event: Event) -> None:
@@ -117,11 +120,14 @@ class Watched(ABC):
 
     @abstractmethod
     def cursor(self) -> Cursor:
-        """How far what is told goes."""
+        """Return the cursor up to which the timeline goes."""
 
     @abstractmethod
     async def prepare(self, since: int) -> None:
-        """Do what takes long for the parts that have changed since a version, in a thread; since -1 for all parts."""
+        """Prepare the slow work for parts that have changed since a version.
+
+        It runs in a thread. -1 prepares all parts.
+        """
 
     @property
     def version(self) -> int:
@@ -134,14 +140,14 @@ class Watched(ABC):
         return f"{self.id}.{self.version}"
 
     async def read(self) -> None:
-        """Read the run as it is now; raises as `load`."""
+        """Read the run as it is now. Raises as `load`."""
         await self.load()
         self._read_at = time.monotonic()
         self.is_ended = self.is_over
 
     @property
     def is_followed(self) -> bool:
-        """Whether what happens is taken as it happens."""
+        """Whether events are being followed as they happen."""
         return self._task is not None and not self._task.done()
 
     def is_fresh(self, seconds: float) -> bool:
@@ -166,12 +172,13 @@ class Watched(ABC):
     async def news(
         self, came: str, changes: Callable[[int, int], Awaitable[Changes]]
     ) -> AsyncGenerator[News]:
-        """What changes on a page, until the run ends.
+        """Yield what changes on a page, until the run ends.
 
         Args:
             came: The mark of what the page has.
-            changes: Makes what has changed since a version, on a page to which so many entries were added; since -1, where nobody
-                knows what the page has. It takes what has changed before it waits for anything: what comes later is told later.
+            changes: Renders what has changed since a version, on a page to which this many entries were added. The
+                version is -1 if it is unknown what the page has. It must read what has changed before it awaits
+                anything: later changes come with the next news.
 
         Raises:
             Problem: There is no news any more, though the run goes on.
@@ -192,19 +199,22 @@ class Watched(ABC):
             await self.changed(seen, IDLE)
 
     def _seen(self, came: str) -> tuple[int, int]:
-        """The version that a page has, -1 where it has none of this watching; and how many entries were added to it."""
+        """Return a page's version, and the number of entries added to it.
+
+        The version is -1 if its mark is not of this watching.
+        """
         whose, version, added = (*came.split("."), "", "", "")[:3]
         if whose != self.id or not version.isdecimal():
             return -1, 0
         return int(version), int(added) if added.isdecimal() else 0
 
     def once(self, place: tuple[Hashable, ...], of: int, make: Callable[[], str]) -> Made:
-        """A part of pages, made once for everybody.
+        """Render a part of pages once for all visitors, and cache it.
 
         Args:
-            place: Which, with all that it depends on beside what is told and the status.
+            place: The key of the part, with all that it depends on beside the timeline and the status.
             of: The version of what it shows.
-            make: Makes it.
+            make: Renders it.
         """
         known = self._made.peek(place)
         if known is None or known.of != of:
@@ -246,7 +256,10 @@ class Watched(ABC):
             self._notify()
 
     async def _look(self) -> None:
-        """Look at the status again and again: limits that are left, hints, and whom child runs wait for."""
+        """Poll the status for changes that no event reports.
+
+        These are the limits that are left, hints, and what child runs wait for.
+        """
         seen = self.version
         while True:
             await self.changed(seen, self.BEAT)
@@ -256,7 +269,7 @@ class Watched(ABC):
             await asyncio.sleep(SOON)
 
     async def ask(self) -> None:
-        """Read the status, and tell of it where it is another one."""
+        """Read the status, and notify the pages if it has changed."""
         status = await self._service.client.get_run(self.run_id).status()
         if status != self.status:
             self.status = status
@@ -290,11 +303,11 @@ class Watching(Generic[W]):
         self._reading: dict[str, asyncio.Task[W]] = {}
 
     async def look(self, run_id: str, fresh: float = 0.5) -> W:
-        """The run as it is now; raises as `Watched.load`.
+        """Return the run as it is now. Raises as `Watched.load`.
 
         Args:
             run_id: The run, which the visitor may see.
-            fresh: How old, in seconds, what was read may be; with 0 it is read after this request.
+            fresh: The greatest age of the reading, in seconds. With 0 the run is read after this request.
         """
         known = self._watched.get(run_id)
         if known is not None and known.is_fresh(fresh):
@@ -318,7 +331,7 @@ class Watching(Generic[W]):
 
     @asynccontextmanager
     async def follow(self, run_id: str) -> AsyncGenerator[W]:
-        """The run, followed during the body; raises as `look`."""
+        """Follow the run during the body. Raises as `look`."""
         watched = self._watched[run_id] = await self.look(run_id, LINGER)
         watched.viewers += 1
         watched.follow()
@@ -329,7 +342,10 @@ class Watching(Generic[W]):
             asyncio.get_running_loop().call_later(LINGER, self._leave, watched)
 
     def hearing(self, run_id: str) -> Callable[[], Awaitable[None]]:
-        """Waits, at most a second, until `look` gives something of a run that has happened after this."""
+        """Return a function that waits until `look` has news of the run.
+
+        News is what happened after this call. The function waits at most a second.
+        """
         known = self._watched.get(run_id)
         seen = known.version if known else 0
 

@@ -1,4 +1,8 @@
-"""`/agents`: the catalogue: what each agent is for, may do and must ask, its tools with their schemas, and who serves it."""
+"""Catalogue pages at `/agents`.
+
+They show what each agent is for, what it may do and must ask for, its tools with their schemas, and its
+workers.
+"""
 
 import json
 from collections.abc import Sequence
@@ -68,7 +72,10 @@ def _as_json(value: Any) -> str:
 
 
 async def _queues(visit: Visit) -> tuple[Sequence[ServedQueue], str]:
-    """The task queues, for who may see them; or why they are not known."""
+    """Return the task queues if the visitor may see them.
+
+    If they cannot be read, return the reason too.
+    """
     if not visit.service.sees_deployment(visit.asking):
         return [], ""
     try:

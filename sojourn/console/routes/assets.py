@@ -1,4 +1,7 @@
-"""`/static/{name}`: what pages load; it says nothing of any run, so everybody may."""
+"""Serve the files that pages load, at `/static/{name}`.
+
+They contain nothing of any run, so they need no authentication.
+"""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +15,7 @@ _FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 def routes(prefix: str) -> list[Route]:
-    """The route."""
+    """Return the route at `{prefix}/static/{name}`."""
     return [Route(f"{prefix}/static/{{name}}", _file, methods=["GET"])]
 
 

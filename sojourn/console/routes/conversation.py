@@ -1,4 +1,8 @@
-"""`/talk/{agent_id}/{session_id}`, or `/talk/{agent_id}?session=`: a conversation: what was said, called and asked, live; and what is said to it."""
+"""Page of a conversation, with its messages, calls and questions, live.
+
+Its path is `/talk/{agent_id}/{session_id}`, or `/talk/{agent_id}?session=`. Its forms send messages and
+answers.
+"""
 
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -57,7 +61,7 @@ SMALL = {
 
 
 def _event_id(visit: Visit, name: str) -> str:
-    """An event of the query; raises InvalidInput where it is none."""
+    """Return an event id of the query. Raises InvalidInput if it is not one."""
     text = visit.query(name)
     if text and not EVENT_ID.match(text):
         raise InvalidInput(f"{name}: {text[:60]!r} is no event of a run")
@@ -178,7 +182,10 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
 
 
 def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, begin: str) -> Generator[str]:
-    """The parts that have changed since a version; each is made once for everybody who may do the same."""
+    """Yield the parts that have changed since a version.
+
+    Each part is rendered once for all visitors with the same permissions.
+    """
 
     def made(name: str, of: int, template: str, **more: Any) -> Made:
         return talk.once((*visit.audience, name), of, lambda: visit.render(template, **values, **more))
@@ -286,7 +293,10 @@ async def _settle(visit: Visit, run: Run, form: Form) -> settling.Refused | None
 async def _not_settled(
     visit: Visit, agent_id: str, session_id: str, run: Run, refused: settling.Refused
 ) -> Response:
-    """The form again, with what was typed and what is wrong; what is no longer open has none."""
+    """Return the form again, with what was typed and what is wrong.
+
+    A wait that is no longer open has no form.
+    """
     seen = refused.seen
     if seen.place is None:
         raise Problem(
@@ -304,7 +314,7 @@ async def _not_settled(
 
 
 async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File]) -> str:
-    """Send a message; returns the emptied form, for a script."""
+    """Send a message, and return the emptied form if a script sent it."""
     require(visit.asking, "user")
     mode: Any = form.text("mode") or "queue"
     if mode not in MODES:

@@ -1,4 +1,7 @@
-"""`/decisions` and `/decisions.csv`: who decided what, when and by which digest, as far as histories and archives reach."""
+"""Decision log at `/decisions` and `/decisions.csv`.
+
+It shows who decided what and when, and the digest that each decision names, as far as histories and archives reach.
+"""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -54,7 +57,7 @@ class Filters:
         return Selection(self.agent or None)
 
     def fits(self, each: DecisionRow) -> bool:
-        """Whether a decision is asked for."""
+        """Check whether a decision passes the filters."""
         return (
             self.by.casefold() in (each.by or each.identity).casefold()
             and self.tool.casefold() in each.tool.casefold()

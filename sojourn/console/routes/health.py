@@ -1,4 +1,7 @@
-"""`/health-checks`: whether all is well: the checks of `sojourn doctor`, and the runs that are stuck."""
+"""Health page at `/health-checks`.
+
+It shows the checks of `sojourn doctor`, and the runs that are stuck.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,7 @@
-"""`/inbox`: whatever runs wait for, oldest first, each with what is needed to answer it, and the form that does; live."""
+"""Inbox at `/inbox`: everything that runs wait for, oldest first, live.
+
+Each wait has what is needed to answer it, and the form that does.
+"""
 
 import asyncio
 import json
@@ -70,11 +73,11 @@ class Filters:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels that a run needs; raises as `labels_of`."""
+        """Labels that a run needs. Raises as `labels_of`."""
         return labels_of(self.label.replace(",", " ").split())
 
     def fits(self, found: FoundWait) -> bool:
-        """Whether a wait is asked for."""
+        """Check whether a wait passes the filters."""
         wait, tool = found.opened.wait, self.tool.casefold()
         if self.kind and kind_of(wait).kind != self.kind:
             return False
@@ -157,7 +160,10 @@ async def settle(visit: Visit, path: str) -> Response:
 
 
 def _is_of(run_id: str, other: str) -> bool:
-    """Whether a run is another one, or below it: the page of which it is answered on."""
+    """Check whether a run is the other one, or a descendant of it.
+
+    The page of that other run also has the form for its waits.
+    """
     return run_id == other or (bool(other) and run_id.startswith(f"{other}/"))
 
 
@@ -192,7 +198,10 @@ async def live(visit: Visit) -> Response:
 
 
 async def _fate(visit: Visit, run_id: str, await_id: str, digest: str) -> tuple[str, str]:
-    """What has become of a wait that somebody looks at, and how that is told."""
+    """Return the state of a wait that a visitor has open, and a notice about it.
+
+    The state is `open`, `changed` or `closed`.
+    """
     waiting = await visit.service.reader.waits.of_run(run_id)
     wait = next(
         (each.wait for each in waiting.waits if each.wait.id == await_id) if waiting else iter(()), None
@@ -223,7 +232,10 @@ async def _found(visit: Visit, filters: Filters, cursor: str, patience: float = 
 
 
 async def _of_path(visit: Visit, path: str) -> settling.Seen:
-    """The wait that a path names; both the run's id and the wait's may have slashes."""
+    """Return the wait that a path names.
+
+    Both the run's id and the wait's id may contain slashes.
+    """
     words = path.split("/")
     fault: Exception | None = None
     for at in range(len(words) - 1, max(len(words) - 1 - MAX_SPLITS, 0), -1):
@@ -265,7 +277,7 @@ def _told(visit: Visit, shown: _Shown, seen: settling.Seen) -> _Shown:
 
 
 def _back(visit: Visit, view: WaitForm | None) -> list[tuple[str, str]]:
-    """Where a decision was made, if that was not here: the page of the run, or the conversation."""
+    """Return a link back to the run or conversation that the visitor came from."""
     back = visit.query("back")
     if view is None or not _is_of(view.run_id, back):
         return []
@@ -276,7 +288,10 @@ def _back(visit: Visit, view: WaitForm | None) -> list[tuple[str, str]]:
 
 
 def _next(visit: Visit, rows: list[WaitView]) -> WaitView | None:
-    """What is open after a wait that has ended: what came after it, if that is open, or else the oldest."""
+    """Return the open wait to show after one that has ended.
+
+    It is the one that followed it, if that is still open, or else the oldest.
+    """
     wanted = visit.query("next")
     return next((row for row in rows if row.key == wanted), rows[0] if rows else None)
 

@@ -1,4 +1,7 @@
-"""`/runs/{run_id}`: a run: its tree, live, with what it waits for and what is left of its limits; and each call by itself."""
+"""Page of a run at `/runs/{run_id}`, and a page for each of its calls.
+
+It shows the run's tree, live, with what it waits for and what is left of its limits.
+"""
 
 import functools
 import hashlib
@@ -69,14 +72,20 @@ _NEWER = {"events": newer_events, "transcript": newer_messages}
 
 
 def _moved(watched: WatchedRun, seen: int) -> list[str]:
-    """The child runs in which something has happened since a version; all of them for a page of which nobody knows what it has."""
+    """Return the child runs that have changed since a version.
+
+    Return all of them for a page whose version is unknown.
+    """
     if seen < 0:
         return [call.child.run_id for call in watched.timeline.calls if call.child]
     return [child for child, version in watched.children.items() if version > seen]
 
 
 def _news(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: int) -> tuple[list[str], int]:
-    """What has changed since a version, and how many entries the page has then beside those that it began with."""
+    """Return the changed parts since a version, and the number of added entries.
+
+    Entries that the page began with are not counted.
+    """
     timeline, values = watched.timeline, head_values(watched, links)
     found = [part("head", _part(visit, watched, "run_head.html", values))]
     if visit.query("of") == "timeline":
@@ -110,7 +119,10 @@ async def inside(visit: Visit, run_id: str) -> Response:
 
 
 def _within(run_id: str) -> str:
-    """What the ids of a child run's entries begin with, in the page of its parent, whose entries may have the same."""
+    """Return the prefix of a child run's entry ids in its parent's page.
+
+    The parent's entries may have the same ids.
+    """
     return f"in-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}-"
 
 
@@ -135,13 +147,14 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
 
 
 async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "") -> Call | None:
-    """A call by its id; raises as `read_part`.
+    """Return the call with this id, or None. Raises as `read_part`.
 
     Args:
-        visit: Who looks.
+        visit: The visit.
         watched: The run.
         call_id: The call.
-        at: An event of the part of the run that has the call, if it is known; else all parts are looked through, the newest first.
+        at: An event of the part of the run that has the call, if it is known. Otherwise all parts are searched,
+            the newest first.
     """
     if found := watched.timeline.call(call_id):
         return found
@@ -187,7 +200,7 @@ async def run(visit: Visit, run_id: str) -> Response:
 
 
 def _before(timeline: Timeline, entries: list[Entry], earlier: str) -> str:
-    """Where the entries before these end; empty where there are none."""
+    """Return the event before which there are earlier entries, or an empty text."""
     return (
         entries[0].event_id
         if entries and (len(timeline.entries) > len(entries) or timeline.dropped)
@@ -210,7 +223,10 @@ def head_values(watched: WatchedRun, links: RunLinks) -> dict[str, Any]:
 
 
 def _part(visit: Visit, watched: WatchedRun, template: str, values: dict[str, Any]) -> str:
-    """A part beside the tree, made once for everybody who may do the same and sees the same links."""
+    """Render a part beside the tree.
+
+    It is cached for all visitors with the same permissions and links.
+    """
     place = (*visit.audience, template, values["links"])
     return watched.once(place, watched.version, lambda: visit.render(template, **values)).html
 

@@ -1,4 +1,7 @@
-"""What an operator does with a run: pause it, resume it, cancel it, set a message aside, take it up again, or fork it with something changed."""
+"""An operator's actions on a run.
+
+An operator can pause it, resume it, cancel it, set a message aside, retry it, or fork it with a change.
+"""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -115,7 +118,11 @@ async def choose(visit: Visit, run_id: str) -> Response:
 async def _form(
     visit: Visit, run: Run, at: str, given: Form | None = None, fault: Problem | None = None
 ) -> Response:
-    """The form; with what was typed, and why it could not be taken, where it was sent; raises InvalidInput where `at` is no event."""
+    """Return the fork form.
+
+    If it was sent and rejected, it has what was typed, and the reason. Raises InvalidInput if `at` is
+    not an event.
+    """
     watched = await visit.console.runs.look(run.id)
     if at and not EVENT_ID.match(at):
         raise InvalidInput(f"at: {at[:100]!r} is no event", run_id=run.id)
@@ -152,7 +159,10 @@ async def _form(
 
 
 def _decisions(event: Event | None, asking: Principal) -> list[str]:
-    """What somebody who forks at an event may decide on its call: `approve`, `deny`."""
+    """Return the decisions that the principal may make in a fork at an event.
+
+    They are `approve` and `deny`.
+    """
     if not isinstance(event, AwaitConfirmationEvent):
         return []
     asked = in_fork(event.confirmation, asking)
@@ -160,7 +170,10 @@ def _decisions(event: Event | None, asking: Principal) -> list[str]:
 
 
 async def _call(visit: Visit, watched: WatchedRun, event: Event | None) -> Call | None:
-    """The call that an event is about, with its arguments read; None for one that cannot be carried out with others."""
+    """Return the call that an event is about, with its arguments parsed.
+
+    Return None for a call that cannot run with other arguments.
+    """
     if not isinstance(event, ToolEndEvent | AwaitConfirmationEvent):
         return None
     call_id = event.tool_call_id if isinstance(event, ToolEndEvent) else event.confirmation.tool_call_id
@@ -170,7 +183,10 @@ async def _call(visit: Visit, watched: WatchedRun, event: Event | None) -> Call 
 
 
 def _warning(visit: Visit, event: Event | None, call: Call) -> str:
-    """That the run carried out a call, or may have, so that other arguments are another call; empty if it did not."""
+    """Return a warning if the run has carried out a call, or may have.
+
+    With other arguments it is another call. Empty if the run did not carry it out.
+    """
     result = call.result
     may_have_acted = call.state == "running" if result is None else has_acted(result)
     tool = visit.service.app.tools_of(event.agent_id).get(call.call.name) if event else None
@@ -194,7 +210,7 @@ async def fork(visit: Visit, run_id: str) -> Response:
 
 
 def _told(error: InvalidInput | ValidationError, run_id: str) -> Problem:
-    """What is wrong with a form, as it is told in it."""
+    """Return the problem to show in a form that has invalid input."""
     if isinstance(error, ValidationError):
         detail = str(error.errors(include_url=False, include_input=False)[0]["msg"])
     else:
@@ -204,7 +220,10 @@ def _told(error: InvalidInput | ValidationError, run_id: str) -> Problem:
 
 
 def _asked(form: Form) -> tuple[ForkBody, Any]:
-    """What a form asks for, and the result that it gives or `MISSING`; raises InvalidInput."""
+    """Parse a fork form into its body, and the result it gives or `MISSING`.
+
+    Raises InvalidInput.
+    """
     at, change = form.text("at").strip() or None, form.text("change")
     if change == "message":
         return ForkBody(at=at, message=form.text("message")), MISSING

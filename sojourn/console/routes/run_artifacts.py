@@ -1,4 +1,7 @@
-"""An artifact of a call by itself: one that is in external storage, or was made by a child run, is read when somebody opens the call."""
+"""Page of one artifact of a call.
+
+An artifact in external storage, or made by a child run, is read only when a visitor opens the call.
+"""
 
 import re
 from typing import Any

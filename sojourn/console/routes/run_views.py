@@ -1,4 +1,7 @@
-"""What else there is of a run: its timeline, its transcript, its events, and its policy with its safeguards."""
+"""Other pages of a run.
+
+They are its timeline, its transcript, its events, and its policy with its safeguards.
+"""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,7 @@
-"""`/` and `/runs`: the runs, newest first, with what each does now; live while it is the first page."""
+"""List of runs at `/` and `/runs`, newest first, with what each does now.
+
+The first page is live.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -99,7 +102,7 @@ class Filters:
         return any(self.query.values())
 
     def wanted(self, cursor: str = "") -> Wanted:
-        """Which runs are asked for; raises as `labels_of`."""
+        """Return the runs that the filters select. Raises as `labels_of`."""
         period = PERIODS.get(self.since)
         since = (datetime.now(UTC) - period[1]).replace(second=0, microsecond=0) if period else None
         selection = Selection(
@@ -125,7 +128,7 @@ def _filters(visit: Visit) -> Filters:
 
 
 async def _found(visit: Visit, wanted: Wanted) -> Found:
-    """A page, as it was at most a second ago; raises as `Service.runs`."""
+    """Return a page of runs, at most a second old. Raises as `Service.runs`."""
     service, asking = visit.service, visit.asking
     stuck, counts = await asyncio.gather(service.stuck(asking), _counts(visit, wanted))
     if wanted.is_stuck:
@@ -156,7 +159,10 @@ async def _found(visit: Visit, wanted: Wanted) -> Found:
 
 
 async def _counts(visit: Visit, wanted: Wanted) -> dict[str, int]:
-    """By status; those that wait are counted as beside the inbox."""
+    """Count runs by status.
+
+    Waiting runs are counted as beside the inbox.
+    """
     among, service = replace(wanted.selection, text=""), visit.service
     waiting, *others = await asyncio.gather(
         service.count_waiting(visit.asking, among, fresh=FRESH),

@@ -1,4 +1,7 @@
-"""`/sign-in` and `/sign-out`: a key or token, once asked for, is kept in a cookie; every request asks again whether it still opens."""
+"""Sign visitors in and out at `/sign-in` and `/sign-out`.
+
+The key or token is stored in a cookie. Every request checks that it is still valid.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -20,7 +23,10 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 def routes(auth: Auth | None, prefix: str) -> list[Route]:
-    """The routes; without authentication there is nothing to sign in to."""
+    """Return the routes for signing in and out.
+
+    Without authentication they redirect to the runs.
+    """
 
     def links(request: Request) -> Links:
         return Links(request.scope.get("root_path", "") + prefix)

@@ -64,7 +64,7 @@ def _way(visit: Visit, agent_id: str, way_id: str) -> Way | None:
 
 
 def _body(form: Form, agent_id: str, message: str | Message) -> StartBody:
-    """What the form starts; raises InvalidInput where it cannot be started."""
+    """Return the body of the run to start. Raises InvalidInput if it is invalid."""
     try:
         return StartBody(
             agent_id=agent_id,
@@ -79,10 +79,10 @@ def _body(form: Form, agent_id: str, message: str | Message) -> StartBody:
 
 
 def _policy(form: Form) -> dict[str, Any] | None:
-    """The limits of the form; None where it has none.
+    """Return the limits of the form, or None if it has none.
 
     Raises:
-        InvalidInput: One is no number above zero.
+        InvalidInput: A limit is not a number above zero.
     """
     limits: dict[str, Any] = {}
     for name, is_whole in LIMITS.items():

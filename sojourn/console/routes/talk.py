@@ -1,4 +1,7 @@
-"""`/talk` and `/talk/new`: the conversations, those that were active last first; and a form to begin one with any agent."""
+"""Conversations at `/talk`, most recently active first.
+
+`/talk/new` has a form to begin one with any agent.
+"""
 
 import asyncio
 import uuid
@@ -65,7 +68,10 @@ class SessionRow:
 
     @classmethod
     def of(cls, run: ListedRun, preview: Preview | None) -> "SessionRow":
-        """The row of a conversation; without its last message if that was not read in time."""
+        """Return the row of a conversation.
+
+        It lacks the last message if that was not read in time.
+        """
         known = preview or Preview()
         return cls(
             run.run_id,
@@ -96,7 +102,7 @@ class Found:
 
 
 async def _found(visit: Visit, filters: dict[str, str], cursor: str = "") -> Found:
-    """A page, as it was at most a second ago; raises as `Service.runs`."""
+    """Return a page of conversations, at most a second old. Raises as `Service.runs`."""
     text = filters["q"]
     page = await visit.service.runs(
         visit.asking,
@@ -194,13 +200,15 @@ async def begin(visit: Visit) -> Response:
 def form_page(
     visit: Visit, agent_id: str, session_id: str, *, problem: Problem | None = None, given: Form | None = None
 ) -> Response:
-    """The form to begin a conversation with an agent; without one, the agents to choose from.
+    """Return the form that begins a conversation with an agent.
+
+    Without an agent, it offers the agents to choose from.
 
     Args:
-        visit: Who looks.
+        visit: The visit.
         agent_id: The agent.
-        session_id: The session, where it is known.
-        problem: Why it was not begun.
+        session_id: The session, if it is known.
+        problem: Why the conversation was not begun.
         given: The form that was sent.
     """
     app = visit.service.app

@@ -1,4 +1,4 @@
-"""Amounts in words: how long ago, how much and how large."""
+"""Format times, amounts and sizes in words."""
 
 import re
 from datetime import UTC, datetime
@@ -36,7 +36,10 @@ def exact(moment: datetime) -> str:
 
 
 def money(cost: float | None) -> str:
-    """US dollars, with as many places as a small amount needs; empty where the cost is not known."""
+    """Format US dollars, with as many places as a small amount needs.
+
+    Empty if the cost is not known.
+    """
     if cost is None:
         return ""
     if cost == 0:

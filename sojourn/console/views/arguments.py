@@ -1,4 +1,7 @@
-"""Arguments as a table: a row for each value, with what differs from another call."""
+"""Render arguments as a table, with one row for each value.
+
+It marks what differs from another call.
+"""
 
 import json
 import re
@@ -168,7 +171,11 @@ def _text(value: Any) -> str:
 
 
 def _could_be_another(text: str) -> bool:
-    """Whether a text looks like a number, like one with an escaped character, or has spaces at its ends that nobody would see."""
+    """Check whether a text could be mistaken for another value.
+
+    It could if it looks like a number, looks like it has an escaped character, or has invisible spaces
+    at its ends.
+    """
     if text.strip() != text or text.lower() in _PLAIN or _ESCAPE.search(text):
         return True
     try:

@@ -1,4 +1,7 @@
-"""Artifacts whose data are not in what a page has read: where the page of one is, and whether a page shows it at all."""
+"""Artifacts whose data are not in what a page has read.
+
+For these it has the path of the artifact's page, and whether a page shows it at all.
+"""
 
 from dataclasses import dataclass
 
@@ -23,7 +26,7 @@ class ArtifactPlace:
 
 
 def artifact_place(artifact: Artifact) -> ArtifactPlace | None:
-    """Where an artifact is; None where its reference does not say so."""
+    """Return an artifact's place, or None if its reference does not name one."""
     run_id, _, rest = artifact.ref.partition("#")
     call_id, _, kind = rest.partition("/")
     if not (run_id and call_id and kind):

@@ -1,4 +1,4 @@
-"""Attachments: the images and documents of messages: as a page shows them, and as a form sends them."""
+"""Images and documents of messages, as pages show them and forms send them."""
 
 import base64
 import re
@@ -53,7 +53,10 @@ def attachments_of(message: Message) -> list[Attachment]:
 
 
 def part_of(file: File) -> Part:
-    """A file as a part of a message: a picture that models read as an image, anything else as a document."""
+    """Return a file as a part of a message.
+
+    A picture that models read becomes an image, anything else a document.
+    """
     given = file.media_type.partition(";")[0].strip().lower()
     media_type = given if _MEDIA_TYPE.match(given) else "application/octet-stream"
     data = base64.b64encode(file.body).decode()

@@ -1,4 +1,4 @@
-"""The catalogue: what a page says of an agent, of its tools, and of the limits of its runs."""
+"""Catalogue cards for an agent, its tools, and the limits of its runs."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +61,7 @@ class AgentCard:
 
 @dataclass(frozen=True, slots=True)
 class ToolCard:
-    """A tool."""
+    """A tool in the catalogue, with its schemas as tables."""
 
     tool_id: str
     name: str
@@ -115,7 +115,7 @@ class Limit:
 
 
 def model_of(agent: Agent) -> str:
-    """The name of the model that plans; empty where code does."""
+    """Return the planner's model name, or an empty text if code plans."""
     name = getattr(agent.planner, "model_name", "")
     return name if isinstance(name, str) else ""
 

@@ -1,4 +1,7 @@
-"""A chart of a run: plans, calls and waits as bars on one scale, which shortens long times without work."""
+"""Draw a run's plans, calls and waits as bars on one scale.
+
+The scale shortens long times without work.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -140,7 +143,9 @@ def _bar(work: _Work, scale: "_Scale") -> Bar:
 
 
 class _Scale:
-    """Where a moment is: straight where there is work, and quick over long times without.
+    """Maps moments to positions.
+
+    It is linear during work, and compresses long times without work.
 
     Args:
         begin: The first moment.

@@ -1,4 +1,7 @@
-"""Rows of the decision log: who answered what, when, and by which digest; also as CSV."""
+"""Rows of the decision log, for pages and as CSV.
+
+A row says who answered what, when, and with which digest.
+"""
 
 import csv
 import io
@@ -133,7 +136,9 @@ _BREAKS = ("\t", "\r", "\n", "\v", "\f")
 
 
 def csv_of(decisions: Iterable[DecisionRow], *, with_head: bool = False) -> str:
-    """Decisions as CSV (RFC 4180). A text that a program for tables would take for a formula begins with an apostrophe there.
+    """Return decisions as CSV (RFC 4180).
+
+    A text that a spreadsheet would take for a formula begins with an apostrophe there.
 
     Args:
         decisions: The decisions.
@@ -172,7 +177,10 @@ def _guarded(text: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    """Whether a program for tables may take a text for a formula, by the first character that is seen."""
+    """Check whether a spreadsheet may take a text for a formula.
+
+    The first visible character decides.
+    """
     for each in text:
         seen = unicodedata.normalize("NFKC", each).lstrip()
         if seen and unicodedata.category(each)[0] not in "CMZ":

@@ -1,4 +1,7 @@
-"""The entries of a timeline as the page of a run has them: titles, the words of a note, and the texts that are Markdown."""
+"""Entries of a timeline, as the page of a run shows them.
+
+It has their titles, the words of a note, and the texts that are Markdown.
+"""
 
 from typing import Any, NamedTuple
 

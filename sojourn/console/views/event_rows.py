@@ -1,4 +1,4 @@
-"""Rows of the list of events, and a buffer of the newest ones for pages that are open."""
+"""Rows of the list of events, with a buffer of the newest ones for open pages."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _COMMON = set(BaseEvent.model_fields)
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """A row."""
+    """An event in the list, as one line of text."""
 
     event_id: str
     at: datetime
@@ -49,7 +49,7 @@ def event_row(event: Event) -> EventRow:
 
 
 def _said(event: Event) -> str:
-    """What an event says, beside who, where and when."""
+    """Return an event's content in one line, without its actor, place and time."""
     if isinstance(event, RunStartedEvent | AssistantMessageEvent | MessageReceivedEvent):
         message = event.message
         if message is None or message.text:
@@ -71,11 +71,11 @@ def event_text(event: Event) -> str:
 
 
 class LatestRows:
-    """Grows with the events of a run.
+    """Buffer of the newest rows of a run's events.
 
     Args:
-        begin: The last event before those that it gets; empty where there is none.
-        most: Most rows that are kept.
+        begin: The last event before the first row, or empty if there is none.
+        most: Most rows in the buffer.
     """
 
     def __init__(self, begin: str = "", most: int = MOST_ROWS) -> None:
@@ -89,7 +89,7 @@ class LatestRows:
 
         Args:
             row: The row.
-            version: Of what is told of the run, when its event came.
+            version: The version of the watched run when the event came.
         """
         self._rows.append((version, row))
         if len(self._rows) > self._most:
@@ -97,13 +97,19 @@ class LatestRows:
             self._begin = gone.event_id
 
     def since(self, version: int) -> list[EventRow] | None:
-        """The rows that came after a version; None where some of them are kept no longer."""
+        """Return the rows added after a version.
+
+        Return None if the buffer has dropped some of them.
+        """
         if version < self._since:
             return None
         return [row for came, row in self._rows if came > version]
 
     def after(self, event_id: str) -> list[EventRow] | None:
-        """The rows after an event; None where some of them are kept no longer, or came before all that is kept."""
+        """Return the rows after an event.
+
+        Return None if the buffer has dropped some of them, or does not reach back to the event.
+        """
         place = place_of(event_id)
         if place < place_of(self._begin):
             return None

@@ -1,4 +1,7 @@
-"""Health: what needs somebody, in a line; and the runs that are stuck, each with the mend."""
+"""Health in a line, and the stuck runs, each with its fix.
+
+The line says what needs a person's attention.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

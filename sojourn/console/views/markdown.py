@@ -1,7 +1,10 @@
-"""Markdown of models as HTML: made without the HTML in it, and cleaned of all but what Markdown can make.
+"""Render the Markdown of models as safe HTML.
 
-Models write what they were told to, so the work on a text is bounded by what is counted in it before it is parsed. A page
-renders its texts in a thread first (`prepare`), since many bounded texts would block the event loop too.
+HTML in the text is not rendered, and the output is cleaned of everything that Markdown cannot make.
+
+Models write what others told them to, so the work on a text is bounded by what is counted in it before
+it is parsed. A page renders its texts in a thread first (`prepare`), since many bounded texts would
+block the event loop too.
 """
 
 import re
@@ -60,9 +63,10 @@ def _markdown() -> MarkdownIt:
 
 
 def weight(text: str) -> int:
-    """How much work a text is as Markdown: its signs, its lines, and the cells of its tables.
+    """Estimate the work of rendering a text as Markdown.
 
-    A table has as many cells as its head has columns times its rows, however short the rows are.
+    It counts the text's signs, its lines, and the cells of its tables. A table has as many cells as its
+    head has columns times its rows, however short the rows are.
     """
     lines = text.split("\n")
     found = len(_SIGNS.findall(text)) + 2 * text.count("[") + 3 * len(lines)
@@ -80,9 +84,10 @@ _cache: LRUCache[str, Markup] = LRUCache(REMEMBERED, getsizeof=len)
 
 
 def rendered(text: str) -> Markup:
-    """The text as HTML that loads nothing and runs nothing; its links say nothing of this page, and open beside it.
+    """Render a text as HTML that loads nothing and runs nothing.
 
-    A text that is too long or too heavy is shown as it is, with its line breaks.
+    Its links send no referrer, and open in another tab. A text that is too long or too heavy is shown as
+    it is, with its line breaks.
     """
     if len(text) > MOST:
         return _plain(text)
@@ -123,14 +128,20 @@ def _made(text: str) -> Markup:
 
 
 async def prepare(texts: Iterable[str]) -> None:
-    """Render texts in a thread, so that `rendered` has them; it needs the same texts."""
+    """Render texts in a thread, so that `rendered` finds them in its cache.
+
+    `rendered` needs the same texts.
+    """
     wanted = [text for text in texts if LITTLE < len(text) <= MOST and text not in _cache]
     if wanted:
         await run_in_thread(lambda: [rendered(text) for text in wanted])
 
 
 def rendered_draft(text: str) -> Markup:
-    """A text that still grows, as HTML; of what has been rendered before, only the last piece is rendered anew."""
+    """Render a growing text as HTML.
+
+    Only the last piece is rendered again. The pieces before it come from the cache.
+    """
     return Markup("").join(rendered(piece) for piece in pieces_of(text))
 
 
@@ -160,7 +171,10 @@ def pieces_of(text: str) -> list[str]:
 
 
 def spoken(text: str, most: int = 1_000) -> str:
-    """The words of a text without its Markdown, for a line; where it has none, as `#`, the text as it is."""
+    """Return the words of a text without its Markdown, for one line.
+
+    If it has no words, as in `#`, return the text as it is.
+    """
     blocks = [
         token for token in _markdown().parse(text[:most]) if token.type in ("inline", "fence", "code_block")
     ]

@@ -1,4 +1,7 @@
-"""The head of a run's page: what it was asked, by whom, how it is, and what it used and may still use."""
+"""Head of a run's page.
+
+It shows the run's request, who sent it, its state, what it used and what it may still use.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    """The head."""
+    """Head of a run's page, as plain values."""
 
     run_id: str
     agent_id: str
@@ -112,7 +115,7 @@ def head_of(
 
 
 def left_of(caps: Caps) -> list[tuple[str, str]]:
-    """What is left of limits, in words; a limit that there is not is left out."""
+    """Return what is left of each limit, in words. Absent limits are left out."""
     known = (
         ("calls", None if caps.tool_calls is None else f"{caps.tool_calls:,}"),
         ("rounds in this turn", None if caps.rounds is None else f"{caps.rounds:,}"),

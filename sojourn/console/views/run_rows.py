@@ -1,4 +1,7 @@
-"""Rows of the list of runs: what each is about, and in a line what it does now or how it ended."""
+"""Rows of the list of runs.
+
+A row says what a run is about, and in a line what it does now or how it ended.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,7 @@
-"""States: the status of a run as a word for a person; its shape and colour in a page go by the same name."""
+"""Words for the status of a run.
+
+The shape and colour of a status on a page go by the same name.
+"""
 
 from sojourn.contracts.run import OPEN_STATUSES
 
@@ -26,5 +29,5 @@ ENDED = ("completed", "failed", "canceled", "terminated", "timed_out")
 
 
 def word_of(status: str) -> str:
-    """The word; of a status that is not known here, its name."""
+    """Return the word for a status. An unknown status keeps its name."""
     return WORDS.get(status, status.replace("_", " ").capitalize())

@@ -1,4 +1,7 @@
-"""The turns of a conversation in words: calls, outcomes, notes and figures, as the templates of a talk show them."""
+"""Turns of a conversation in words, for the talk templates.
+
+They have calls, outcomes, notes and figures.
+"""
 
 import json
 from collections.abc import Mapping
@@ -46,13 +49,19 @@ _NOT_EXECUTED = ("canceled", "interrupted", "not_executed", "history_full")
 
 
 def json_text(value: Any, most: int = MOST_TEXT) -> tuple[str, bool]:
-    """The beginning of a value as JSON, or of a text as it is, and whether that is all."""
+    """Return the beginning of a value as JSON, and whether that is all.
+
+    A text is returned as it is.
+    """
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
     return lines_of(text, most)
 
 
 def turns_before(found: Timeline) -> str:
-    """The event before which there are earlier turns; empty if the timeline has all."""
+    """Return the event before which there are earlier turns.
+
+    Empty if the timeline has all turns.
+    """
     return "" if found.has_start or not found.turns else found.turns[0].key
 
 
@@ -184,7 +193,7 @@ def outcome_of(entry: Call | WaitEntry) -> str:
 
 
 def note_line(note: Note) -> str:
-    """A note in one line; empty if a talk does not show it."""
+    """Return a note in one line, or an empty text if a talk does not show it."""
     match note.event:
         case PlannerNoteEvent(text=text):
             return text

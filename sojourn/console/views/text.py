@@ -1,4 +1,7 @@
-"""Texts from outside: made visible where a person decides by them, and readable where they are prose; cut to what a page holds."""
+"""Texts from outside, made safe to show and cut to what a page holds.
+
+They are made visible if a person decides by them, and readable if they are prose.
+"""
 
 from sojourn.core.values.visible import visible
 
@@ -6,12 +9,18 @@ __all__ = ["lines_of", "shown"]
 
 
 def shown(text: object) -> str:
-    """A text by which a person decides: everything that is not plainly visible is written out."""
+    """Return a text with everything that is not plainly visible written out.
+
+    A person decides on the basis of this text.
+    """
     return visible(str(text), keep="\n\t")
 
 
 def lines_of(text: str, most: int) -> tuple[str, bool]:
-    """The beginning of a text, at most so many characters and to the end of a line if one is near, and whether that is all."""
+    """Return the beginning of a text, and whether that is all.
+
+    It has at most `most` characters, and ends at the end of a line if one is near.
+    """
     if len(text) <= most:
         return text, True
     begin = text[:most]

@@ -1,4 +1,7 @@
-"""Values: JSON of tools as a page shows it: fields, a table, a text, a picture, or JSON; cut to what a page holds."""
+"""Render a tool's JSON as a page shows it.
+
+It becomes fields, a table, a text, a picture, or JSON, and is cut to what a page holds.
+"""
 
 import json
 import re
@@ -120,7 +123,7 @@ def _field(name: str, value: Any, most: int) -> Field:
 
 
 def _table(value: list[Any]) -> Shown | None:
-    """Objects with the same few fields as a table; None where they are no such."""
+    """Return objects with the same few fields as a table, or None."""
     rows = [cast("dict[str, Any]", each) for each in value if isinstance(each, dict) and each]
     if len(rows) < 2 or len(rows) < len(value):
         return None
@@ -139,7 +142,10 @@ def _is_deep(value: Any) -> bool:
 
 
 def _picture(value: Any) -> Shown | None:
-    """A picture that somebody put into JSON: a data URL, or `media_type` with `data` in base64."""
+    """Return a picture embedded in JSON, or None.
+
+    It is a data URL, or `media_type` with `data` in base64.
+    """
     if isinstance(value, str):
         found = _DATA_URL.match(value) if len(value) <= MAX_PICTURE and value.startswith("data:") else None
         return Shown("picture", text=value, size=len(value)) if found else None

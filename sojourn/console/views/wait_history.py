@@ -1,4 +1,7 @@
-"""The history of a wait: what happened in its run before it, the last approved call of its tool, and how it ended."""
+"""History of a wait.
+
+It has what happened in its run before it, the last approved call of its tool, and how it ended.
+"""
 
 import json
 from collections.abc import Iterator

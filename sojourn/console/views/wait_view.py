@@ -1,4 +1,4 @@
-"""One wait as a whole: what is asked, what the call would do, its arguments, and the form that answers it."""
+"""Render one wait, with its question, consequences, arguments and form."""
 
 import hashlib
 import json
@@ -135,7 +135,10 @@ class WaitForm:
 
     @property
     def anchor(self) -> str:
-        """What the id of its place in a page begins with; ids of runs and of waits may have what no selector takes."""
+        """Prefix of the ids of its place in a page.
+
+        Ids of runs and waits may contain characters that no selector takes, so this is a digest.
+        """
         return f"ask-{hashlib.sha256(f'{self.run_id} {self.await_id}'.encode()).hexdigest()[:12]}"
 
     @property
@@ -158,12 +161,18 @@ class WaitForm:
 
     @property
     def roles(self) -> Sequence[Sequence[str]]:
-        """The lists of roles of which whoever settles it needs one each; none where only a function of the app judges."""
+        """Role lists. A person needs one role of each to answer the wait.
+
+        Empty if only a function of the app judges.
+        """
         return self.wait.roles
 
     @property
     def deciders(self) -> str:
-        """Who may decide on the call, in words; empty where its tool and the rules do not say."""
+        """Who may decide on the call, in words.
+
+        Empty if its tool and the rules do not say.
+        """
         return self.wait.deciders
 
     @property
@@ -173,20 +182,26 @@ class WaitForm:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its page shows all that an approval covers; what it does not show is not approved there."""
+        """Whether the page shows all that an approval covers.
+
+        What it does not show cannot be approved there.
+        """
         return self.arguments is None or self.arguments.is_whole
 
     def may_settle(self, asking: Principal) -> bool:
-        """Whether somebody may settle it in some way; whoever asked for a call may at least deny it."""
+        """Check whether a principal may answer the wait in some way.
+
+        The principal that requested a call may at least deny it.
+        """
         return self.wait.may_answer(asking)
 
     def may_approve(self, asking: Principal) -> bool:
-        """Whether somebody may approve the call."""
+        """Check whether a principal may approve the call."""
         return self.wait.may_approve(asking)
 
     @property
     def is_refused(self) -> bool:
-        """Whether this is what somebody has sent, and why it could not be taken."""
+        """Whether this is a rejected answer, with the reasons."""
         fields = [*self.fields, *filter(None, [self.words])]
         fields += [field for call in self.calls for field in call.fields]
         return bool(self.fault) or any(field.fault for field in fields)
@@ -263,19 +278,26 @@ def wait_view(
 
 
 def without_calls(view: WaitForm, given: Collection[str]) -> WaitForm:
-    """The view of a wait for results without the calls, by id, whose results were given; with all of them if all were."""
+    """Remove the calls whose results were given from the view of a wait.
+
+    If results of all its calls were given, return the view unchanged.
+
+    Args:
+        view: The view.
+        given: Ids of the calls whose results were given.
+    """
     left = tuple(call for call in view.calls if call.tool_call_id not in given)
     return replace(view, calls=left) if left else view
 
 
 def wait_form(wait: Await, run_id: str, specs: Specs, status: RunStatus | None = None) -> WaitForm:
-    """The view of an open wait without what is around it: its form, for the page of its run.
+    """Return the form of an open wait, without its history, for its run's page.
 
     Args:
         wait: The wait.
         run_id: Its run.
-        specs: The tool of an id, where the app has one.
-        status: What is known of a run; of another one, nothing is taken from it.
+        specs: Returns the tool of an id, if the app has one.
+        status: What is known of a run. The status of another run is ignored.
     """
     calls = status.calls if status and status.run_id == run_id else []
     of = RunStatus(run_id=run_id, calls=calls)
@@ -327,10 +349,12 @@ _GOES_ON = (Consequence("care", "The flow goes on with what is approved."),)
 def consequences(
     tool: ShownTool | None, spec: ToolSpec | None, *, repeats: bool = False
 ) -> tuple[Consequence, ...]:
-    """What a call would do, by what its tool declared when the call was shown; else by what it declares now.
+    """Return what a call would do.
+
+    It follows what its tool declared when the call was displayed, or else what the tool declares now.
 
     Args:
-        tool: What was shown of the tool.
+        tool: What was displayed of the tool.
         spec: The tool as it is now.
         repeats: Whether the call repeats one that may have taken effect.
     """
@@ -392,7 +416,10 @@ def _question(view: WaitForm, wait: AwaitClarification, specs: Specs) -> WaitFor
 
 
 def _question_fields(wait: AwaitClarification) -> tuple[tuple[FormField, ...], FormField | None]:
-    """The fields of a question's form, and that of an answer in words where it may be one."""
+    """Return the fields of a question's form, and the field for a free answer.
+
+    The second is None if the answer may not be in words.
+    """
     fields = form_fields(wait.form, "field", wait.example_input) or ()
     words = FormField("answer", "answer", "Answer", "", "lines", is_required=not fields and wait.form is None)
     if wait.form is not None and not fields:

@@ -1,4 +1,7 @@
-"""A wait in a line: its kind, what is asked, and what a run waits for."""
+"""Describe waits in one line.
+
+The line has their kind, their question, and what runs wait for.
+"""
 
 from collections.abc import Sequence
 
@@ -12,7 +15,7 @@ KINDS = {"approval": "Approval", "question": "Question", "tool_results": "Result
 
 
 def title_of(view: WaitView) -> str:
-    """What is asked, in a line."""
+    """Return the question of a wait in one line."""
     if view.kind == "tool_results":
         count = len(view.calls)
         return f"{count} results of {_tools(view)}" if count > 1 else f"Result of {_tools(view)}"
@@ -22,7 +25,10 @@ def title_of(view: WaitView) -> str:
 
 
 def wait_line(waits: Sequence[WaitView]) -> str:
-    """What the first of these waits is for, and how many others there are; empty if there is none."""
+    """Describe the first of these waits, and count the others.
+
+    Empty if there is none.
+    """
     if not waits:
         return ""
     view, more = waits[0], f", and {len(waits) - 1} more" if len(waits) > 1 else ""
