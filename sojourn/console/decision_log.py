@@ -94,7 +94,7 @@ class DecisionLog:
 
     async def _reach(self, asking: Principal, page: Runs) -> Reach:
         read = await asyncio.gather(*(self._of(asking, run) for run in page.runs))
-        # Of a run that whoever asks may not see, not even its number is told.
+        # Runs that the principal may not see are not even counted.
         shown = [each for each in read if each.rows or not each.is_other]
         return Reach(
             sorted((row for each in shown for row in each.rows), key=lambda each: each.at, reverse=True),

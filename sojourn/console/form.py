@@ -53,7 +53,7 @@ async def form_of(request: Request) -> Form:
     if _media_type(request) != "application/x-www-form-urlencoded":
         raise Problem(400, "bad_request", "this path takes a form", then="Send the form of the page.")
     try:
-        text = (await request.body()).decode("utf-8")  # Starlette's parser replaces what is not UTF-8
+        text = (await request.body()).decode("utf-8")  # Starlette's parser replaces invalid UTF-8
         return Form(parse_qs(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"))
     except ValueError as error:
         raise Problem(
@@ -73,7 +73,7 @@ async def form_with_files(request: Request) -> tuple[Form, list[File]]:
         return await form_of(request), []
     broken = Problem(400, "bad_request", "the form is not whole", then="Send the form of the page again.")
     if not (await request.body()).rstrip(b"\r\n").endswith(b"--"):
-        raise broken  # Starlette's parser takes a form without its end
+        raise broken  # Starlette's parser accepts a truncated form
     fields: dict[str, list[str]] = {}
     files: list[File] = []
     try:

@@ -198,7 +198,7 @@ def _endpoint(
             is_part = "hx-request" in request.headers
             waiting = None if is_part else await service.waiting_count(asking)
             shown = show(Visit(request, console, asking, links, waiting), **parameters)
-            # A form is waited for, since what it does may be done already.
+            # Wait for a form even if the server goes down, since it may have taken effect already.
             return await (_while_up(service, shown) if request.method == "GET" else shown)
         except (Problem, SojournError) as error:
             return problem_page(problem_of(error), links, asking, is_part="hx-request" in request.headers)

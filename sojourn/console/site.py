@@ -137,7 +137,7 @@ class ConsoleSite:
         request, links = Request(scope), Links(scope.get("root_path", "") + self._prefix)
         if problem.status == 401 and scope["method"] == "GET" and "hx-request" not in request.headers:
             if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-                # The cookie does not come along from another site; it does when this page asks again.
+                # A request from another site has no cookie. This page repeats the request, and then it has.
                 return HTMLResponse(render("again.html", url=links), 401)
             here = path_of(scope)[len(self._prefix) :] + (
                 f"?{request.url.query}" if request.url.query else ""

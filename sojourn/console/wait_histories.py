@@ -46,7 +46,7 @@ class WaitHistories:
         key = run_id, await_id, is_open
         known = await self._known.get(key, lambda: self._read(run_id, await_id))
         if known.wait is None or not (is_open or known.answered):
-            self._known.discard(key)  # its end has not come yet
+            self._known.discard(key)  # it has not ended yet
         return known
 
     async def _read(self, run_id: str, await_id: str) -> WaitHistory:
@@ -65,7 +65,7 @@ class WaitHistories:
                 await self._service.client.temporal.get_workflow_handle(run_id).describe()
             )
         except RPCError:
-            return ""  # deleted, or out of reach for a moment: it is only said beside
+            return ""  # deleted or unreachable: the page works without it
 
 
 async def _in_events(events: AsyncGenerator[Event], run_id: str, await_id: str) -> WaitHistory:

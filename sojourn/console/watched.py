@@ -178,7 +178,7 @@ class WatchedTalk(Watched):
         run_id: The conversation's run.
     """
 
-    BEAT: ClassVar[float] = 2.0  # what runs below ask is no event here
+    BEAT: ClassVar[float] = 2.0  # questions of child runs are no events here
     PAUSE: ClassVar[float] = 0.1
     LAST_WORD: ClassVar[str] = "the conversation is over"
 

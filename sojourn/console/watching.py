@@ -313,7 +313,7 @@ class Watching(Generic[W]):
         if known is not None and known.is_fresh(fresh):
             return known
         if not fresh and (earlier := self._reading.get(run_id)):
-            await asyncio.wait({earlier})  # it may have begun before what is asked for
+            await asyncio.wait({earlier})  # it may have begun before this request
         reading = self._reading.get(run_id)
         if reading is None:
             reading = self._reading[run_id] = asyncio.create_task(self._read(run_id))

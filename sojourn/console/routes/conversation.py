@@ -150,7 +150,7 @@ def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> 
     }
 
 
-# Live.
+# Live updates.
 
 
 @pages.get(f"/live{NAMED}")
@@ -210,7 +210,7 @@ def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, be
         yield part("composer", over.html, "outerHTML")
 
 
-# What is said to it.
+# Messages and answers.
 
 
 @pages.post(NAMED, role="viewer")
@@ -226,7 +226,7 @@ async def said(visit: Visit, agent_id: str, session_id: str) -> Response:
     try:
         done = await _do(visit, agent_id, session_id, form, files)
     except ApprovalVoid:
-        done = ""  # the call is asked about again, with what has changed
+        done = ""  # the call needs a new approval, which shows what has changed
     except (Problem, SojournError) as error:
         return await _refused(visit, agent_id, session_id, form, problem_of(error))
     if isinstance(done, Response):
@@ -255,7 +255,8 @@ async def _do(visit: Visit, agent_id: str, session_id: str, form: Form, files: l
     elif not visit.is_part and form.text("do") in VERDICTS:
         back = {"back": run.id, "talk_agent": agent_id, "talk_session": session_id}
         path = f"/inbox/{form.text('run_id') or run.id}/{form.text('await_id')}"
-        return visit.go(path, done=form.text("do"), **back)  # no other question is under the pointer there
+        # In the inbox, no other question moves under the visitor's pointer.
+        return visit.go(path, done=form.text("do"), **back)
     if not visit.is_part:
         await heard()
     return ""
@@ -320,9 +321,8 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
     if mode not in MODES:
         raise InvalidInput(f"mode: {mode[:40]!r} is none of {', '.join(MODES)}")
     message = message_in(form, files)
-    await visit.service.conversation(
-        visit.asking, agent_id, session_id
-    )  # the page of one that is not there begins none
+    # Raises if there is no such conversation: this page does not begin one.
+    await visit.service.conversation(visit.asking, agent_id, session_id)
     session = await visit.service.session(visit.asking, agent_id, session_id)
     heard = visit.console.talks.hearing(session.run.id)
     await say(visit, session, form, message, mode)

@@ -95,7 +95,8 @@ async def table(visit: Visit) -> Response:
     pages_of_runs = await visit.console.decisions.all(visit.asking, filters.selection)
 
     async def lines() -> AsyncGenerator[bytes]:
-        yield csv_of((), with_head=True).encode()  # at once: the histories of a hundred runs may take seconds
+        # Send the head at once: reading the histories of a hundred runs may take seconds.
+        yield csv_of((), with_head=True).encode()
         try:
             async for reach in pages_of_runs:
                 yield csv_of(filter(filters.fits, reach.decisions)).encode()

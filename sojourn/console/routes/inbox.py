@@ -123,7 +123,7 @@ async def inbox(visit: Visit) -> Response:
             view = (await settling.seen(visit, first.run_id, first.opened.wait.id)).view
             break
         except (Problem, RunNotFound):
-            continue  # it has ended meanwhile
+            continue  # it has ended in the meantime
     shown = _shown(visit, filters, cursor, found, view, is_chosen=False)
     return _answer(visit, shown)
 

@@ -36,7 +36,7 @@ pages = Pages()
 WINDOW = 150
 """Entries of the tree that a page has, the last ones."""
 
-# A run id has slashes where it is a child run's; so the paths with a word at their end come before the plain one.
+# The id of a child run has slashes, so paths with a word at their end come before the plain one.
 
 
 @pages.get("/runs/{run_id:path}/live")
@@ -95,7 +95,7 @@ def _news(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: 
     found.append(part("side", _part(visit, watched, "run_side.html", values)))
     changed = timeline.changed(seen)
     added += sum(entry.born > seen for entry in changed)
-    if seen < 0 or added > WINDOW:  # then the page forgets what was first, so that it stays small
+    if seen < 0 or added > WINDOW:  # drop the oldest entries, so that the page stays small
         return [*found, part("tree", _tree(visit, watched))], 0
     for entry in changed:
         html = _entry(visit, watched, entry)
@@ -172,7 +172,7 @@ async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "")
 async def run(visit: Visit, run_id: str) -> Response:
     """A run: the last part of its tree, or with `before` the part before an event."""
     found = await visit.service.run(visit.asking, run_id)
-    watched = await visit.console.runs.look(found.id, 0)  # what its reader has just done is there
+    watched = await visit.console.runs.look(found.id, 0)  # includes what the visitor has just done
     before = visit.query("before")
     if before and not EVENT_ID.match(before):
         raise Problem(
@@ -185,9 +185,8 @@ async def run(visit: Visit, run_id: str) -> Response:
         timeline, earlier = watched.timeline, watched.snapshot.earlier
     links = await links_of(visit.service, visit.asking, watched)
     await prepare(text for entry in timeline.last(WINDOW) for text in markdown_of(entry))
-    entries = timeline.last(
-        WINDOW
-    )  # from here on nothing waits: the tree, its mark and the head are of one moment
+    # Nothing is awaited from here on, so the tree, its mark and the head are of one moment.
+    entries = timeline.last(WINDOW)
     return visit.page(
         "run.html",
         **head_values(watched, links),

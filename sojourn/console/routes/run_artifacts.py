@@ -29,7 +29,7 @@ WHOLE = 2_000_000
 _UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")
 """What stands in no name of a file."""
 
-# A kind may be any word, such as `events`: so this path comes before those with a word at their end.
+# A kind may be any word, such as `events`, so this path comes before those with a word at their end.
 
 
 @pages.get("/runs/{run_id:path}/calls/{call_id}/artifacts/{kind:path}")
@@ -57,7 +57,7 @@ async def artifact(visit: Visit, run_id: str, call_id: str, kind: str) -> Respon
         except SojournError as error:
             if not visit.is_part:
                 raise
-            problem = problem_of(error)  # where the artifact would be
+            problem = problem_of(error)  # shown in place of the artifact
             return visit.page("problem_part.html", http_status=problem.status, problem=problem)
     head: dict[str, Any] = {}
     if not visit.is_part:

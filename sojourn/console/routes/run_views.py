@@ -66,7 +66,7 @@ async def transcript(visit: Visit, run_id: str) -> Response:
     """The messages as the planner gets them, the last ones, those before or after one; or one of them whole."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await visit.console.runs.look(run.id)
-    # What is read below has all that this mark has, so that nothing is missing from what comes after it.
+    # Take the mark before the reads below: they include everything up to it, so live updates miss nothing.
     links = await links_of(visit.service, visit.asking, watched)
     mark, values = watched.mark, head_values(watched, links)
     messages = await run.transcript()
@@ -118,7 +118,7 @@ async def events(visit: Visit, run_id: str) -> Response:
             raise Problem(
                 422, "invalid_input", f"{name}: {text[:100]!r} is no event", then="Open the page without it."
             )
-    # What is read below has all that this mark has, so that nothing is missing from what comes after it.
+    # Take the mark before the reads below: they include everything up to it, so live updates miss nothing.
     links = await links_of(visit.service, visit.asking, watched)
     mark, values = watched.mark, head_values(watched, links)
     if at:

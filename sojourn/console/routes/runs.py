@@ -143,7 +143,7 @@ async def _found(visit: Visit, wanted: Wanted) -> Found:
             fresh=FRESH,
         )
         runs, cursor = page.runs, page.cursor
-        if wanted.selection.status == "waiting":  # the store's has the paused ones too
+        if wanted.selection.status == "waiting":  # the store counts paused runs as waiting
             runs = [run for run in runs if run.status == "waiting"]
     details = await service.reader.details(runs)
     rows = [

@@ -166,7 +166,7 @@ def _text(value: Any) -> str:
         return shown(value)
     try:
         return shown(json.dumps(value, ensure_ascii=False, default=str))
-    except ValueError:  # an integer with more digits than Python formats
+    except ValueError:  # an integer has more digits than Python formats
         return hex(value) if isinstance(value, int) else CUT
 
 

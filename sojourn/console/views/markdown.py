@@ -112,7 +112,7 @@ def _made(text: str) -> Markup:
     parser = _markdown()
     tokens = parser.parse(plain)
     for token in tokens:
-        if token.type in ("heading_open", "heading_close"):  # the headings of a page are its own
+        if token.type in ("heading_open", "heading_close"):  # only the page itself has headings
             token.tag = "p"
             if token.nesting == 1:
                 token.attrSet("class", "heading")

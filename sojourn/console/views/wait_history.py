@@ -150,5 +150,5 @@ def _decision_step(decision: Decision | None) -> Iterator[Step]:
 def _json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)[:10_000]
-    except ValueError:  # an integer with more digits than Python formats
+    except ValueError:  # an integer has more digits than Python formats
         return hex(value) if isinstance(value, int) else "…"

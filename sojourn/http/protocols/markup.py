@@ -158,7 +158,7 @@ def _ends_of_all(text: str) -> str:
     for fence in _FENCES:
         if runs := fence.findall(text):
             mark = max(runs, key=len)
-            # In an open block the first line is code, since the end of a block has no word; else it opens one.
+            # An end of a block has no word, so in an open block the first line is code. Otherwise it opens one.
             ends.append(f"{mark}end\n{mark}")
     elements = _ends_of_elements(text) if _HTML.search(text) else ""
     return "".join(f"\n\n{each}" for each in ends) + elements
@@ -169,7 +169,7 @@ def _ends_of_elements(markup: str) -> str:
     opened = [name.lower() for name in _TAG.findall(markup)]
     texts = "".join(f"</{name}>" for name in reversed(opened) if name in _TEXTS)
     rest = "".join(f"</{name}>" for name in reversed(opened) if name not in _VOID and name not in _TEXTS)
-    # A line of raw HTML begins with its first tag; an empty comment is one too, which ends at once.
+    # A line of raw HTML begins with its first tag. An empty comment counts as one, and ends at once.
     return f"\n\n{_OPEN}{texts}{rest}\n\n{_OPEN}"
 
 

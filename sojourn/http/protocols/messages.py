@@ -254,7 +254,7 @@ async def token_of_task(service: Service, asking: Principal, task_id: str) -> Re
     return token
 
 
-# Answer what is asked.
+# Answer an open wait.
 
 
 async def _answer_in_session(
@@ -271,7 +271,7 @@ async def _answer_in_session(
         return None
     code = read_verdict(message.text).code
     is_answer = bool(code) or any(view.is_for_people for view in open_waits(status))
-    # The conversation learns of an answer to a child run after the child run has it: until then only the histories have its id.
+    # An answer to a child run reaches the conversation later. Until then only the histories have its id.
     may_be_known = (
         bool(message.message_id) and status.status != "idle" and any(call.run_link for call in status.calls)
     )
@@ -401,7 +401,7 @@ async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
     run = await service.run(asking, token.run_id)
     if token.message_id:
         turn_id = await _begun(service, token)
-        with suppress(AwaitClosed):  # the turn has ended meanwhile
+        with suppress(AwaitClosed):  # the turn has ended in the meantime
             await run.interrupt("canceled", by=asking.subject, turn_id=turn_id)
         return
     principal = (await run.status()).principal

@@ -273,7 +273,7 @@ class Reply:
 
     def _ask(self, view: WaitView) -> None:
         self.text += self._unmarked.end()
-        if view.call:  # markup that a text before it has opened must not hide a call
+        if view.call:  # markup left open by earlier text must not hide a call
             self.text += closing(self.text)
         question = chat_prompt(view)
         self.text += f"{_GAP}{question}" if self.text else question
@@ -325,7 +325,7 @@ async def follow(
         SojournError: The events cannot be read, or the token is none of the run's.
     """
     token, lasts = reply.token, ("open", "asked") if to_end else ("open",)
-    if reply.is_task:  # an event of the past may ask what was answered since
+    if reply.is_task:  # a recorded question may have been answered since
         async with aclosing(recorded(service, replace(token, after=reply.cursor or token.after))) as past:
             async for event, cursor in past:
                 yield Step(event, reply.take(event, cursor), is_past=True)

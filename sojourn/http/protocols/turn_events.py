@@ -168,7 +168,7 @@ class NativeEvents:
         made = list(self._events(event))
         if seen.is_shown:
             return made
-        self._part, self._is_stepping = None, False  # nobody has seen them begin
+        self._part, self._is_stepping = None, False  # no client has seen them begin
         self._unmarked = Unmarked()
         for text in self._texts.values():
             text.begin()

@@ -214,7 +214,7 @@ async def begin(
     waits = waits_of_status(await run.status()) if answers or results else []
     given = [*answers, *_external_results(waits, results)]
     had = {*request.seen, *(each.id for each in answers), *(f"#{each.tool_call_id}" for each in results)}
-    if is_new and had:  # the answers that were given before the message are not among what follows it
+    if is_new and had:  # events after the message have no answers from before it
         had &= {each.id for each in waits_of_status(await run.status())}
     known = await submit_answers(service, asking, run, given, {each.id: each for each in waits})
     return Turn(service.feeds, run, Begin(after, message_id, frozenset(had)), known)
@@ -358,7 +358,7 @@ def _leave(key: Hashable, listener: _Listener) -> None:
 
 
 async def _listen(client: Client, topic: str) -> None:
-    with suppress(Exception):  # a transport that fails loses only what would have been seen live
+    with suppress(Exception):  # if the transport fails, only live text is lost
         async with asyncio.timeout(LONGEST), aclosing(client.live.subscribe(topic)) as news:
             async for _ in news:
                 pass

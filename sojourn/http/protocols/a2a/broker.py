@@ -138,7 +138,7 @@ class RunBroker(Broker):
         audit.bind(run_id=token.run_id)
         if self._waits:
             reply = Reply(token, is_task=True)
-            with suppress(TimeoutError):  # then it is as it was when the message was sent
+            with suppress(TimeoutError):  # return the task as it was when the message was sent
                 await self._attending.wait(read_to_end(self._service, reply), PATIENCE)
                 await self._storage.refresh(reply)
         self._storage.limit_history(params.get("history_length"))

@@ -104,7 +104,7 @@ class A2AEndpoint:
 
     async def _require_open(self, request: Request, asked: dict[str, Any]) -> None:
         asking, task_id = principal_of(request.scope), asked.get("params", {}).get("id")
-        if asking is not None and isinstance(task_id, str):  # else the library says what is missing
+        if asking is not None and isinstance(task_id, str):  # otherwise the library reports what is missing
             rooms = import_module("sojourn.http.protocols.a2a.broker")
             await rooms.require_open(self._service, asking, task_id)
 
@@ -136,7 +136,7 @@ class A2AEndpoint:
             docs_url=None,
             exception_handlers={
                 **dict.fromkeys((*_KNOWN, Exception), _answering(asked)),
-                HTTPException: _answering(None),  # of a path or a method, not of the protocol
+                HTTPException: _answering(None),  # wrong path or method, no error of the protocol
             },
             default_input_modes=_MODES,
             default_output_modes=_MODES,
@@ -258,7 +258,7 @@ async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
 
     try:
         await answer_alive(app, scope, receive, sent)
-    except RuntimeError as error:  # Starlette's, where a handler of exceptions comes too late
+    except RuntimeError as error:  # Starlette raises it if an exception handler runs too late
         if isinstance(error.__cause__, _KNOWN) and not is_sent:
             raise error.__cause__ from None
         raise

@@ -74,14 +74,14 @@ class RunStorage(Storage[Any]):
             Problem: The principal may not send messages, or the task waits for no answer.
             RunError: The run does not accept the message.
         """
-        del context_id  # made by the library where the message has none
+        del context_id  # the library makes one up if the message has none
         require(self._asking, "user")
         said = read_message(message["parts"], _part)
         if task_id := message.get("task_id"):
             token = await token_of_task(self._service, self._asking, task_id)
             await self._answer(token, message, said.text)
             return await self._submit(token)
-        # A client that sends its first message again has no context yet, and means the same one.
+        # A client that retries its first message has no context id yet, and means the same context.
         session_id = (
             message.get("context_id") or f"a2a-{digest_of(self._asking.subject, message['message_id'])}"
         )

@@ -83,7 +83,7 @@ async def artifact_data(service: Service, asking: Principal, reply: Reply) -> di
     for each in reply.output.artifacts if reply.output else []:
         if not each.ref or each.size > room:
             continue
-        with suppress(SojournError, Problem):  # then it is told by its reference
+        with suppress(SojournError, Problem):  # the task then has its reference alone
             run = await service.run(asking, each.ref.partition("#")[0])
             found[each.ref] = (await run.artifact(each.ref)).data
             room -= each.size

@@ -160,7 +160,7 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
         kept = [
             {**each, "content": ""} if comes(each) else each
             for each in self._messages
-            if not comes(each) or each.get("role") == "reasoning"  # a client keeps those that are left out
+            if not comes(each) or each.get("role") == "reasoning"  # clients keep reasoning that is left out
         ]
         return MessagesSnapshotEvent.model_validate({"messages": kept, "type": "MESSAGES_SNAPSHOT"})
 

@@ -167,8 +167,8 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required}
 
 
-# For clients without forms. The tool `answer` is called by a model: it passes on what the user has answered, and may deny
-# a call. A person approves a call elsewhere.
+# For clients without forms. A model calls the tool `answer`, which passes on the user's answer and may deny a call.
+# A person approves a call elsewhere.
 
 ANSWER = "answer"
 """The tool by which a client without forms answers a question."""

@@ -40,7 +40,7 @@ class MCPEndpoint:
         await self._service.open()
         RequestScope(self._service, scope).hold()
         if self._made is None:
-            self._made = await asyncio.to_thread(_maker_of, self._service)  # other requests and streams go on
+            self._made = await asyncio.to_thread(_maker_of, self._service)  # do not block other requests
         manager = self._made()
         async with manager.run():
             await manager.handle_request(scope, receive, send)
@@ -49,7 +49,7 @@ class MCPEndpoint:
 def _maker_of(service: Service) -> Callable[[], Any]:
     """What makes the SDK's manager of one request, with the server of a service."""
     managers = import_module("mcp.server.streamable_http_manager")
-    # The SDK's response ends half a second after uvicorn was asked to stop, at the latest, and it takes no option.
+    # The SDK's response ends at most half a second after uvicorn begins to stop, and the SDK has no option for it.
     transport: Any = import_module("mcp.server.streamable_http")
     streams = import_module("sse_starlette")
     transport.EventSourceResponse = partial(streams.EventSourceResponse, shutdown_grace_period=GRACE)

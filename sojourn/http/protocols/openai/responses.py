@@ -19,7 +19,7 @@ from sojourn.http.service import Service
 __all__ = ["response", "response_events", "response_id", "token_of_response"]
 
 _PREFIX = "resp_"
-# OpenAI has no event of a response that was cancelled: its stream ends as that of one that failed, with the status.
+# OpenAI has no event for a cancelled response. Its stream ends like a failed one's, with the status.
 _STATUS = {"open": "in_progress", "answered": "completed", "asked": "completed", "failed": "failed"}
 
 
