@@ -1,4 +1,6 @@
-"""MCP servers as toolsets: one session a worker, tools as the server declares them.
+"""MCP servers as toolsets, with tools as the server declares them.
+
+A worker keeps one session to each server that lists the tools.
 
 This package decides which listed tools become tools of a run, how a call is sent, and how the server's answer,
 elicitation or error becomes a result. It imports contracts, the core, `sojourn.authoring`, `sojourn.network`,

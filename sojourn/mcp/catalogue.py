@@ -1,4 +1,7 @@
-"""Catalogue: the tools of a server by its last listing, replaced as a whole or not at all."""
+"""The tools of a server by its last listing.
+
+A new listing replaces the old one as a whole, or not at all.
+"""
 
 import asyncio
 from collections import Counter
@@ -49,7 +52,7 @@ _MAX_REASON = 300
 
 
 class Catalogue:
-    """The tools that a server lists, without those that are excluded or cannot be used.
+    """The usable tools that a server lists, without the excluded ones.
 
     Args:
         toolset_id: `<service>.<toolset>`.
@@ -84,7 +87,9 @@ class Catalogue:
         self._warned: set[tuple[str, str, str]] = set()
 
     async def refresh(self, session: "ServerSession") -> None:
-        """List the server's tools, and replace the old list; if listing fails, the old list stays.
+        """List the server's tools, and replace the old list.
+
+        If listing fails, the old list stays.
 
         Raises:
             ToolUnavailable: The server cannot be reached, or listing failed and there is no old list.
@@ -125,7 +130,10 @@ class Catalogue:
             self.is_known = True
 
     def _tools_of(self, listed: "Sequence[Tool]") -> dict[str, McpTool]:
-        """Return the tools in the order of their names, since the order of a server's list changes, and with it a model's request."""
+        """Return the listed tools that can be used, in the order of their names.
+
+        The order of a server's list changes, and would change a model's request with it.
+        """
         found: dict[str, McpTool] = {}
         ids: set[str] = set()
         for tool in sorted(listed, key=lambda tool: tool.name):
@@ -152,7 +160,10 @@ class Catalogue:
         return found
 
     async def _has_resources(self, session: "ServerSession") -> bool:
-        """Whether the server has resources; as before, where it does not say."""
+        """Whether the server has resources.
+
+        If the server does not answer, the previous result stands.
+        """
         try:
             async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
                 return await session.has_resources()
@@ -171,7 +182,10 @@ class Catalogue:
         return is_included and not matches_any(name, self._exclude)
 
     def leave_out(self, name: str, why: str) -> None:
-        """Note that a listed tool is left out, and log it once; both texts may be the server's."""
+        """Note that a listed tool is left out, and log it once.
+
+        Both texts may be the server's.
+        """
         if not self._is_wanted(name) and name != LISTING:
             return
         why = self._log("mcp_tool_skipped", name, why)
@@ -189,7 +203,10 @@ class Catalogue:
 
 
 async def _list_tools(session: "ServerSession") -> "tuple[list[Tool], list[str], bool]":
-    """Return the tools that a server lists, each name once; the names that a page has again; whether the list was cut at `MAX_TOOLS` or `MAX_PAGES`.
+    """Return the tools that a server lists, its duplicates, and if it was cut.
+
+    The tools have each name once. The duplicates are the names that one page has more than once.
+    The list is cut at `MAX_TOOLS` or `MAX_PAGES`.
 
     An empty cursor ends a list by the protocols before 2026-07-28. Since then a page may be behind it, and if the server refuses
     to send it, the list ends too.

@@ -1,4 +1,4 @@
-"""Connection: the session that lists the tools of a server, and the sessions in which calls are made.
+"""The session that lists a server's tools, and the sessions for its calls.
 
 The server's tools are listed when a session opens, when the server says that they changed, and when the
 list reaches its maximum age; not for each call or run. A worker starts and continues without its server.
@@ -41,7 +41,9 @@ _CALM = 1.0
 
 
 class ServerConnection(SharedSession):
-    """Keeps a session open and the list of tools fresh, from `start` to `close`; calls for an owner have a session of its own.
+    """A connection that keeps a session open and the list of tools fresh.
+
+    It does so from `start` to `close`. Calls for an owner have a session of their own.
 
     Args:
         toolset_id: The toolset, for logs.
@@ -91,7 +93,10 @@ class ServerConnection(SharedSession):
         return self.transport.secrets
 
     def start(self) -> None:
-        """Start the task that keeps the session, in the running event loop, unless it runs already."""
+        """Start the task that keeps the session open, unless it runs already.
+
+        It runs in the running event loop.
+        """
         if self._keeper is None:
             self._stale, self._tried = asyncio.Event(), asyncio.Event()
             self._failure = None
@@ -99,7 +104,9 @@ class ServerConnection(SharedSession):
             self._keeper = asyncio.create_task(self._keep(), name=f"keep {self._toolset_id}")
 
     async def open(self) -> None:
-        """Start, and wait for the first attempt to connect and list: at most `connect_timeout` and 1 s.
+        """Start, and wait for the first attempt to connect and list.
+
+        The wait takes at most `connect_timeout` and 1 s.
 
         A failed attempt is noted in `unavailable`, and repeated in the background.
         """
@@ -109,7 +116,10 @@ class ServerConnection(SharedSession):
                 await self._tried.wait()
 
     async def close(self) -> None:
-        """Stop the tasks and end all sessions, with the server processes that were started for them."""
+        """Stop the tasks and end all sessions.
+
+        This also ends the server processes that were started for them.
+        """
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.cancel()
@@ -118,11 +128,17 @@ class ServerConnection(SharedSession):
         await super().close()
 
     def refresh(self) -> None:
-        """Have the tools listed again in the background, at least 1 s after the last listing."""
+        """List the tools again in the background.
+
+        The listing comes at least 1 s after the last one.
+        """
         self._stale.set()
 
     async def session(self) -> "ServerSession":
-        """Return the session that lists the tools; open one if there is none. Raises as `Line.session`."""
+        """Return the session that lists the tools, or open one if there is none.
+
+        Raises the errors of `SharedSession.session`.
+        """
         self.start()
         return await super().session()
 
@@ -134,7 +150,11 @@ class ServerConnection(SharedSession):
         on_progress: "OnProgress | None",
         tool_input: ToolInput | None = None,
     ) -> Any:
-        """Call a tool in the session of an owner; empty for the session that lists the tools. Raises as `Line.send`."""
+        """Call a tool in the session of an owner.
+
+        An empty owner means the session that lists the tools. Raises the errors of
+        `SharedSession.send`.
+        """
         if not owner:
             return await self.send(name, arguments, on_progress, tool_input)
         self.start()
@@ -215,7 +235,10 @@ class ServerConnection(SharedSession):
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _until_due(self, session: "ServerSession") -> bool:
-        """Wait until a listing is due or the session is lost; False if it was lost within `_BRIEF` seconds."""
+        """Wait until a listing is due or the session is lost.
+
+        Return False if the session was lost within `_BRIEF` seconds.
+        """
         self._tried.set()
         since = time.monotonic()
         waits = {asyncio.create_task(each.wait()) for each in (self._stale, session.lost)}

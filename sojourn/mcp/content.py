@@ -120,7 +120,10 @@ class Blobs:
 
 
 def media_type_of(base64: str) -> str:
-    """Return the media type of a file by how its base64 begins; empty for an unknown kind."""
+    """Return the media type of a file by how its base64 begins.
+
+    Empty for an unknown kind.
+    """
     return next((kind for start, kind in _MAGIC.items() if base64.startswith(start)), "")
 
 
@@ -183,7 +186,9 @@ def to_parts(content: "Sequence[ContentBlock]") -> tuple[Any, dict[str, Any]]:
 
 
 def to_result(content: "Sequence[ContentBlock]", structured: Any, *, is_structured: bool) -> Content:
-    """Return what an answer holds: its structured content and the texts beside it, or else its content.
+    """Return the result that an answer holds.
+
+    It is the structured content and the texts beside it, or else the content.
 
     Servers repeat a structure as a text, for older clients. Such a text is left out. A null without an `outputSchema`
     is no structured content: some servers write all fields that they know.
@@ -213,7 +218,9 @@ def to_result(content: "Sequence[ContentBlock]", structured: Any, *, is_structur
 def error_text(
     content: "Sequence[ContentBlock]", structured: Any = ABSENT, secrets: Sequence[str] = ()
 ) -> str:
-    """Return the text of an answer with `isError`, of its blocks and of its structured content.
+    """Return the text of an answer with `isError`.
+
+    The text is that of its blocks and of its structured content.
 
     Secrets are masked before the text is cut to 2,000 characters.
     """
@@ -226,7 +233,10 @@ def error_text(
 
 
 def error_code(structured: Any) -> str | None:
-    """Return the code of an error that its structure gives: `code`, or `error.code`, in capitals; another one after `mcp_`.
+    """Return the error code in an error's structure, or None.
+
+    The code is `code`, or `error.code`. One in capitals is unchanged, and any other gets the prefix
+    `mcp_`.
 
     Sojourn's own codes are in lower case, and decide what follows; a server cannot use them.
     """
@@ -254,7 +264,10 @@ def _parts(content: "Sequence[ContentBlock]") -> tuple[list[Any], dict[str, Any]
 
 
 def _beside(parts: Sequence[Any], structured: Any) -> Iterator[str]:
-    """Yield what the content says beside the structure; its images and files are artifacts."""
+    """Yield the texts beside the structure, without those that repeat it.
+
+    Images and files are left out, as they are artifacts.
+    """
     texts = [part for part in parts if isinstance(part, str)]
     if not _repeats(texts, structured):
         yield from (text for text in texts if text.strip() and not _repeats([text], structured))
@@ -262,7 +275,10 @@ def _beside(parts: Sequence[Any], structured: Any) -> Iterator[str]:
 
 
 def _repeats(texts: Sequence[str], structured: Any) -> bool:
-    """Whether texts are in a structure already: as a value in it, as its JSON or that of its only value, or item by item."""
+    """Whether texts repeat what is already in a structure.
+
+    They may be a value in it, its JSON or that of its only value, or its items one by one.
+    """
     only = list(structured.values()) if is_object(structured) and len(structured) == 1 else []
     values = [structured, *only]
     if len(texts) == 1:
@@ -274,7 +290,10 @@ def _repeats(texts: Sequence[str], structured: Any) -> bool:
 
 
 def _strings(structured: Any) -> set[str]:
-    """Return the texts in a structure, down to the parts of a list of content that it mirrors."""
+    """Return the texts in a structure.
+
+    The search goes down to the parts of a list of content that the structure mirrors.
+    """
     found: set[str] = set()
     level = [structured]
     for _ in range(_MIRRORED):
@@ -315,7 +334,10 @@ def _json(value: Any) -> str:
 
 
 def _part(block: "ContentBlock") -> tuple[Any, str | None, Any]:
-    """Return a block's part of the result, and the kind and value of its artifact, if it is one."""
+    """Return a block's part of the result, and its artifact's kind and value.
+
+    Kind and value are None if the block has no artifact.
+    """
     match block.type:
         case "text":
             return block.text, None, None

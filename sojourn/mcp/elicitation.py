@@ -1,10 +1,11 @@
-"""Elicitation: the requests of one call that its server answers by asking for input (MCP, `InputRequiredResult`).
+"""Input requests of an MCP server during a call (`InputRequiredResult`).
 
-Input requests that need no person are answered at once, and the call continues. When a person answers, the server
-may refuse its `requestState`: the SDK's servers accept it for ten minutes by default, and only in the process that
-made it, while a run waits for weeks and through restarts. So the run keeps digests of the questions with the state. A
-server that refuses its state is called from the start, once. If it asks exactly the same questions again, it gets
-the existing answers; if it asks anything else, the person is asked again.
+Input requests that need no person are answered at once, and the call continues. When a person
+answers, the server may refuse its `requestState`: the SDK's servers accept it for ten minutes by
+default, and only in the process that made it, while a run waits for weeks and through restarts. So
+the run keeps digests of the questions with the state. A server that refuses its state is called
+from the start, once. If it asks exactly the same questions again, it gets the existing answers. If
+it asks anything else, the person has to answer again.
 """
 
 import asyncio
@@ -61,7 +62,10 @@ class Rounds:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values to mask in the server's texts: the transport's secrets and the server's current state."""
+        """The values to mask in the server's texts.
+
+        They are the transport's secrets and the server's current state.
+        """
         state = self._input.request_state if self._input else None
         return (*((state,) if state else ()), *self._secrets)
 
@@ -99,7 +103,10 @@ class Rounds:
         return error.code == INVALID_PARAMS and has_state and is_first
 
     def _responses(self, needed: InputRequired) -> dict[str, dict[str, Any]] | None:
-        """Return the responses that need no person, or that a person gave before; None if a person is needed."""
+        """Return the responses to a server's input requests, if they are known.
+
+        They need no person, or a person gave them before. None if a person is needed.
+        """
         if not needed.forms:
             return needed.responses
         state, self._state = self._state, None
@@ -108,7 +115,10 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class ElicitationState:
-    """The responses to one `InputRequired`, with the server's state and digests of the questions."""
+    """The responses to one `InputRequired`, with the state to send back.
+
+    It has the server's state and digests of the questions.
+    """
 
     responses: Mapping[str, dict[str, Any]]
     """Responses by the key of the request."""
@@ -139,7 +149,10 @@ class ElicitationState:
         return needed.model_copy(update={"request_state": both})
 
     def responses_to(self, needed: InputRequired) -> dict[str, dict[str, Any]] | None:
-        """Return the responses to a question that asks only what was asked before; None if it asks anything else."""
+        """Return the responses if the server repeats only known questions.
+
+        None if it asks anything else.
+        """
         if any(self.asked.get(form.key) != _digest(form) for form in needed.forms):
             return None
         return {**needed.responses, **{form.key: self.responses[form.key] for form in needed.forms}}

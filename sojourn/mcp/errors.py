@@ -68,7 +68,10 @@ class SessionRefused(SojournError):
 
 
 class ServerUnusable(SojournError):
-    """The request cannot be made, and a repetition would fail too: refused credentials, for example."""
+    """The request cannot be made, and a repetition would fail too.
+
+    An example is refused credentials.
+    """
 
 
 class ErrorResponse(SojournError):
@@ -85,7 +88,10 @@ class ErrorResponse(SojournError):
 
 
 class UnsupportedElicitation(SojournError):
-    """The server asks for input that cannot be given; the message is a clause about the server, such as `it asks ...`."""
+    """The server asks for input that the client cannot give.
+
+    The message is a clause about the server, such as `it asks ...`.
+    """
 
     def __init__(self, message: str, code: str = RetryReason.MALFORMED_RESPONSE) -> None:
         super().__init__(message)
@@ -137,7 +143,9 @@ class Exchange:
 
     @property
     def leaves_session_in_doubt(self) -> bool:
-        """Whether the answer may mean that the session is gone, or only that this request is refused.
+        """Whether the answer leaves open if the session is gone.
+
+        It may also mean that only this request is refused.
 
         The protocol's status for a session that is gone is 404, but many servers send 400, also for requests that they
         cannot read, with a body of any kind. A 404 about the request itself may come from a server that maps errors to statuses.
@@ -150,7 +158,9 @@ EXCHANGE: ContextVar[Exchange | None] = ContextVar("sojourn_mcp_exchange", defau
 
 
 def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> SojournError:
-    """Translate the error of a failed request into an error of this module, `ToolUnavailable` or `RateLimited`.
+    """Translate the error of a failed request.
+
+    The result is an error of this module, `ToolUnavailable` or `RateLimited`.
 
     Args:
         error: The SDK's error; of a group, the first counts.
@@ -177,7 +187,7 @@ def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> S
 
 
 def _error_of_exchange(exchange: Exchange) -> SojournError | None:
-    """Return the error that the transport saw; None if it saw none."""
+    """Return the error that the transport saw, or None."""
     status = exchange.status or 0
     if exchange.oversize:
         return OversizedResponse(exchange.oversize)
@@ -229,13 +239,19 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
 
 
 def _is_of_the_sdk(error: "MCPError", exchange: Exchange) -> bool:
-    """Whether the SDK itself reports a closed connection; servers use the same code for other errors."""
+    """Whether the SDK itself reports a closed connection.
+
+    Servers use the same code for other errors.
+    """
     answered_elsewhere = exchange.status in (None, 202)
     return error.message == "Connection closed" or not (answered_elsewhere or exchange.is_json)
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a session could not be opened, as a clause without addresses and arguments."""
+    """Return why a session could not be opened, as a clause.
+
+    The clause has no addresses and no arguments.
+    """
     from mcp import MCPError  # noqa: PLC0415 - loads the SDK
 
     match error:

@@ -1,4 +1,6 @@
-"""HTTP to an untrusted server: answers are bounded, and over streamable HTTP a failed request does not end the session.
+"""HTTP to an untrusted server, with bounded answers.
+
+Over streamable HTTP a failed request does not end the session.
 
 When one connection fails, the SDK ends the whole session with every call in flight, and it reads answers of any
 size. So its HTTP client uses a transport of this module. Import this module lazily: it loads the SDK.
@@ -66,7 +68,10 @@ def sse_streams(url: str, headers: Mapping[str, str], link: Link) -> AbstractAsy
 
 
 def _bare(address: httpx2.URL) -> httpx2.URL:
-    """Return the address without user and password, which are sent in a header, and without fragment."""
+    """Return the address without user, password and fragment.
+
+    User and password are sent in a header.
+    """
     return address.copy_with(userinfo=b"", fragment=None)
 
 
@@ -83,7 +88,10 @@ def _client(
 
 
 def _proxy(url: httpx2.URL) -> str | None:
-    """Return the proxy for an address, from the environment; None for a direct connection."""
+    """Return the proxy for an address, or None for a direct connection.
+
+    The proxy comes from the environment.
+    """
     if proxy_bypass(f"{url.host}:{url.port}" if url.port else url.host):
         return None
     proxies = getproxies()
@@ -91,7 +99,9 @@ def _proxy(url: httpx2.URL) -> str | None:
 
 
 class _Guard(httpx2.AsyncBaseTransport):
-    """Sends requests, and records their outcomes in their `Exchange`; a failed connection becomes HTTP 503.
+    """A transport that records the outcome of each request in its `Exchange`.
+
+    A failed connection becomes HTTP 503.
 
     Args:
         address: The server's address.
@@ -188,7 +198,9 @@ class _BoundedBody:
 
 
 class _Events(_BoundedBody):
-    """A stream of events, endless in all; hands on whole events, and one with a message as the SDK reads it.
+    """A stream of events without a limit on its whole length.
+
+    It passes on whole events. An event with a message is passed on in the form that the SDK reads.
 
     An event that is too large is noted and handed on in parts: the SDK ends the stream at it.
     """
@@ -199,7 +211,7 @@ class _Events(_BoundedBody):
         self._kept = bytearray()
 
     def add(self, part: bytes) -> bytes:
-        """Note the size of the event to which the part belongs, and return the events that it completes."""
+        """Note the size of the part's event, and return the events it completes."""
         for line in self._lines.feed(part):
             if line in (b"", b"\r"):
                 self._size = 0
@@ -253,7 +265,9 @@ class _BoundedAnswer(_BoundedBody):
 
 
 class _Refusal(_BoundedBody):
-    """The body of an answer to a request that was refused; notes whether it is about the request.
+    """The body of the answer to a refused request.
+
+    It notes whether the answer is about the request.
 
     Servers that do not know a session answer before they read the request, with an id of null, or with the request's
     id and a message about the session.
@@ -283,7 +297,10 @@ class _Refusal(_BoundedBody):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The stream of an answer; one that is too large, compressed or cut off fails its request, not the session."""
+    """The stream of an answer, with a bounded size.
+
+    An answer that is too large, compressed or cut off fails its request, not the session.
+    """
 
     def __init__(
         self, inner: httpx2.AsyncByteStream, exchange: Exchange, body: "_BoundedBody", *, is_plain: bool

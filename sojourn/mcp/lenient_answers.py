@@ -27,7 +27,9 @@ def is_answer(result: dict[str, Any]) -> bool:
 
 
 def mend_answer(result: dict[str, Any], *, is_modern: bool) -> None:
-    """Mend an answer of a tool in place; one in the form of the protocol is not changed.
+    """Mend an answer of a tool in place.
+
+    An answer in the form of the protocol is not changed.
 
     Args:
         result: The answer.
@@ -54,7 +56,10 @@ def drop_odd_meta(result: dict[str, Any]) -> None:
 
 
 def _without_odd_notes(block: Any) -> Any:
-    """Return a block without the notes that break the protocol, such as an audience that it does not know."""
+    """Return a block without the notes that break the protocol.
+
+    An example is an audience that the protocol does not know.
+    """
     if not is_object(block):
         return block
     odd = {name for name, fits in _NOTES.items() if block.get(name) is not None and not fits(block[name])}
@@ -96,7 +101,10 @@ _NOTES: dict[str, Callable[[Any], bool]] = {
 
 
 def _block(block: Any) -> Any:
-    """Return a block in the form of the protocol; one of an unknown kind as a text."""
+    """Return a block in the form of the protocol.
+
+    A block of an unknown kind becomes a text.
+    """
     if not is_object(block):
         return _text(block)
     match block.get("type"):
@@ -135,7 +143,7 @@ def readable(tool: dict[str, Any], *, notes: bool = True) -> dict[str, Any]:
 
     Args:
         tool: The tool as its server sent it.
-        notes: Whether its annotations and the like are kept.
+        notes: Whether to include its annotations and the like.
     """
     made = {name: value for name, value in tool.items() if notes or name not in _TOOL_NOTES}
     for word in ("title", "description"):

@@ -50,7 +50,9 @@ _ENVELOPE = {"jsonrpc", "id", "result", "error"}
 
 
 def read_line(line: bytes | Overlong) -> Sequence[JSONRPCMessage] | None:
-    """Return the messages of a line of a server's output; None if it is something else.
+    """Return the messages of a line of a server's output, or None.
+
+    None means that the line is something else.
 
     An answer that cannot be read becomes an error, if the id of its request is found at one of its ends. A request
     or notification that cannot be read is left out.
@@ -67,7 +69,9 @@ def read_line(line: bytes | Overlong) -> Sequence[JSONRPCMessage] | None:
 
 
 def read_messages(text: bytes, default_id: int | str | None = None) -> Sequence[JSONRPCMessage] | None:
-    """Return the messages of a text of JSON, several for a batch; None if it is not JSON, or holds no message.
+    """Return the messages of a JSON text, several for a batch, or None.
+
+    None means that the text is not JSON, or holds no message.
 
     Args:
         text: The text.
@@ -85,7 +89,9 @@ def read_messages(text: bytes, default_id: int | str | None = None) -> Sequence[
 
 
 def for_request(text: bytes, request_id: int | str) -> bytes:
-    """Return the body of the answer to one HTTP request, as the SDK reads it and with the request's id.
+    """Return the body of the answer to one HTTP request, mended for the SDK.
+
+    The body is one that the SDK reads, and has the request's id.
 
     A body that cannot be read is not changed: the SDK answers the request by itself.
     """
@@ -101,7 +107,10 @@ def for_request(text: bytes, request_id: int | str) -> bytes:
 
 
 def mended_event(event: bytes) -> bytes:
-    """Return a server-sent event as the SDK reads it; one with no message, or with one that it reads, is not changed."""
+    """Return a server-sent event in the form that the SDK reads.
+
+    An event without a message, or with one that the SDK reads as it is, is not changed.
+    """
     lines = event.splitlines()
     data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
     kinds = [line[6:].strip() for line in lines if line.startswith(b"event:")]
@@ -127,7 +136,7 @@ def _after_a_banner(line: bytes) -> Iterator[Sequence[JSONRPCMessage]]:
 
 
 def _message(value: Any, default_id: int | str | None) -> JSONRPCMessage | None:
-    """Return the message that a JSON value means; None if it is none."""
+    """Return the message that a JSON value means, or None."""
     if not is_object(value):
         return None
     is_answer = "method" not in value and _answers(value)
@@ -150,7 +159,11 @@ def _request_id(value: Any, default_id: int | str | None) -> int | str | None:
 
 
 def _answers(value: dict[str, Any]) -> bool:
-    """Whether an object is an answer; without the version of JSON-RPC, only if it has no other field, as a record of a log has."""
+    """Whether an object is an answer.
+
+    An object without the version of JSON-RPC is one only if it has no other field. A log record has
+    others.
+    """
     return ("result" in value or "error" in value) and ("jsonrpc" in value or value.keys() <= _ENVELOPE)
 
 
@@ -192,7 +205,7 @@ def _error(request_id: Any, code: int, data: Any = None) -> JSONRPCError:
 
 
 def _read(text: bytes | str) -> JSONRPCMessage | None:
-    """Return the message of a text as the SDK reads it; None if it does not."""
+    """Return the message of a text as the SDK reads it, or None."""
     with contextlib.suppress(ValueError):
         return jsonrpc_message_adapter.validate_json(text, by_name=False)
     return None

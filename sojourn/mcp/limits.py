@@ -87,14 +87,18 @@ _MAX_PROGRESS = 200
 
 
 def cleaned(text: str, limit: int) -> str:
-    """Return at most `limit` characters, with line breaks and tabs; a space replaces each control or bidirectional character."""
+    """Return at most `limit` characters of a text, without unsafe ones.
+
+    Line breaks and tabs stay. A space replaces each control or bidirectional character.
+    """
     return clip(readable(text[: limit + 1]).strip(), limit)
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:
-    """Return the text with each secret of at least 6 characters replaced by `***`, in every form of `secret_forms`.
+    """Return the text with each secret replaced by `***`.
 
-    A text is masked before it is cut: half a secret is not found.
+    Only secrets of at least 6 characters are replaced, in every form of `secret_forms`. Mask a text
+    before it is cut: half a secret is not found.
     """
     for form in _forms(tuple(secrets)):
         text = text.replace(form, "***")
@@ -102,7 +106,10 @@ def masked(text: str, secrets: Iterable[str]) -> str:
 
 
 def masked_start(text: str, secrets: Iterable[str]) -> str:
-    """Return the start of a longer text, masked, without as much of its end as the first part of a secret may take."""
+    """Return the masked start of a longer text.
+
+    The end is left out as far as the first part of a secret may reach.
+    """
     secrets = tuple(secrets)
     return masked(text, secrets)[: -longest_form(secrets) or None]
 
@@ -114,7 +121,10 @@ def longest_form(secrets: Iterable[str]) -> int:
 
 @lru_cache(maxsize=16)
 def _forms(secrets: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what is replaced, the longest first, since a longer secret may contain a shorter one."""
+    """Return the texts to replace, the longest first.
+
+    A longer secret may contain a shorter one.
+    """
     found = {form for secret in secrets if len(secret) >= _MIN_SECRET for form in secret_forms(secret)}
     return tuple(sorted((form for form in found if len(form) >= _MIN_SECRET), key=len, reverse=True))
 

@@ -41,7 +41,7 @@ class SharedSession(ABC):
 
     @abstractmethod
     async def _open_session(self) -> "ServerSession":
-        """A new session.
+        """Return a new session.
 
         Raises:
             ToolUnavailable: The server cannot be used now; the message says why.
@@ -51,7 +51,9 @@ class SharedSession(ABC):
         """Take note that a call broke off, so that the server may have changed."""
 
     async def session(self) -> "ServerSession":
-        """Return the session; open one if there is none, in one attempt that all callers share.
+        """Return the session, or open one if there is none.
+
+        All callers share one attempt to open it.
 
         Raises:
             ToolUnavailable: The server cannot be used now; the message says why.
@@ -73,7 +75,9 @@ class SharedSession(ABC):
         on_progress: "OnProgress | None",
         tool_input: ToolInput | None = None,
     ) -> Any:
-        """Call a tool of the server, or continue a call that asked for input; return the SDK's result.
+        """Call a tool of the server, or continue a call that asked for input.
+
+        Returns the SDK's result.
 
         A call that the server refuses because it forgot the session is sent once more, on a new session.
 
@@ -130,7 +134,10 @@ async def close_all(held: "list[ServerSession]") -> None:
 
 
 def _retrieve(opening: "asyncio.Task[ServerSession]") -> None:
-    """Retrieve the outcome, so that asyncio does not warn of an exception that no caller waited for."""
+    """Retrieve the outcome, so that asyncio logs no unretrieved exception.
+
+    The callers may all have stopped waiting.
+    """
     if not opening.cancelled():
         opening.exception()
 
@@ -145,7 +152,10 @@ _log = structlog.get_logger("sojourn.mcp")
 
 
 def owner_of(principal: Principal | None, sharing: Sharing) -> str:
-    """Whose session a call needs; empty for the one of all calls without an owner."""
+    """Return the owner of the session that a call needs.
+
+    Empty for the session of all calls without an owner.
+    """
     if principal is None or sharing == "shared":
         return ""
     return principal.tenant if sharing == "tenant" else f"{principal.tenant}\0{principal.subject}"
@@ -189,7 +199,7 @@ class OwnSessions:
 
     @contextlib.asynccontextmanager
     async def line(self, owner: str) -> AsyncGenerator[SharedSession]:
-        """The line of an owner, for one call.
+        """Yield the session of an owner, for one call.
 
         Raises:
             ToolUnavailable: There are as many sessions as there may be, and calls in all of them.

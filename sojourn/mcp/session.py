@@ -1,4 +1,4 @@
-"""Session: an MCP session with a server, owned by a task.
+"""An MCP session with a server, owned by a task.
 
 The SDK's client must be entered and left in the same task, so one task owns it, and callers send requests
 through it. `Client.call_tool` is not used: it validates results with plain `jsonschema`, regular expressions
@@ -61,14 +61,17 @@ _SDK_LOGGERS = (
 
 
 class ServerSession:
-    """An MCP session; `lost` is set when it can no longer be used.
+    """An MCP session with a server.
+
+    `lost` is set when the session can no longer be used.
 
     Args:
         toolset_id: The toolset, for logs.
         transport: How to reach the server.
         on_change: Called when the server's tools have, or may have, changed.
         on_drop: Called with the name of a listed tool that breaks the protocol, and the reason.
-        current_transport: Returns the transport of the next session: a request that is refused for its credentials is sent again by that.
+        current_transport: Returns the transport of the next session: it sends again a request that the server
+            refused for its credentials.
     """
 
     def __init__(
@@ -123,11 +126,13 @@ class ServerSession:
 
     @property
     def instructions(self) -> str:
-        """What the server says of how to use it; empty if it says nothing."""
+        """The server's instructions for its use, or an empty text."""
         return (self._client and self._client.instructions) or ""
 
     async def has_resources(self) -> bool:
-        """Whether the server lists a resource or a template of some: many declare that they may have resources, and have none.
+        """Whether the server lists a resource or a resource template.
+
+        Many servers declare that they may have resources, and have none.
 
         Raises:
             SojournError: An error of `translate`.
@@ -142,7 +147,9 @@ class ServerSession:
         )
 
     async def page(self, cursor: str | None) -> types.ListToolsResult:
-        """Return one page of the tools; None is the first.
+        """Return one page of the tools.
+
+        A cursor of None returns the first page.
 
         Raises:
             SojournError: An error of `translate`.
@@ -157,7 +164,9 @@ class ServerSession:
         on_progress: OnProgress | None,
         tool_input: ToolInput | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Call a tool, or continue a call that asked for input; a cancellation is sent to the server.
+        """Call a tool, or continue a call that asked for input.
+
+        A cancellation is sent to the server.
 
         The name `READ_RESOURCE` reads a resource, whose contents are those of the answer.
 
@@ -200,7 +209,9 @@ class ServerSession:
             EXCHANGE.reset(token)
 
     async def _is_refused(self, client: Client) -> bool:
-        """Whether the server refuses a ping in the session too, or the session was lost meanwhile.
+        """Whether the session is gone.
+
+        It is gone if the server refuses a ping in it too, or if it was lost meanwhile.
 
         A server without pings answers that it does not know the method, so it knows the session.
         """
@@ -282,14 +293,20 @@ class ServerSession:
             self._on_change()
 
     def _must_subscribe(self) -> bool:
-        """Whether the server announces changes of its tools only to subscribers, as since protocol 2026-07-28."""
+        """Whether the server announces changes of its tools only to subscribers.
+
+        Servers do so since protocol 2026-07-28.
+        """
         if self._client is None or not self.is_modern:
             return False
         tools = self._client.server_capabilities.tools
         return bool(tools and tools.list_changed)
 
     async def _listen(self, client: Client, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Subscribe to changes of the tools; after each time without a subscription, assume a change."""
+        """Subscribe to changes of the tools.
+
+        After each time without a subscription, assume a change.
+        """
         delay, is_started = 1.0, False
         while True:
             try:
@@ -314,7 +331,10 @@ class ServerSession:
 
 
 def _block(contents: types.TextResourceContents | types.BlobResourceContents) -> types.ContentBlock:
-    """Return the contents of a resource as a block that models read: a text, of which the end is cut, a picture, or a file."""
+    """Return the contents of a resource as a block that models read.
+
+    The block is a text, cut at its end if it is too long, a picture, or a file.
+    """
     if isinstance(contents, types.TextResourceContents):
         text, more = contents.text[:MAX_TEXT_BESIDE], len(contents.text) - MAX_TEXT_BESIDE
         return types.TextContent(
@@ -342,7 +362,10 @@ def _params(
 
 
 class _OutsideExchange(logging.Filter):
-    """Passes only records from outside an exchange of this package: other users of the SDK keep their logs."""
+    """A log filter that passes only records from outside an exchange.
+
+    Other users of the SDK keep their logs.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         del record
@@ -353,7 +376,7 @@ _OUTSIDE_EXCHANGE = _OutsideExchange()
 
 
 def _silence_sdk_loggers() -> None:
-    """Keep the loggers of the SDK and of httpx from writing a server's address and messages.
+    """Stop the loggers of the SDK and httpx from logging addresses and messages.
 
     They log addresses with their query at level INFO, and whole messages of a server, escape sequences
     included, in tracebacks. This package logs what matters itself.

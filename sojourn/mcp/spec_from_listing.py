@@ -1,4 +1,7 @@
-"""Specs from a listing: make the `ToolSpec` of a tool that a server lists, with the terms of its toolset."""
+"""Make the `ToolSpec` of a tool from a server's listing and its toolset.
+
+The toolset gives the terms.
+"""
 
 import hashlib
 import json
@@ -79,11 +82,17 @@ class Terms:
     """Whether models see the pictures that the tools return."""
 
     def confirmation_of(self, name: str) -> str | None:
-        """Return what a person is asked before a call, by the tool's name or else the first pattern that fits; None for nothing."""
+        """Return the sentence to ask a person before a call, or None.
+
+        It is found by the tool's name, or else by the first pattern that fits.
+        """
         return _first_fit(self.confirmation, name)
 
     def approvers_of(self, name: str) -> list[str]:
-        """Return the roles that may decide on a call of a tool, found as its sentence is; empty for the role `approver`."""
+        """Return the roles that may decide on a call of a tool.
+
+        They are found by name or pattern, like the sentence. Empty for the role `approver`.
+        """
         return list(_first_fit(self.approvers, name) or ())
 
 
@@ -135,7 +144,9 @@ def check_terms(toolset_id: str, *, trusted: object, confirmation: object) -> No
 
 
 def patterns(toolset_id: str, option: str, given: object) -> tuple[str, ...]:
-    """Return the names and patterns of tools that an option has; a single text is one of them.
+    """Return the names and patterns of tools that an option has.
+
+    A single text is one of them.
 
     Raises:
         DefinitionError: The option holds something other than texts, or an empty text.
@@ -173,7 +184,10 @@ def tool_id_of(toolset_id: str, name: str) -> ToolId:
 
 
 def spec_from_listing(toolset_id: str, tool: "Tool", terms: Terms) -> tuple[ToolSpec, str]:
-    """Return the spec of a tool that a server lists, and why its schema of arguments cannot be used; empty if it can."""
+    """Return the spec of a listed tool, and why its schema cannot be used.
+
+    The schema is that of the arguments. The reason is empty if the schema can be used.
+    """
     title = tool.title or (tool.annotations.title if tool.annotations else None) or tool.name
     payload, why = _payload(as_sent(tool.input_schema))
     description = cleaned(tool.description or "", MAX_DESCRIPTION)
@@ -195,13 +209,19 @@ def spec_from_listing(toolset_id: str, tool: "Tool", terms: Terms) -> tuple[Tool
 
 
 def stand_in_spec(toolset_id: str, name: str, terms: Terms) -> ToolSpec:
-    """Return a spec for a tool that was not listed yet: any object as payload, any result."""
+    """Return a spec for a tool that was not listed yet.
+
+    It accepts any object as payload, and any result.
+    """
     payload, result = _type_spec(name, {"type": "object"}), _type_spec(name, {})
     return _spec(toolset_id, name, terms, title=name, payload=payload, result=result)
 
 
 def resource_spec(toolset_id: str, terms: Terms) -> ToolSpec:
-    """Return the spec of the tool that reads a resource of the server, as results link to them."""
+    """Return the spec of the tool that reads a resource of the server.
+
+    The results of the server's tools link to resources.
+    """
     field = {
         "type": "string",
         "minLength": 1,
@@ -258,7 +278,9 @@ def _spec(
 
 
 def _payload(sent: object) -> tuple[Schema, str]:
-    """Return the schema of a tool's payload from what its server sent, and why that cannot be used; empty if it can.
+    """Return the payload schema, and why the one sent cannot be used.
+
+    The reason is empty if the sent schema can be used.
 
     A payload is an object in any case. A schema that cannot be enforced is replaced by that of any object, and the
     server alone judges the arguments.
@@ -275,7 +297,10 @@ def _payload(sent: object) -> tuple[Schema, str]:
 
 
 def _usable(sent: object) -> tuple[Schema | None, str]:
-    """Return a schema that can be enforced: the one that was sent, if possible, or a mended one; None, and why, if there is none."""
+    """Return a schema that can be enforced, and why the one sent cannot be.
+
+    It is the one that was sent, if possible, or a mended one, or None.
+    """
     if not is_object(sent):
         return None, f"it is a {type(sent).__name__}, not a JSON object"
     try:
@@ -300,7 +325,10 @@ def _type_spec(name: str, schema: Schema) -> TypeSpec:
 
 
 def _annotations(hints: "ToolAnnotations | None") -> Annotations:
-    """Return the server's annotations; `destructive` and `idempotent` have no meaning for a read-only tool (MCP)."""
+    """Return the server's annotations.
+
+    `destructive` and `idempotent` have no meaning for a read-only tool (MCP).
+    """
     if hints is None:
         return Annotations()
     reads = hints.read_only_hint is True

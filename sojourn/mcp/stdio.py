@@ -1,4 +1,6 @@
-"""Stdio: run a server as a child process, log its standard error, and end it with its children.
+"""Run a server as a child process, log its stderr, and end it.
+
+Its own child processes end with it.
 
 The SDK's own `stdio_client` is not used: it passes the worker's `HOME`, `USER` and more to every server, lets
 the server write to the worker's terminal, and reads lines of any length. Import this module lazily: it loads the SDK.
@@ -49,7 +51,9 @@ _Outgoing = MemoryObjectReceiveStream[SessionMessage]
 async def stdio_streams(
     command: str, arguments: Sequence[str], env: Mapping[str, str], cwd: str | None, link: Link
 ) -> AsyncGenerator[tuple[Any, Any]]:
-    """Start a server and yield its streams, read and write; closing the context ends its whole process group.
+    """Start a server and yield its streams, read and write.
+
+    Closing the context ends its whole process group.
 
     Args:
         command: The program: a path, or a name to look up in `PATH`.
@@ -135,7 +139,10 @@ async def _write(process: Process, outgoing: _Outgoing, incoming: _Incoming) -> 
 
 
 async def _watch(process: Process, incoming: _Incoming) -> None:
-    """End the read stream when the server has ended, even if its children keep its output open."""
+    """End the read stream when the server has ended.
+
+    The server's children may keep its output open.
+    """
     while process.returncode is None:  # noqa: ASYNC110 - `wait()` waits for its pipes too
         await anyio.sleep(_POLL * 4)
     await anyio.sleep(_POLL * 4)
@@ -191,5 +198,8 @@ def _signal(process: Process, number: signal.Signals) -> None:
 
 
 def _transport_of(process: Process) -> asyncio.SubprocessTransport:
-    """Return asyncio's transport; unless it is closed, it warns when it is collected while a child still holds a pipe."""
+    """Return asyncio's transport, so that it can be closed.
+
+    An unclosed transport warns when it is garbage-collected while a child still holds a pipe.
+    """
     return process._transport  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - nothing public closes it

@@ -1,4 +1,4 @@
-"""Streams to a server: split bytes into lines, filter listings, and declare the form capability.
+"""Split bytes into lines, filter listings, and declare the form capability.
 
 Import this module lazily: it loads the SDK.
 """
@@ -28,7 +28,7 @@ _FORMS: dict[str, dict[str, Any]] = {"form": {}}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The session that a transport's streams belong to, as far as the transport needs it."""
+    """What a transport needs of the session that its streams belong to."""
 
     toolset_id: str
     """The toolset, for the transport's logs."""
@@ -61,7 +61,9 @@ class _BoundedStream:
 
 
 class ToolListFilter(_BoundedStream):
-    """A read stream that mends answers and listings that break the protocol, and removes tools that cannot be mended.
+    """A read stream that mends answers and listings that break the protocol.
+
+    It removes tools that cannot be mended.
 
     The SDK would refuse the whole answer, or the whole listing.
 
@@ -87,7 +89,10 @@ class ToolListFilter(_BoundedStream):
 
     @property
     def last_context(self) -> Any:
-        """The `contextvars` context of the last message's sender, which the SDK reads; None if the transport keeps none."""
+        """The `contextvars` context of the last message's sender.
+
+        The SDK reads it. None if the transport keeps none.
+        """
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -141,7 +146,9 @@ class ToolListFilter(_BoundedStream):
 
 
 class CapabilityWriter(_BoundedStream):
-    """A write stream that declares in each request the client's only capability: elicitation by form.
+    """A write stream that declares elicitation by form in each request.
+
+    This is the client's only capability.
 
     Since protocol 2026-07-28 every request states the client's capabilities. The SDK can declare elicitation only
     by form and URL together, and declares it to older servers too, which hold a call open until they get an
@@ -149,14 +156,14 @@ class CapabilityWriter(_BoundedStream):
     """
 
     async def send(self, item: SessionMessage) -> None:
-        """Send a message; a request with its capabilities."""
+        """Send a message, and add the capabilities to a request."""
         if isinstance(item.message, JSONRPCRequest):
             _declare_forms(item.message.params)
         await self._inner.send(item)
 
 
 def _fault(version: str, result: dict[str, Any]) -> str | None:
-    """Return why the SDK would refuse a listing; None if it would not."""
+    """Return why the SDK would refuse a listing, or None if it would not."""
     try:
         validate_server_result("tools/list", version, result)
     except ValidationError as error:
@@ -168,7 +175,10 @@ def _fault(version: str, result: dict[str, Any]) -> str | None:
 
 
 def _declare_forms(params: Any) -> None:
-    """Add forms to the capabilities in a request; a request of an older protocol states none, and is left unchanged."""
+    """Add forms to the capabilities in a request.
+
+    A request of an older protocol states none, and is left unchanged.
+    """
     meta: Any = params.get("_meta") if is_object(params) else None
     if is_object(meta) and is_object(stated := meta.get(CLIENT_CAPABILITIES_META_KEY)):
         meta[CLIENT_CAPABILITIES_META_KEY] = {**stated, "elicitation": _FORMS}
@@ -176,7 +186,7 @@ def _declare_forms(params: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Overlong:
-    """A line that is over the limit, of which only the ends are kept."""
+    """A line over the size limit, reduced to its two ends."""
 
     head: bytes
     """The first bytes."""
@@ -187,11 +197,13 @@ class Overlong:
 
 
 class Lines:
-    """Splits a stream of bytes into lines, and holds at most one line of bounded length.
+    """A splitter of a stream of bytes into lines of bounded length.
+
+    It holds at most one line.
 
     Args:
-        limit: Length in bytes of the longest line that is kept whole.
-        edge: Bytes kept of each end of a longer one; at most `limit`.
+        limit: Length in bytes of the longest whole line.
+        edge: Bytes to keep of each end of a longer one; at most `limit`.
     """
 
     def __init__(self, limit: int, edge: int = _EDGE) -> None:

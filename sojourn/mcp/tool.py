@@ -1,4 +1,4 @@
-"""McpTool: a server's tool, under the same contract as every other tool.
+"""A server's tool, under the same contract as every other tool.
 
 The arguments arrive as the planner or model wrote them (SR-13). They are parsed and validated here against the
 server's schema, with the errors and hints of any other tool (SR-14, SR-141), and only then sent.
@@ -75,7 +75,10 @@ class McpTool:
 
     @property
     def validator(self) -> Validator:
-        """Validates a payload against the server's schema, in the draft that the schema names."""
+        """The validator of payloads against the server's schema.
+
+        It uses the draft that the schema names.
+        """
         return self._validator
 
     @property
@@ -89,7 +92,7 @@ class McpTool:
 
     @functools.cached_property
     def result_validator(self) -> Validator | None:
-        """Validates the server's result; None without an `outputSchema`."""
+        """The validator of the server's result, or None without an `outputSchema`."""
         schema = self.spec.result.json_schema
         return Validator(schema) if schema else None
 
@@ -110,7 +113,10 @@ class McpTool:
         return boundary.checked(self.spec, self.validator, call)
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """Return the call with its arguments parsed and its text unchanged (SR-13), or why they cannot be read."""
+        """Return the call with its arguments parsed and its text unchanged (SR-13).
+
+        If they cannot be read, return the result that says why.
+        """
         return boundary.read(self.spec, call)
 
     def prepare(
@@ -119,7 +125,10 @@ class McpTool:
         call: ToolRequest,
         meta: ToolCallMeta,
     ) -> Callable[[], Awaitable[ToolResult]]:
-        """Return the function that parses and validates the arguments, and sends the call if they are valid."""
+        """Return the function that validates the arguments and sends the call.
+
+        It parses them first, and sends the call only if they are valid.
+        """
         return functools.partial(self._checked, call, meta)
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
@@ -131,7 +140,10 @@ class McpTool:
         return self.deliver(call, value)
 
     async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> ToolResult:
-        """Validate the arguments, in a thread where the untrusted schema may cost much work, and send the call."""
+        """Validate the arguments, and send the call.
+
+        A thread validates them if the untrusted schema may cost much work.
+        """
         arguments = boundary.parsed(self.spec, call)
         if isinstance(arguments, dict) and not is_settled(self.validator, arguments):
             arguments = await run_in_thread(lambda: self.check(call))
@@ -140,7 +152,9 @@ class McpTool:
         return await self._run(call, arguments, meta)
 
     async def _run(self, call: ToolRequest, arguments: dict[str, Any], meta: ToolCallMeta) -> ToolResult:
-        """Send a call, or the responses to the input that it asked for, and return its result.
+        """Send a call, or the responses to the input that it asked for.
+
+        Returns the call's result.
 
         Raises:
             ToolUnavailable: The server cannot be reached, or the connection broke off; a repetition may succeed.
@@ -223,7 +237,10 @@ class McpTool:
         )
 
     def _artifacts(self, data: Mapping[str, Any]) -> list[Artifact]:
-        """Return artifacts from their data by kind; of pictures that models may see, with the media type."""
+        """Return artifacts from their data by kind.
+
+        A picture that models may see has its media type.
+        """
         return [
             Artifact(
                 kind=kind,
@@ -260,7 +277,10 @@ def _unsupported(call: ToolRequest, fault: errors.UnsupportedElicitation) -> Too
 
 
 def _progress(secrets: tuple[str, ...]) -> "OnProgress | None":
-    """Return a callback that sends progress with the heartbeats of this context's call; None outside of a call."""
+    """Return a callback that sends progress with the heartbeats of the call.
+
+    The call is that of this context. None outside of a call.
+    """
     report = reporter.get()
     if report is None:
         return None

@@ -1,4 +1,7 @@
-"""McpToolset: an MCP server declared as a toolset, whose tools are listed while a worker runs."""
+"""An MCP server declared as a toolset.
+
+The server's tools are listed while a worker runs.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -42,7 +45,10 @@ _TRANSPORTS = 'transport=mcp.Stdio("program", "argument") or transport=mcp.Http(
 
 
 def _transport(given: Any) -> str | None:
-    """What to write in place of what is no transport; an address may hold secrets, so it is not repeated."""
+    """Return the replacement to suggest for an invalid transport, or None.
+
+    An address may hold secrets, so it is not repeated.
+    """
     if isinstance(given, type):
         return f"mcp.{given.__name__}(...)" if given in (Stdio, Http, Sse) else None
     is_address = isinstance(given, str) and "://" in given
@@ -95,15 +101,15 @@ class McpToolset:
         session_idle: A session without a call for this long ends, with what the server keeps for it.
         include: Names or patterns (`read_*`) of the tools to use, or a single one; all when left out.
         exclude: Names or patterns of the tools to leave out, or a single one.
-        trusted: Whether the server's annotations (`read_only`, `destructive`) count in the decision who is
-            asked before a call; the catalogue shows them either way.
-        confirmation: What a person is asked before each call, by name or pattern of a tool, such as
+        trusted: Whether the server's annotations (`read_only`, `destructive`) count in the decision whether a person
+            has to approve a call; the catalogue shows them either way.
+        confirmation: The question to a person before each call, by name or pattern of a tool, such as
             `{"delete_*": "Delete {path}?"}`; fields are filled in. A name has priority over patterns,
             and the first pattern that fits counts.
-        approvers: The roles of which whoever decides on a call needs one, by name or pattern of a tool, such as
-            `{"delete_*": ["finance"]}`; a person is then asked before each call. Without it the role is `approver`.
-        four_eyes: Names or patterns of the tools whose calls whoever asked may not approve, or a single one; a person
-            is then asked before each call.
+        approvers: The roles that may decide on a call, by name or pattern of a tool, such as
+            `{"delete_*": ["finance"]}`; a person then has to approve each call. Without it the role is `approver`.
+        four_eyes: Names or patterns of the tools whose calls the requester may not approve, or a single one; a person
+            then has to approve each call.
         bounded: Names or patterns of the tools whose structured results state their bounds, in
             `returned`, `total`, `truncated` (SR-22), or a single one.
         results: A result that does not fit the server's own `outputSchema` is `delivered` with a note; with `checked` it is refused
@@ -192,7 +198,10 @@ class McpToolset:
 
     @property
     def transport(self) -> Transport:
-        """How to reach the server; a new value takes effect with the next session, or when the server answers HTTP 401."""
+        """How to reach the server.
+
+        A new value takes effect with the next session, or when the server answers HTTP 401.
+        """
         return self._connection.transport
 
     @transport.setter
@@ -201,26 +210,37 @@ class McpToolset:
 
     @property
     def tools(self) -> Mapping[str, McpTool]:
-        """The tools that were listed last, by the server's names; a new listing replaces the whole mapping."""
+        """The tools that were listed last, by the server's names.
+
+        A new listing replaces the whole mapping.
+        """
         return self._catalogue.tools
 
     @property
     def instructions(self) -> str:
-        """What the server says of how to use it, up to 2,000 characters; empty with `instructions=False`."""
+        """The server's instructions for its use, up to 2,000 characters.
+
+        Empty with `instructions=False`.
+        """
         return self._catalogue.instructions if self._has_instructions else ""
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Tools of the last list that cannot be used, by the server's names, with the reasons."""
+        """Tools of the last list that cannot be used, with the reasons.
+
+        The keys are the server's names.
+        """
         return self._catalogue.left_out
 
     @property
     def unavailable(self) -> str | None:
-        """Why the server cannot be used now; None when it can."""
+        """Why the server cannot be used now, or None if it can."""
         return self._connection.unavailable
 
     def __getitem__(self, name: str) -> McpTool:
-        """Return the tool with this name at the server; before the first listing, a stand-in for it.
+        """Return the tool with this name at the server.
+
+        Before the first listing, return a stand-in for it.
 
         Raises:
             KeyError: The server lists no such tool.
@@ -243,7 +263,9 @@ class McpToolset:
         return [tool.id for tool in self.tools.values()]
 
     async def open(self) -> None:
-        """Connect and list the tools, in the running event loop; wait at most `connect_timeout` and 1 s.
+        """Connect and list the tools, in the running event loop.
+
+        The wait takes at most `connect_timeout` and 1 s.
 
         A server that is down or broken is noted in `unavailable`, and tried again in the background.
         """
@@ -254,7 +276,10 @@ class McpToolset:
         await self._connection.close()
 
     def refresh(self) -> None:
-        """Have the tools listed again in the background, at least 1 s after the last listing."""
+        """List the tools again in the background.
+
+        The listing comes at least 1 s after the last one.
+        """
         self._connection.refresh()
 
     async def _take_list(self, session: "ServerSession") -> int:

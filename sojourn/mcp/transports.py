@@ -64,7 +64,10 @@ _RANDOM = re.compile(r"(?=(?:.*\d){2})(?=.*[A-Za-z])[A-Za-z0-9_~.=-]{20,}\Z")
 
 
 def of_environment(env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the credentials of an environment: values with the name of one, and those of addresses and arguments."""
+    """Yield the credentials of an environment.
+
+    They are values with the name of one, and those of addresses and arguments.
+    """
     for name, value in env.items():
         yield from _named(name, value)
 
@@ -79,7 +82,11 @@ def of_headers(headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def of_arguments(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the credentials of arguments: of `--token=value`, `--token value`, `NAME_TOKEN=value`, `Authorization: value`, addresses."""
+    """Yield the credentials of arguments.
+
+    They are those of `--token=value`, `--token value`, `NAME_TOKEN=value`, `Authorization: value`,
+    and of addresses.
+    """
     option = ""
     for argument in arguments:
         name, sign, value = _pair(argument)
@@ -92,7 +99,10 @@ def of_arguments(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def of_address(text: str) -> Iterator[str]:
-    """Yield user, password, and the credentials in path and query of an address, each as a server may repeat it."""
+    """Yield the credentials of an address, each as a server may repeat it.
+
+    They are the user, the password, and the credentials in path and query.
+    """
     try:
         parts = urlsplit(text)
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
@@ -126,19 +136,28 @@ def _named(name: str, value: str) -> Iterator[str]:
 
 
 def _of_text(text: str) -> Iterator[str]:
-    """Yield the credentials of a text without a name: of an address, or a token of a known shape."""
+    """Yield the credentials of a text without a name.
+
+    They are those of an address, or a token of a known shape.
+    """
     yield from of_address(text)
     yield from (word for word in (text, *text.split()) if _SHAPES.match(word))
 
 
 def _words(value: str) -> list[str]:
-    """Return the last word of a value of several, as of `Bearer TOKEN`, and the values of cookies."""
+    """Return the parts of a value that may be repeated alone.
+
+    They are the last word of a value of several, as in `Bearer TOKEN`, and the values of cookies.
+    """
     cookies = [pair.partition("=")[2] for pair in value.split("; ")] if "=" in value else []
     return [value.rpartition(" ")[2], *cookies]
 
 
 def _pair(argument: str) -> tuple[str, str, str]:
-    """Return the name, the sign and the value of `--name=value`, `NAME=value` or `Name: value`; no sign for anything else."""
+    """Return the name, the sign and the value of an argument.
+
+    An argument is `--name=value`, `NAME=value` or `Name: value`. Anything else has no sign.
+    """
     for sign in ("=", ":"):
         name, found, value = argument.partition(sign)
         if found and re.fullmatch(r"[-/]{0,2}[\w.-]{1,80}", name) and not value.startswith("//"):
@@ -164,11 +183,18 @@ class Transport(Protocol):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values sent to the server that are masked in its errors, questions, progress notes and logged lines."""
+        """The values to mask in the server's texts.
+
+        The client sends these values to the server. They are masked in its errors, questions,
+        progress notes and logged lines.
+        """
         ...
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
-        """Open the SDK's pair of streams, read and write; they close with the context."""
+        """Open the SDK's pair of streams, read and write.
+
+        They close with the context.
+        """
         ...
 
 
@@ -195,7 +221,9 @@ _TEXTS_BY_NAME = Kind(
     secrets=_SECRETS,
 )
 class Stdio:
-    """A server that runs as a child process of the worker and communicates over standard input and output.
+    """A server that runs as a child process of the worker.
+
+    They communicate over standard input and output.
 
     The process gets only `env` and `PATH` (the worker's, unless `env` has one): no `HOME`, and no
     credentials from the worker's environment.
@@ -242,11 +270,17 @@ class Stdio:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What looks like a credential in the arguments and `env`, and the declared `secrets`."""
+        """The declared `secrets`, and what looks like a credential.
+
+        Credentials are looked for in the arguments and `env`.
+        """
         return distinct([*self._declared, *of_arguments(self.arguments), *of_environment(self.env)])
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
-        """Start the process; closing the context ends it and its children."""
+        """Start the process.
+
+        Closing the context ends the process and its children.
+        """
         from sojourn.mcp.stdio import stdio_streams  # noqa: PLC0415 - loads the SDK
 
         return stdio_streams(self.command, self.arguments, self.env, self.cwd, link)
@@ -279,7 +313,10 @@ class Http:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What looks like a credential in the headers and the address, and the declared `secrets`."""
+        """The declared `secrets`, and what looks like a credential.
+
+        Credentials are looked for in the headers and the address.
+        """
         return distinct([*self._declared, *of_headers(self.headers), *of_address(self.url)])
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
@@ -294,7 +331,10 @@ class Http:
 
 
 class Sse(Http):
-    """A server at an address, over the older HTTP with server-sent events; an answer of over 1 MB ends the session."""
+    """A server at an address, over the older HTTP with server-sent events.
+
+    An answer of over 1 MB ends the session.
+    """
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
         """Open the stream of events."""
