@@ -1,4 +1,6 @@
-"""Language models as planners, on pydantic-ai's model layer: `pip install 'sojourn[models]'`.
+"""Language models as planners, on pydantic-ai's model layer.
+
+Install it by `pip install 'sojourn[models]'`.
 
 The package decides what a model is sent, which plan its response becomes, and which failures of a provider are repeated.
 Only this package and `sojourn.testing.models` import pydantic-ai, which takes most of a second. It may import the contracts,

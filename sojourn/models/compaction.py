@@ -1,10 +1,11 @@
-"""When a model reads a summary of an older part, and what it then reads.
+"""Options of compaction, and what models read after it.
 
-Of the messages that the summary stands for, models read those that are kept, then the summary as a message of a user, since a
-summary is a model's text about what tools returned, and no instruction of the application.
+In place of the messages that a summary stands for, models read a few of them unchanged, then the
+summary as a message of a user, since a summary is a model's text about what tools returned, and no
+instruction of the application.
 
-A cleared result keeps how its call ended, since a model that cannot know whether it has paid pays again. It is told to call
-again only of a tool that changes nothing.
+A cleared result still says how its call ended, since a model that cannot know whether it has paid
+pays again. The text advises a repeated call only for a tool that changes nothing.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -46,10 +47,11 @@ _COUNT = Kind("a number", lambda value: isinstance(value, int) and not isinstanc
 )
 @dataclass(frozen=True, kw_only=True)
 class Compaction:
-    """How the transcript that a model reads is kept within the model's context window.
+    """Options that fit a model's transcript into its context window.
 
-    At `trigger` of the window, old tool results are cleared first. Where that is not enough, a summary takes the place of the older
-    messages. Neither changes the run's transcript: the plan records what models read from then on.
+    At `trigger` of the window, old tool results are cleared first. If that is not enough, a summary
+    takes the place of the older messages. Neither changes the run's transcript: the plan records
+    what models read from then on.
 
     Args:
         trigger: The share of the window, used by the next request, at which the transcript is compacted.
@@ -86,7 +88,9 @@ class Compaction:
 
     @classmethod
     def of(cls, given: Any) -> "Compaction | None":
-        """The compaction that `ModelPlanner(compaction=...)` names: True for the defaults, False for none.
+        """Return the compaction that `ModelPlanner(compaction=...)` names, or None.
+
+        True means the defaults, False none.
 
         Raises:
             DefinitionError: It is neither.
@@ -114,14 +118,17 @@ class ResultRead(ToolResult):
 
 
 def compaction_of(message: Message) -> CompactionPart | None:
-    """The compaction that a message records; None for most."""
+    """Return the compaction that a message records, or None."""
     if message.role != "assistant":
         return None
     return next((part for part in message.parts if isinstance(part, CompactionPart)), None)
 
 
 def with_part(message: Message, part: CompactionPart | OtherPart) -> Message:
-    """The message of a plan, which records what models read of the transcript from then on."""
+    """Return the message of a plan with a part that changes what models read.
+
+    The part applies to what models read of the transcript from then on.
+    """
     return message.model_copy(update={"parts": [part, *message.parts]})
 
 

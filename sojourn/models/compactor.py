@@ -1,12 +1,13 @@
-"""Compactor: decides when a run's transcript is compacted for its model, and how far.
+"""Decide if a run's transcript is compacted for its model, and how far.
 
 | the next request | what happens |
 |---|---|
 | below `trigger` of the window | nothing |
 | above it, and clearing old results gives enough room | results before the newest are cleared |
-| above it otherwise, or refused as too long | a summary of all but the newest messages; results in these are cut where they alone are too long |
+| above it otherwise, or refused as too long | a summary of all but the newest messages; results in these are cut if they alone are too long |
 
-The cut is before a message of the model whose calls, and all after it, have their results behind it: calls and results stay together.
+The cut is before a message of the model whose calls, and all after it, have their results behind
+it: calls and results stay together.
 """
 
 from collections.abc import Sequence
@@ -49,7 +50,10 @@ _ATTACHED = 3_000
 
 
 def window_of(model: Model) -> int | None:
-    """The context window of a model, in tokens; of a model with fallbacks the smallest that is known."""
+    """Return the context window of a model, in tokens, or None.
+
+    A model with fallbacks has the smallest that is known.
+    """
     models = model.models if isinstance(model, FallbackModel) else [model]
     return min((window for each in models if (window := each.context_window)), default=None)
 
@@ -72,11 +76,15 @@ class Compactor:
 
     @property
     def window(self) -> int | None:
-        """The context window, in tokens; None where nobody knows it."""
+        """The context window, in tokens, or None if it is unknown."""
         return self.compaction.window or window_of(self.model)
 
     def is_told(self, used: Usage) -> bool:
-        """Whether the tokens of a response are recorded: those near the trigger, from which the next request's are known better than by an estimate."""
+        """Whether a plan records the tokens of a response.
+
+        It records those near the trigger: with them the size of the next request is known better
+        than by an estimate.
+        """
         window = self.window
         return (
             window is not None
@@ -89,10 +97,10 @@ class Compactor:
         transcript: Sequence[Message],
         parameters: ModelRequestParameters,
     ) -> str | None:
-        """Compact the transcript where the next request is near the window.
+        """Compact the transcript if the next request is near the window.
 
         Returns:
-            A note for people; None where nothing was compacted.
+            A note for people, or None if nothing was compacted.
         """
         window = self.window
         if window is None:
@@ -113,7 +121,10 @@ class Compactor:
         transcript: Sequence[Message],
         parameters: ModelRequestParameters,
     ) -> str | None:
-        """Compact the transcript of a request that was refused as too long; as `fit`."""
+        """Compact the transcript of a request that was refused as too long.
+
+        Returns the same as `fit`.
+        """
         sent = _tokens(conversation, parameters)
         window = min(self.window or sent, sent)
         return await self._summarise(conversation, transcript, window, least=0)
@@ -209,7 +220,11 @@ def _read(conversation: ModelConversation, transcript: Sequence[Message]) -> lis
 
 
 def _tokens(conversation: ModelConversation, parameters: ModelRequestParameters) -> int:
-    """Tokens of the next request: those that the provider told of the last one, and an estimate of what is new; else an estimate."""
+    """Return the tokens of the next request.
+
+    They are those that the provider reported for the last request, and an estimate of what is new.
+    Without a report all of it is an estimate.
+    """
     view, messages = conversation.messages, conversation.request()
     last = next((message for message in reversed(view) if message.role == "assistant"), None)
     told = tokens_of(last) if last and not conversation.unrecorded else None
@@ -224,7 +239,9 @@ def _size(text: str, message: Message) -> int:
 
 
 def _cut(transcript: Sequence[Message], sizes: Sequence[int], after: int, room: int) -> int:
-    """The index before which messages are summarised: the first from which on the rest has room, else the last possible one.
+    """Return the index before which messages are summarised.
+
+    It is the first one from which on the rest has room, or else the last possible one.
 
     Args:
         transcript: The messages.
@@ -253,7 +270,11 @@ def _cut(transcript: Sequence[Message], sizes: Sequence[int], after: int, room: 
 
 
 def _kept(older: Sequence[Message], sizes: Sequence[int], room: int) -> list[int]:
-    """The indices of the messages of people and of the system that are kept: the first ones, then the newest, as far as there is room."""
+    """Return the indices of the messages that stay beside a summary.
+
+    They are messages of people and of the system: the first ones, then the newest, as far as there
+    is room.
+    """
     begins = next((index for index, message in enumerate(older) if message.role == "assistant"), len(older))
     wanted = [index for index, message in enumerate(older) if message.role in ("user", "system")]
     kept = list[int]()

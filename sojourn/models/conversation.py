@@ -1,4 +1,7 @@
-"""Conversation: what a model reads of a run, kept from turn to turn, so that a turn converts only what is new."""
+"""A cache of what models read of a run, from turn to turn.
+
+A turn converts only what is new.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -29,7 +32,11 @@ MAX_BYTES = 25_000_000
 
 
 class ModelConversation:
-    """A run as its model reads it. All is derived from the transcript, and derived anew where another one is given.
+    """A run as its model reads it.
+
+    All is derived from the transcript. A different transcript is read from the start. Only a
+    compaction that no plan has recorded yet is held here alone, so that a repeated attempt need not
+    request its summary again.
 
     Only a compaction that no plan has recorded yet is known here alone: a repeated attempt need not ask for its summary again.
 
@@ -75,7 +82,7 @@ class ModelConversation:
         deferred: Collection[str] = (),
         reads: Collection[str] = (),
     ) -> None:
-        """Take in the transcript, of which only new messages are read, and the tools that are offered.
+        """Read the new messages of the transcript, and the tools that are offered.
 
         Args:
             transcript: The transcript.
@@ -136,11 +143,14 @@ class ModelConversation:
 
     @property
     def picture_bytes(self) -> int:
-        """Bytes of the pictures that are kept."""
+        """Bytes of the loaded pictures."""
         return sum(len(image.data) for image in self.pictures.values() if image)
 
     async def load_pictures(self) -> None:
-        """Load the pictures of new results; older ones that are over the limit are not sent any more."""
+        """Load the pictures of new results.
+
+        Older pictures that are over the limit are not sent any more.
+        """
         shown = await load_pictures(self._picture_refs, self.pictures)
         is_same = shown.keys() >= self.pictures.keys()
         self.pictures = shown
@@ -148,7 +158,10 @@ class ModelConversation:
             self._converter = Converter(self.names, self.content_of)
 
     def drop_pictures(self) -> bool:
-        """Send none of the pictures that are sent now; False if none is."""
+        """Stop sending the current pictures.
+
+        Return False if there are none.
+        """
         had = any(self.pictures.values())
         self.pictures = dict.fromkeys(self.pictures)
         self._converter = Converter(self.names, self.content_of)
@@ -176,7 +189,10 @@ class ModelConversations:
         deferred: Collection[str] = (),
         reads: Collection[str] = (),
     ) -> ModelConversation:
-        """The conversation of a run with this transcript and these tools; see `ModelConversation.update`."""
+        """Return the conversation of a run with this transcript and these tools.
+
+        See `ModelConversation.update`.
+        """
         conversation = self._kept.get(run_id) or ModelConversation(self._text)
         conversation.update(transcript, tools, keys, deferred, reads)
         self.keep(run_id, conversation)

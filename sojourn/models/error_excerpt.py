@@ -1,4 +1,7 @@
-"""Error excerpt: a provider's error message, bounded, without keys, addresses or quotes of a prompt."""
+"""A bounded excerpt of a provider's error message.
+
+It has no keys, no addresses and no quotes of a prompt.
+"""
 
 import re
 from collections.abc import Collection
@@ -83,7 +86,9 @@ _ECHO: Final = re.compile(r"""(?<![\w.])["']?input(?:_value)?["']?\s*[=:].*""", 
 
 
 def error_excerpt(error: BaseException, names: Collection[str] = ()) -> str:
-    """Return the provider's error message as a line of at most 600 characters; empty when there is none.
+    """Return the provider's error message as a line of at most 600 characters.
+
+    Empty if there is none.
 
     Args:
         error: An error of pydantic-ai, which has the response's JSON as `body`.
@@ -98,7 +103,10 @@ def error_excerpt(error: BaseException, names: Collection[str] = ()) -> str:
 
 
 def error_message(error: BaseException) -> str:
-    """Return the message of an error's body, from its `error`, its `detail` or the body itself; empty when there is none, or a web page."""
+    """Return the message of an error's body, or an empty text.
+
+    It comes from the body's `error`, its `detail` or the body itself. A web page is no message.
+    """
     body: Any = getattr(error, "body", None)
     if isinstance(body, str):
         return "" if body.lstrip()[:1] in ("<", "{", "[") else body  # a page, or JSON that is broken
@@ -111,28 +119,43 @@ def error_message(error: BaseException) -> str:
 
 
 def is_web_page(error: BaseException) -> bool:
-    """Whether the body of an error is a page, such as that of a firewall or a proxy in front of the provider."""
+    """Whether the body of an error is a web page.
+
+    Firewalls and proxies in front of a provider send such pages.
+    """
     body: Any = getattr(error, "body", None)
     return isinstance(body, str) and body.lstrip()[:1] == "<"
 
 
 def is_too_long(error: BaseException) -> bool:
-    """Whether an error says that the conversation is longer than the model reads, or than the provider ever takes at once."""
+    """Whether an error says that the conversation is too long.
+
+    It is longer than the model reads, or than the provider ever accepts at once.
+    """
     return _TOO_LONG.search(error_message(error)[:_MAX_READ]) is not None
 
 
 def is_of_template(error: BaseException) -> bool:
-    """Whether an error is that of a model's chat template, which fails for the same messages each time."""
+    """Whether an error is that of a model's chat template.
+
+    Such an error comes for the same messages each time.
+    """
     return _OF_TEMPLATE.search(error_message(error)[:_MAX_READ]) is not None
 
 
 def is_unsupported(error: BaseException) -> bool:
-    """Whether an error says that no server of the model takes what the request has, such as pictures."""
+    """Whether an error says that no server of the model supports the request.
+
+    An example is a request with pictures.
+    """
     return _UNSUPPORTED.search(error_message(error)[:_MAX_READ]) is not None
 
 
 def is_content_filter(error: BaseException) -> bool:
-    """Whether an error is that of a content filter, by its code, its type or its message: Anthropic and Google have no code for it."""
+    """Whether an error is that of a content filter.
+
+    Its code, its type or its message says so: Anthropic and Google have no code for it.
+    """
     body = getattr(error, "body", None)
     for each in (body.get("error"), body) if is_object(body) else ():
         found = (each.get("code"), each.get("type")) if is_object(each) else ()

@@ -43,7 +43,10 @@ _BEGINNINGS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg",
 
 
 class UrlNotFetched(UserError):  # noqa: N818 - named for what happened, as Sojourn's other errors are
-    """A message has a file by URL, and the model's provider accepts no URLs; raised before anything is sent."""
+    """A message has a file by URL, and the model's provider accepts no URLs.
+
+    It is raised before anything is sent.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -52,7 +55,10 @@ class UrlNotFetched(UserError):  # noqa: N818 - named for what happened, as Sojo
 
 
 class _NoDownload(str):
-    """A value of `force_download`: falsy, as adapters test it, but comparing it, as a download does, raises."""
+    """A value of `force_download` that prevents the download.
+
+    It is falsy, as adapters test it. Comparing it, as a download does, raises.
+    """
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -67,7 +73,10 @@ _NO_DOWNLOAD = _NoDownload()
 
 
 def user_file(part: ImagePart | DocumentPart) -> BinaryContent | ImageUrl | DocumentUrl | str:
-    """Return a file of a user's message: its data, else its URL; a text where there is neither."""
+    """Return a file of a user's message: its data, or else its URL.
+
+    If there is neither, return a text.
+    """
     if not part.data and part.url:
         kind = ImageUrl if isinstance(part, ImagePart) else DocumentUrl
         file = kind(part.url, media_type=part.media_type or None, identifier=_title(part))
@@ -77,7 +86,10 @@ def user_file(part: ImagePart | DocumentPart) -> BinaryContent | ImageUrl | Docu
 
 
 def file_of(part: ImagePart | DocumentPart) -> BinaryContent | str:
-    """Return a file of a model's own message: its data; its URL as a text, since models return no files by URL."""
+    """Return a file of a model's own message: its data, or its URL as a text.
+
+    Models return no files by URL.
+    """
     return _content(part) or part.url or f"({part.type} that cannot be read)"
 
 
@@ -106,7 +118,10 @@ def _content(part: ImagePart | DocumentPart) -> BinaryContent | None:
 
 
 def _actual_type(data: bytes) -> str | None:
-    """The media type by which an image begins: providers refuse one that says another."""
+    """Return the media type of an image from its first bytes, or None.
+
+    Providers refuse an image whose declared type is a different one.
+    """
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for begin, kind in _BEGINNINGS.items() if data.startswith(begin)), None)
@@ -133,7 +148,10 @@ _BEGINS = {
 
 
 def refs_of(result: ToolResult) -> list[str]:
-    """Return the references of the pictures of a result; none of one that was cleared."""
+    """Return the references of the pictures of a result.
+
+    A result that was cleared has none.
+    """
     if isinstance(result, ResultRead):
         return []
     return [artifact.ref for artifact in result.artifacts if is_seen(artifact) and artifact.ref]
@@ -145,7 +163,10 @@ def picture_refs(messages: Sequence[Message]) -> list[str]:
 
 
 def shown_refs(refs: Sequence[str]) -> Sequence[str]:
-    """Return the references of the pictures that a model sees of those of a transcript: the newest, at most `MAX_PICTURES`."""
+    """Return the references of a transcript's pictures that a model sees.
+
+    They are the newest, at most `MAX_PICTURES`.
+    """
     over = max(len(refs) - MAX_PICTURES, 0)
     return refs[-(-over // BLOCK) * BLOCK :]
 
@@ -153,7 +174,9 @@ def shown_refs(refs: Sequence[str]) -> Sequence[str]:
 async def load_pictures(
     refs: Sequence[str], known: Mapping[str, BinaryImage | None]
 ) -> dict[str, BinaryImage | None]:
-    """Return the pictures that a model sees of a transcript, by reference; None for one that cannot be sent.
+    """Return the pictures of a transcript that a model sees, by reference.
+
+    None stands for a picture that cannot be sent.
 
     Args:
         refs: The references of all pictures of the transcript, as the model reads it.
@@ -176,7 +199,10 @@ def with_pictures(text: Any, result: ToolResult, pictures: Mapping[str, BinaryIm
 
 
 def _picture(data: Any) -> BinaryImage | None:
-    """Return a picture from an artifact's data; None if it is too large, or not what it says, which providers refuse."""
+    """Return a picture from an artifact's data, or None.
+
+    None means that it is too large, or not what it says, which providers refuse.
+    """
     text: Any = data.get("base64") if is_object(data) else None
     if not isinstance(text, str) or len(text) > MAX_BYTES * 4 // 3 + 4:
         return None
@@ -189,7 +215,10 @@ def _picture(data: Any) -> BinaryImage | None:
 
 
 def media_type_of(content: bytes) -> str | None:
-    """Return the media type of a picture by how it begins: providers refuse a request with another one."""
+    """Return the media type of a picture by how it begins, or None.
+
+    Providers refuse a request with a different one.
+    """
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for kind, begins in _BEGINS.items() if content.startswith(begins)), None)

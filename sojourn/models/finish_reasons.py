@@ -1,4 +1,4 @@
-"""Finish reasons: what a provider's word for the end of a response means, whichever server wrote it.
+"""The meaning of a provider's finish reason, whichever server wrote it.
 
 Servers that speak another provider's API end a response in words of their own: `max_tokens` at OpenAI's chat API, `abort` at vLLM,
 `length` at Anthropic's. pydantic-ai maps the words of each provider's own documentation, and no others.
@@ -32,7 +32,7 @@ _MEANINGS: Final = {word: finish for finish, words in _WORDS.items() for word in
 
 
 def finish_of(mapped: str | None, word: str | None) -> str | None:
-    """Return how a response ended; None for an unknown word, and for none.
+    """Return how a response ended, or None for a missing or unknown word.
 
     Args:
         mapped: The finish reason as pydantic-ai maps it.

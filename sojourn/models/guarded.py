@@ -45,7 +45,9 @@ __all__ = [
 
 @contextmanager
 def request_span(model: Model, *, streams: bool) -> Generator[Span]:
-    """Make `chat <model>` the current span of the block, by OpenTelemetry's conventions for generative AI.
+    """Make `chat <model>` the current span of the block.
+
+    It follows OpenTelemetry's conventions for generative AI.
 
     Args:
         model: The model.
@@ -72,7 +74,10 @@ def request_span(model: Model, *, streams: bool) -> Generator[Span]:
 
 
 def record_response(span: Span, response: ModelResponse) -> None:
-    """Set the attributes of a response on its span: tokens, model and finish reason, without its text."""
+    """Set the attributes of a response on its span.
+
+    They are tokens, model and finish reason, without the response's text.
+    """
     if not span.is_recording():
         return
     used = response.usage
@@ -101,7 +106,10 @@ class ReadTimeOuts:
         self._counts.pop(run_id, None)
 
     def judged(self, run_id: str, error: ApplicationError) -> ApplicationError:
-        """Return the error of a run's request; after the third read time-out in a row one that ends the run."""
+        """Return the error of a run's request.
+
+        After the third read time-out in a row it is one that ends the run.
+        """
         if error.type != "ModelTimeout" or not _is_read(error.__context__):
             return error
         count = self._counts.pop(run_id, 0) + 1
@@ -119,7 +127,10 @@ class ReadTimeOuts:
 
 
 def _is_read(error: BaseException | None) -> bool:
-    """Whether a request had been sent when it timed out; connecting is tried for as long as an outage may last."""
+    """Whether a request had been sent when it timed out.
+
+    Connecting is tried for as long as an outage may last.
+    """
     return isinstance(error, raised.ModelRequestTimeout) or (
         isinstance(error, raised.ModelTimeoutError) and error.phase in (None, "read")
     )
@@ -140,7 +151,10 @@ _FAMILIES = ("claude", "deepseek")
 
 
 def guarded(model: Model, limits: RateLimits | None = None) -> Model:
-    """Return a model as a `GuardedModel`; in a `FallbackModel` each model is guarded, since each has its own provider."""
+    """Return a model as a `GuardedModel`.
+
+    In a `FallbackModel` each model is guarded, since each has its own provider.
+    """
     if isinstance(model, GuardedModel):
         return model
     if isinstance(model, FallbackModel):
@@ -151,7 +165,9 @@ def guarded(model: Model, limits: RateLimits | None = None) -> Model:
 
 
 class GuardedModel(WrapperModel):
-    """A model of one provider, whose requests wait for the provider's limits; else like the model that it wraps.
+    """A model of one provider, whose requests wait for the provider's limits.
+
+    Otherwise it is like the model that it wraps.
 
     Args:
         wrapped: The model.
@@ -196,7 +212,10 @@ class GuardedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Send the request once, when the limits allow it; the request lasts until the `async with` block ends."""
+        """Send the request once, when the limits allow it.
+
+        The request lasts until the `async with` block ends.
+        """
         limiter, settings = self._ready(model_settings)
         messages, model_request_parameters = one_system(messages, model_request_parameters, self.wrapped)
         tokens = estimate(messages, model_request_parameters)
@@ -211,7 +230,10 @@ class GuardedModel(WrapperModel):
             sent.used = stream.usage.total_tokens
 
     def _ready(self, user_settings: ModelSettings | None) -> tuple[Limiter, ModelSettings]:
-        """Return the limiter and the settings of a request, and replace an HTTP client that belongs to another event loop."""
+        """Return the limiter and the settings of a request.
+
+        An HTTP client that belongs to another event loop is replaced.
+        """
         self._refresh_http_client()
         merged = merge_model_settings(self.wrapped.settings, user_settings)
         settings = settings_for(
@@ -230,7 +252,9 @@ def settings_for(
     *,
     is_local: bool = False,
 ) -> ModelSettings:
-    """Return the settings of a request: the user's, with a default `timeout` and without retries of the SDK.
+    """Return the settings of a request.
+
+    They are the user's, with a default `timeout` and without retries of the SDK.
 
     `max_retries` is always 0, since only Temporal repeats. `timeout` is the row's time-out for reading, in seconds
     without progress. The time-out for connecting is the HTTP client's, 5 s in the clients that pydantic-ai makes.
@@ -250,14 +274,21 @@ def settings_for(
 
 
 def timeouts_name(model: Model) -> str:
-    """Return the row of the table of time-outs for a model: its provider's, but outside Anthropic that of its family, if any."""
+    """Return the row of the table of time-outs for a model.
+
+    It is that of the model's provider. Outside Anthropic a family with a row of its own has
+    priority.
+    """
     name = model.model_name.casefold()
     family = next((each for each in _FAMILIES if each in name), None)
     return model.system if model.system == "anthropic" or family is None else family
 
 
 def estimate(messages: Iterable[ModelMessage], parameters: ModelRequestParameters | None = None) -> int:
-    """Return the tokens that a request may use: a third of its characters plus 500, without images and documents."""
+    """Return an estimate of the tokens of a request.
+
+    It is a third of the request's characters plus 500, without images and documents.
+    """
     characters = sum(_characters(part) for message in messages for part in message.parts)
     characters += sum(len(getattr(message, "instructions", None) or "") for message in messages)
     tools = [*parameters.function_tools, *parameters.output_tools] if parameters else []

@@ -1,4 +1,6 @@
-"""Lenient: responses of servers that speak a provider's API almost, read as what they can only mean.
+"""Lenient reading of responses from servers that almost follow an API.
+
+Each deviation has one possible meaning, and is read by it.
 
 | what a server sends | read as |
 |---|---|
@@ -31,7 +33,10 @@ __all__ = ["lenient"]
 
 
 def lenient(model: Model) -> Model:
-    """Return a model of OpenAI's or Anthropic's APIs as one that reads its responses leniently; any other model unchanged."""
+    """Return a model that reads its responses leniently.
+
+    Only models of OpenAI's or Anthropic's APIs are changed. Any other model is returned as it is.
+    """
     names = [each.__name__ for each in type(model).__mro__]  # by name, since importing a class loads its SDK
     kind = next((made for name, made in _KINDS.items() if name in names), None)
     if kind is None:
@@ -97,7 +102,10 @@ def _chat_stream(kind: Any) -> Any:
 
 
 def _decode(response: Any, events: Any) -> None:
-    """Let a stream of an SDK, of which nothing is read yet, decode its events leniently."""
+    """Make a stream of an SDK decode its events leniently.
+
+    Nothing of the stream may have been read yet.
+    """
     if hasattr(response, "_decoder"):
         response._decoder = LenientDecoder(response._decoder, events)  # noqa: SLF001 - the SDK has no hook
 
@@ -143,7 +151,10 @@ class _Call:
 
 
 class _Places:
-    """The calls of a stream, of which a server may give several the same index, or one of them several times."""
+    """The calls of a stream.
+
+    A server may give several of them the same index, or send one of them several times.
+    """
 
     def __init__(self) -> None:
         self._by_id: dict[tuple[Any, str], _Call] = {}
@@ -151,7 +162,10 @@ class _Places:
         self._shared = 0
 
     def put(self, piece: Any) -> None:
-        """Give a piece of a call the place of its call, and leave out what the call has already."""
+        """Give a piece of a call the place of its call.
+
+        Leave out of the piece what the call has already.
+        """
         index, id = getattr(piece, "index", None), getattr(piece, "id", None) or ""
         function: Any = getattr(piece, "function", None)
         name, arguments = getattr(function, "name", None) or "", getattr(function, "arguments", None) or ""
@@ -193,7 +207,10 @@ class _Places:
 
 
 def _rest(call: _Call, name: str, arguments: str) -> str:
-    """Return what a piece adds to the arguments of its call: a server may send all of them again, or again from their beginning."""
+    """Return what a piece adds to the arguments of its call.
+
+    A server may send all of them again, or again from their beginning.
+    """
     if not call.arguments:
         return arguments
     if call.repeats(name, arguments):

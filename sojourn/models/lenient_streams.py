@@ -1,4 +1,6 @@
-"""Lenient streams: the events of servers that speak a provider's streaming API almost, read as what they can only mean.
+"""Lenient reading of streams from servers that almost follow an API.
+
+Each deviation has one possible meaning, and is read by it.
 
 | what a server streams | read as |
 |---|---|
@@ -56,7 +58,10 @@ class LenientDecoder:
 
 
 async def _as_stream(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the body of a response; one that is a JSON object becomes the data of one event."""
+    """Yield the body of a response as a stream.
+
+    A body that is a JSON object becomes the data of one event.
+    """
     begun = b""
     async for piece in pieces:
         begun += piece
@@ -75,7 +80,10 @@ async def _as_stream(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _object(data: str) -> dict[str, Any] | None:
-    """Return the JSON object of an event; None for other data, which the SDK reads as it is."""
+    """Return the JSON object of an event, or None for other data.
+
+    The SDK reads other data as it is.
+    """
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -116,7 +124,10 @@ class ChatEvents:
         yield name, json.dumps(chunk)
 
     def _choices(self, given: Any) -> Iterator[dict[str, Any]]:
-        """Yield the choice that is read of a chunk: the first, and later ones of the same index."""
+        """Yield the choice of a chunk that is read.
+
+        It is the first choice, and later ones of the same index.
+        """
         for choice in _objects(given):
             index = choice.get("index")
             self._index = index if self._index is None else self._index
@@ -251,7 +262,10 @@ class AnthropicEvents:
         yield {**event, "index": index}
 
     def _given_inputs(self, index: Any = None) -> Iterator[dict[str, Any]]:
-        """Yield the arguments that blocks began with as deltas; those of all blocks, or of one."""
+        """Yield the arguments that blocks began with as deltas.
+
+        Without an index they are those of all blocks.
+        """
         for each in [*self._inputs] if index is None else [index] if index in self._inputs else []:
             value = self._inputs.pop(each)
             text = value if isinstance(value, str) else json.dumps(value)

@@ -1,13 +1,14 @@
-"""A transcript as pydantic-ai's messages, and a model's response as a message of the transcript.
+"""Conversion between a transcript and pydantic-ai's messages.
 
-All that a provider must get back is kept: signatures, ids and details in addition to the parts (see `provider_metadata`),
-and arguments as the model wrote them. A transcript is stored in Sojourn's types, so that a history does not depend
+A transcript becomes pydantic-ai's messages, and a model's response a message of the transcript. All that a provider must
+get back is preserved: signatures, ids and details in addition to the parts (see `provider_metadata`), and arguments as
+the model wrote them. A transcript is stored in Sojourn's types, so that a history does not depend
 on the version of pydantic-ai; only a part of a kind that Sojourn does not have (`model_part`) holds pydantic-ai's own
 JSON, and is left out when pydantic-ai can no longer read it.
 
 The transcript of a run is well-formed, but messages from a client may not be. The messages sent always are:
 
-- requests and responses alternate, beginning and ending with a request; where the transcript has no content for a
+- requests and responses alternate, beginning and ending with a request; if the transcript has no content for a
   request, it gets a short text;
 - each call is answered in the next request, in call order, before all other content. A call without an answer is
   marked as having no result; an answer without a call is left out;
@@ -87,7 +88,9 @@ def from_response(response: theirs.ModelResponse, names: Names, tokens: int | No
 def to_messages(
     messages: Sequence[Message], names: Names, *, result_text: Callable[[ToolResult], Any]
 ) -> list[theirs.ModelMessage]:
-    """Return a transcript as a model's messages, of which the first and the last are requests.
+    """Return a transcript as a model's messages.
+
+    The first and the last of them are requests.
 
     Args:
         messages: The transcript.
@@ -98,7 +101,9 @@ def to_messages(
 
 
 class Converter:
-    """Converts a transcript that grows: what comes before its last message of a model is converted once.
+    """A converter of a transcript that grows.
+
+    What comes before the transcript's last message of a model is converted once.
 
     Args:
         names: The tools of the requests.
@@ -116,7 +121,10 @@ class Converter:
         self._settled = _Converted(_Calls(self._names, self._text))
 
     def messages(self, transcript: Sequence[Message]) -> list[theirs.ModelMessage]:
-        """Return a transcript as a model's messages, of which the first and the last are requests."""
+        """Return a transcript as a model's messages.
+
+        The first and the last of them are requests.
+        """
         if not is_prefix(self._read, transcript):
             self._begin()
         done = len(self._read)
@@ -136,7 +144,10 @@ def is_prefix(read: Sequence[Message], transcript: Sequence[Message]) -> bool:
 
 
 def _last_response(transcript: Sequence[Message], after: int) -> int:
-    """Return the index of a transcript's last message of a model; `after` where none is behind it."""
+    """Return the index of a transcript's last message of a model.
+
+    Return `after` if there is none from there on.
+    """
     for index in range(len(transcript) - 1, after - 1, -1):
         if transcript[index].role == "assistant":
             return index
@@ -175,7 +186,7 @@ class _Converted:
         return self
 
     def messages(self) -> list[theirs.ModelMessage]:
-        """Return the messages; the last is the request that is sent."""
+        """Return the messages up to and including the request to send."""
         return [*self._sent, _request(self._pending, first=not self._sent)]
 
 
@@ -228,14 +239,20 @@ class _Calls:
 
 
 def _request(parts: Sequence[theirs.ModelRequestPart], *, first: bool) -> theirs.ModelRequest:
-    """Return a request, with a user prompt where it is empty, or where the first has only system prompts."""
+    """Return a request that has a user prompt.
+
+    A prompt is added if the request is empty, or if it is the first and has only system prompts.
+    """
     if first and all(isinstance(part, theirs.SystemPromptPart) for part in parts):
         return theirs.ModelRequest([*parts, theirs.UserPromptPart(_START)])
     return theirs.ModelRequest(parts or [theirs.UserPromptPart(_GO_ON)])
 
 
 def _request_parts(message: Message) -> Iterator[theirs.ModelRequestPart]:
-    """Yield the text of a system message as a system prompt, and all other content as a user prompt."""
+    """Yield the parts of a request for a message.
+
+    The text of a system message is a system prompt. All other content is a user prompt.
+    """
     content = [each for part in message.parts if (each := _user_content(part))]
     if message.role == "system":
         if text := message.text:
@@ -278,7 +295,10 @@ def _response_parts(
 def _in_pieces(
     parts: Sequence[theirs.ModelResponsePart], answers: Sequence[theirs.ModelRequestPart]
 ) -> Iterator[tuple[list[theirs.ModelResponsePart], list[theirs.ModelRequestPart]]]:
-    """Yield a response and its answers as several, so that none has more calls than a provider takes back; nothing for no parts."""
+    """Yield a response and its answers in pieces of at most `MAX_CALLS` calls.
+
+    Providers refuse a response with more calls. Without parts there is nothing to yield.
+    """
     if not parts:
         return
     calls = [at for at, part in enumerate(parts) if isinstance(part, theirs.ToolCallPart)]
@@ -306,7 +326,10 @@ def _response_part(part: Part) -> theirs.ModelResponsePart | None:
 
 
 def _response_text(part: TextPart) -> theirs.TextPart | None:
-    """Return the text; None for an empty text without details of a provider, such as a signature."""
+    """Return the text, or None for an empty one.
+
+    An empty text with details of a provider, such as a signature, is returned.
+    """
     origin = origin_of(part)
     if not part.text and origin["provider_details"] is None:
         return None

@@ -1,4 +1,7 @@
-"""Model name: whether a text names a provider that pydantic-ai knows, and which name is close to it."""
+"""A check of a model's name, with suggestions for an unknown provider.
+
+It uses the providers and models that pydantic-ai lists.
+"""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -18,7 +21,9 @@ _MAX_NAME = 80
 
 
 def model_name_fault(name: str) -> str | None:
-    """Why a name is refused, with the closest names that a provider has; None where the provider is known.
+    """Return why a name is refused, or None if its provider is known.
+
+    The text has the closest names that a provider has.
 
     Args:
         name: A name such as `openai:gpt-5`; `test` is pydantic-ai's own model for tests.
@@ -41,7 +46,10 @@ def model_name_fault(name: str) -> str | None:
 
 
 def _is_known(provider: str) -> bool:
-    """Whether pydantic-ai has the provider; its module is looked for first, since importing it loads the provider's SDK."""
+    """Whether pydantic-ai has the provider.
+
+    Its module is looked for first, since importing it loads the provider's SDK.
+    """
     bare = provider.removeprefix("gateway/")
     module = bare.replace("-", "_")
     if module.isidentifier() and find_spec(f"pydantic_ai.providers.{module}"):
@@ -56,7 +64,10 @@ def _is_known(provider: str) -> bool:
 
 
 def _named() -> list[str]:
-    """The models that pydantic-ai lists, those of well-known providers first, without gateways."""
+    """Return the models that pydantic-ai lists, without gateways.
+
+    Those of well-known providers come first.
+    """
     names = [each for each in known_model_names() if ":" in each and "/" not in each.partition(":")[0]]
     return sorted(names, key=lambda each: each.partition(":")[0] not in _WELL_KNOWN)
 
@@ -75,7 +86,11 @@ def _close(model: str) -> list[str]:
 
 
 def _starting(model: str) -> list[str]:
-    """The given name at the provider whose models begin with the same word, such as `gpt` or `claude`."""
+    """Return the given name at the provider whose models begin so.
+
+    Names begin alike if their first word, such as `gpt` or `claude`, is the same. Empty without
+    such a provider.
+    """
     word = model.casefold().partition("-")[0]
     found = [
         provider

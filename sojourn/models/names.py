@@ -1,4 +1,4 @@
-"""Names: tool ids as names that model providers accept, and back.
+"""Tool ids as names that model providers accept, and back.
 
 Providers accept `[A-Za-z_][A-Za-z0-9_-]{0,63}`; a tool id has two dots, and may be longer. The name of a tool
 must not depend on the other tools of a request, since prompt caches and old transcripts hold the name.
@@ -8,7 +8,7 @@ must not depend on the other tools of a request, since prompt caches and old tra
 | `ops.devices.list` | `ops__devices__list` |
 | an id whose `_` would be read as dots, or that is too long, or has `.` or `/` in the tool's part | its readable beginning, `_` and 10 hex digits of its SHA-256 |
 
-A name that is not a tool id (`ask_user`, or a tool that a model invented) is kept where providers accept it.
+A name that is not a tool id (`ask_user`, or a tool that a model invented) stays as it is if providers accept it.
 
 A tool that the model finds by search is not defined in the request. It is called by `call_tool`, with its name and its
 arguments, and in the transcript such a call is one of the tool itself.
@@ -63,7 +63,9 @@ _UNREADABLE = re.compile(r"[^A-Za-z0-9-]+")
 
 @lru_cache(maxsize=1024)
 def wire_name(name: str) -> str:
-    """Return the name of a tool for providers; different tools have different names.
+    """Return the name of a tool for providers.
+
+    Different tools have different names.
 
     Args:
         name: A tool id, or any other name that a transcript holds.
@@ -78,7 +80,9 @@ def wire_name(name: str) -> str:
 
 
 class Names:
-    """The names of a request's tools and of their fields: those that it offers, and those in its transcript.
+    """The names of a request's tools and of their fields.
+
+    The tools are those that the request offers, and those in its transcript.
 
     Args:
         names: The tool ids; if two had the same name, the first would get it.
@@ -113,11 +117,17 @@ class Names:
 
     @staticmethod
     def name_of(id: str) -> str:
-        """Return the name of a tool for providers, independent of the request's other tools."""
+        """Return the name of a tool for providers.
+
+        It does not depend on the request's other tools.
+        """
         return wire_name(id)
 
     def id_of(self, name: str) -> str:
-        """Return the tool id for a name; for an unknown tool the id that the name spells, else the name itself, cut.
+        """Return the tool id for a name.
+
+        For an unknown tool it is the id that the name spells, or else the name itself, cut to 200
+        characters.
 
         Args:
             name: As the model wrote it, which may be any text.
@@ -128,7 +138,10 @@ class Names:
         return _inverse(name) or name[:MAX_UNKNOWN]
 
     def sent(self, id: str, arguments: Arguments) -> tuple[str, Arguments]:
-        """Return a call of the transcript as the model made it: the name and the arguments."""
+        """Return the name and the arguments of a call as the model made it.
+
+        The call is one of the transcript.
+        """
         if keys := self._keys.get(id):
             arguments = _changed(arguments, keys.to_model)
         if id not in self._deferred:
@@ -139,7 +152,9 @@ class Names:
         return CALL_TOOL, {"name": self.name_of(id), "arguments": arguments}
 
     def received(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
-        """Return a call of the model as it is judged: the tool's id, and the arguments with the tool's own keys.
+        """Return the tool id and the arguments of a model's call, to be judged.
+
+        The arguments have the tool's own keys.
 
         Args:
             name: As the model wrote it, which may be any text.
@@ -162,11 +177,17 @@ class Names:
         return result.model_copy(update={"error": error, "retry_hint": hint})
 
     def replace_ids(self, text: str) -> str:
-        """Return a text for the model, in which the ids of known tools are replaced by their names."""
+        """Return a text for the model, with names in place of tool ids.
+
+        Only the ids of known tools are replaced.
+        """
         return self._known.sub(lambda found: wire_name(found[0]), text) if self._ids else text
 
     def _unwrapped(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
-        """Return the call that a call of `call_tool` is for; itself, if it names no tool or has no arguments."""
+        """Return the call that a call of `call_tool` is for.
+
+        If it names no tool or has no arguments, return it unchanged.
+        """
         if isinstance(arguments, str):
             read = read_text(arguments)
             if isinstance(read, ParseFault):
@@ -192,9 +213,10 @@ class Names:
 
 
 def one_object(pairs: Iterable[tuple[str, Any]]) -> Arguments:
-    """Return an object; a text that the boundary refuses, if a name stands there twice with different values.
+    """Return an object from pairs of name and value.
 
-    Neither value is chosen: a person might approve one, and the tool run with the other.
+    If a name occurs twice with different values, return a text that the boundary refuses. Neither
+    value is chosen: a person might approve one, and the tool run with the other.
     """
     made: dict[str, str] = {}
     read, is_one = dict[str, Any](), True
@@ -206,7 +228,10 @@ def one_object(pairs: Iterable[tuple[str, Any]]) -> Arguments:
 
 
 def _inner(given: dict[str, Any]) -> Arguments:
-    """Return the arguments of the tool that a call of `call_tool` names; fields beside `arguments` are arguments too."""
+    """Return the arguments of the tool that a call of `call_tool` names.
+
+    Fields beside `arguments` are arguments too.
+    """
     inner: Any = given.pop("arguments", None)
     if isinstance(inner, str) and given:
         read = read_text(inner)
@@ -221,7 +246,10 @@ def _inner(given: dict[str, Any]) -> Arguments:
 
 
 def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], Arguments]) -> Arguments:
-    """Return arguments with other keys; a text that is not one JSON object stays as it is, for the boundary to refuse."""
+    """Return arguments with other keys.
+
+    A text that is not one JSON object stays as it is, and the boundary refuses it.
+    """
     if not isinstance(arguments, str):
         return change(arguments)
     read = read_text(arguments)
@@ -234,7 +262,10 @@ def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], Arguments]
 
 
 def _inverse(name: str) -> str | None:
-    """Return the tool id whose dots were replaced by `__`; None where no id, or more than one, has this name."""
+    """Return the tool id whose dots were replaced by `__`, or None.
+
+    None means that no id, or more than one, has this name.
+    """
     parts = name.split("__")
     if len(parts) != 3 or len(name) > MAX_NAME:
         return None
@@ -252,7 +283,10 @@ def _id(name: str) -> str | None:
 
 
 def _hashed(name: str) -> str:
-    """Return a name with a digest: unlike a plain name it has no `__`, and any other name that ends so is hashed too."""
+    """Return a name with a digest.
+
+    Unlike a plain name it has no `__`. Any other name that ends so is hashed too.
+    """
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
     readable = _UNREADABLE.sub("_", name[:MAX_UNKNOWN]).lstrip("_-0123456789")
     return f"{readable[: MAX_NAME - _DIGITS - 1].rstrip('_') or 'tool'}_{digest}"

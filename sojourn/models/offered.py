@@ -103,7 +103,9 @@ def offer(
     is_typed: bool = False,
     refused: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> Offer:
-    """Return the tools of a request: those that the run offers, as far as the provider takes them, and `ask_user`.
+    """Return the tools of a request, `ask_user` included.
+
+    They are the tools that the run offers, as far as the provider accepts them.
 
     Args:
         turn: The planner's input; its schemas have no injected fields.
@@ -130,10 +132,11 @@ def offer(
 
 
 def last_offer(turn: PlanInput, before: Offer | None) -> Offer:
-    """Return the tools of the last turn, in which none may be called: those of the turn before.
+    """Return the tools of the last turn, in which none may be called.
 
-    Where they are not known, the tools of the transcript are defined, since providers refuse a transcript with calls of
-    tools that the request does not define.
+    They are those of the turn before. If these are not known, the tools of the transcript are
+    defined, since providers refuse a transcript with calls of tools that the request does not
+    define.
     """
     if before is not None:
         return before
@@ -142,7 +145,7 @@ def last_offer(turn: PlanInput, before: Offer | None) -> Offer:
 
 
 def answer_tool(projection: Projection) -> ToolDefinition:
-    """Return the tool by which a model gives a typed answer.
+    """Return the definition of `final_result`, for a typed answer.
 
     Args:
         projection: The projection of the answer's schema.
@@ -180,14 +183,20 @@ def _definition(spec: ToolSpec, limits: ProviderLimits) -> ToolDefinition:
 
 
 def _description(spec: ToolSpec, projection: Projection, limit: int) -> str:
-    """Return what the tool does, with its rules, as far as the limit allows; without the author's example, which models copy."""
+    """Return what the tool does, with its rules, as far as the limit allows.
+
+    The author's example is left out, since models copy it.
+    """
     text = spec.description or spec.title
     rules = f"\n{clip(projection.rules, limit // 2)}" if projection.rules else ""
     return f"{clip(text, limit - len(rules))}{rules}"
 
 
 def _direct(specs: Sequence[ToolSpec], sizes: Mapping[str, int], limits: ProviderLimits) -> set[str]:
-    """Return the ids of the tools that a request defines: all, or the author's own first and then small toolsets."""
+    """Return the ids of the tools that a request defines.
+
+    They are all tools, or else the author's own first and then small toolsets.
+    """
     most = limits.tools - len({ASK_USER, FINAL_RESULT})
     if len(specs) <= most and sum(sizes.values()) <= limits.definitions:
         return {spec.id for spec in specs}
@@ -261,11 +270,17 @@ class Expected:
         return arguments if self._is_object else arguments.get(_WRAPPED)
 
     def read(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return arguments of `final_result` as those of a tool are read before they are validated."""
+        """Return arguments of `final_result`, read as those of a tool.
+
+        They are not validated yet.
+        """
         return read_payload(self._validator, arguments).payload
 
     def mismatch(self, arguments: dict[str, Any]) -> ToolResult | None:
-        """Return the refusal of arguments, with the hint of a tool's refused call; None when the arguments are valid."""
+        """Return the refusal of arguments, or None if they are valid.
+
+        It has the hint of a tool's refused call.
+        """
         is_valid = self._validator.is_valid(arguments)
         issues = self._type_issues(arguments) if is_valid else self._validator.issues(arguments)
         if not issues:
@@ -283,7 +298,10 @@ class Expected:
 
     @cached_property
     def _spec(self) -> ToolSpec:
-        """`final_result` as hints know a tool; it has no tool id, since no run ever executes it."""
+        """The spec of `final_result` for hints.
+
+        It has no tool id, since no run ever executes it.
+        """
         payload = TypeSpec(name="answer", json_schema=self.arguments)
         return ToolSpec.model_construct(
             id=FINAL_RESULT, title=FINAL_RESULT, description="", payload=payload, result=payload
@@ -293,7 +311,10 @@ class Expected:
         return not self._type_issues(arguments)
 
     def _type_issues(self, arguments: dict[str, Any]) -> list[FieldIssue]:
-        """Return the faults that the type's own validators find in arguments that fit the schema."""
+        """Return the faults that the type's own validators find.
+
+        The arguments fit the schema.
+        """
         if self._shape is None:
             return []
         try:

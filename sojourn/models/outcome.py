@@ -1,4 +1,6 @@
-"""Outcome: a model's response as a plan, or as a correction, for which the model is asked again.
+"""A model's response as a plan, or as a correction for the model.
+
+After a correction the planner sends another request.
 
 | response | comes to |
 |---|---|
@@ -9,7 +11,7 @@
 | `ask_user` | a question; the other calls are answered as not executed |
 | the typed answer, alone or with calls | the answer, validated; the calls are left out, with a note |
 | `call_tool` without a tool's name, or without arguments | a correction; the second time a call of a tool that does not exist |
-| text | the answer; where a typed one is wanted, the text counts when it is one JSON object that fits |
+| text | the answer; if a typed one is wanted, the text counts when it is one JSON object that fits |
 | text that is a call written as text | a correction, if there are tools; the second time the answer, with a note |
 | text, cut off at the output limit | the answer as far as it goes, with a note |
 | a refusal, streamed or not | the answer, with a note |
@@ -19,7 +21,7 @@
 | nothing, cut off at the output limit | `OutputLimit` |
 | nothing, by a content filter | `ContentFiltered` |
 | text that the provider ended before its end | the answer as far as it goes, with a note |
-| a stream that ended without its last event | a fault, `ModelUnavailable`: it is asked again |
+| a stream that ended without its last event | a fault, `ModelUnavailable`: the request is repeated |
 | another response with an unknown finish reason | what the parts say |
 | `ask_user` that does not fit | a correction; the second time `MalformedAnswer` |
 | a typed answer that does not fit | two corrections; the third time `MalformedAnswer` |
@@ -82,7 +84,11 @@ class Reply:
 
     @classmethod
     def of(cls, response: ModelResponse, message: Message, max_tokens: int | None) -> "Reply":
-        """Return a response of pydantic-ai, with the message that it is in the transcript and the limit of its request."""
+        """Return a reply for a response of pydantic-ai.
+
+        It has the message that the response is in the transcript, and the output limit of its
+        request.
+        """
         details = response.provider_details or {}
         given = details.get("finish_reason")
         word = given if isinstance(given, str) else None
@@ -163,7 +169,11 @@ def plan_of(
 
 
 def _calls(reply: Reply) -> PlanResult:
-    """The calls; of a response that was cut off, the last is not executed, even if its arguments happen to be valid."""
+    """Return the calls as a plan.
+
+    Of a response that was cut off, the last call is not executed, even if its arguments happen to
+    be valid.
+    """
     calls, why = reply.message.tool_calls, _why_cut(reply)
     requests = [call.request for call in calls]
     if why is None:
@@ -178,7 +188,11 @@ def _calls(reply: Reply) -> PlanResult:
 
 
 def _nameless(reply: Reply, call: ToolCallPart) -> Correction:
-    """The correction of a call of `call_tool` that names no tool, or has no arguments; the second time it is the call of a tool that does not exist."""
+    """Return the correction of an incomplete call of `call_tool`.
+
+    The call names no tool, or has no arguments. The second time it is the call of a tool that does
+    not exist.
+    """
     read = _arguments(call)
     lacks = "the name of a tool"
     if not isinstance(read, str) and any(isinstance(read.get(each), str) for each in TARGETS):
@@ -192,7 +206,10 @@ def _nameless(reply: Reply, call: ToolCallPart) -> Correction:
 
 
 def _too_late(reply: Reply, expected: Expected | None) -> Correction:
-    """The correction of calls in the last turn; the second time the text beside them is the answer, if there is one."""
+    """Return the correction of calls in the last turn.
+
+    The second time the text beside them is the answer, if there is one.
+    """
     how = f"Give your answer by calling `{FINAL_RESULT}`" if expected else "Answer in words"
     text = f"Not executed: no tool can be called any more, since the run ends with this answer. {how}, with what you know."
     plan = None
@@ -203,7 +220,10 @@ def _too_late(reply: Reply, expected: Expected | None) -> Correction:
 
 
 def _why_cut(reply: Reply) -> str | None:
-    """What ended a response before its end, as a clause; None for one that is whole."""
+    """Return what ended a response before its end, as a clause, or None.
+
+    None means that the response is whole.
+    """
     if reply.finish == "content_filter":
         return "was stopped by the provider's content filter"
     if reply.finish == "error":
@@ -223,7 +243,11 @@ def _in_words(reply: Reply) -> str:
 
 
 def _is_unfinished(reply: Reply) -> bool:
-    """Whether the last call of a response is incomplete, of which an unknown word, or none where one belongs, says how it ended."""
+    """Whether the last call of a response has incomplete arguments.
+
+    The finish reason is an unknown word, or the stream lacks the one that belongs there, so that it
+    does not say how the response ended. Without any finish reason the call counts as complete.
+    """
     calls = reply.message.tool_calls
     if not calls or calls[-1].raw is None or reply.provider_finish is None:
         return False
@@ -253,7 +277,10 @@ _CALL_AS_TEXT = re.compile(
 
 
 def is_call_as_text(text: str) -> bool:
-    """Whether a text is a call in the notation of some model, which its server handed through as text."""
+    """Whether a text is a tool call in the notation of some model.
+
+    The model's server passed it on as text.
+    """
     return _CALL_AS_TEXT.search(text[:_MAX_READ]) is not None
 
 
@@ -314,7 +341,10 @@ def _malformed(reply: Reply, call: ToolCallPart, text: str, why: str = "") -> Co
 
 
 def _texts(mismatch: ToolResult, names: Names) -> tuple[str, str]:
-    """The text of a refused answer for the model, as that of a tool's refused call, and for people."""
+    """Return the texts of a refused answer, for the model and for people.
+
+    The model's text is like that of a tool's refused call.
+    """
     return result_text(names.in_result(mismatch), names), str(mismatch.error)
 
 
@@ -337,7 +367,10 @@ def _typed_text(reply: Reply, expected: Expected, names: Names) -> PlanResult | 
 
 
 def _cut_off(reply: Reply, call: ToolCallPart | None = None) -> Correction | None:
-    """The correction of a typed answer, or a question, that was cut off; None for a whole response."""
+    """Return the correction of an answer that was cut off, or None.
+
+    The answer is a typed one, or a question. None means that the response is whole.
+    """
     why = _why_cut(reply)
     if why is None:
         return None
@@ -385,7 +418,10 @@ def _question(reply: Reply, call: ToolCallPart, names: Names) -> PlanResult | Co
 
 
 def _field_names(value: Any) -> list[str]:
-    """Return the texts of a list that a model wrote, at most 50 of at most 200 characters."""
+    """Return the texts of a list that a model wrote.
+
+    They are at most 50 texts of at most 200 characters.
+    """
     return [name[:200] for name in value[:50] if isinstance(name, str)] if is_array(value) else []
 
 
@@ -402,6 +438,9 @@ def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
 
 
 def _answered(reply: Reply, wrong: ToolCallPart, text: str) -> dict[str, str]:
-    """Return the answers to all calls of a response, by call id, of which one call is wrong."""
+    """Return the answers to all calls of a response, by call id.
+
+    One of the calls is wrong.
+    """
     others = f"not executed: the call of `{wrong.name}` in the same response was not valid"
     return {call.tool_call_id: text if call is wrong else others for call in reply.message.tool_calls}

@@ -1,4 +1,4 @@
-"""ModelPlanner: a language model decides what a run does next."""
+"""A planner whose decisions a language model makes."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -74,7 +74,7 @@ Instructions = str | Callable[[RunContext], str | Awaitable[str]]
     asks=FLAG,
 )
 class ModelPlanner:
-    """Plans with a language model, of any provider that pydantic-ai knows.
+    """A planner with a language model, of any provider that pydantic-ai knows.
 
     Each plan is one request, made in an activity: it holds the transcript, the agent's tools and the
     instructions, and its response becomes the plan. A response that cannot be used is corrected, by another
@@ -84,7 +84,7 @@ class ModelPlanner:
         model: A name such as `anthropic:claude-sonnet-5-5`, `openai:gpt-6.1-terra`, `google:gemini-3.8-flash`; or a
             model object of pydantic-ai, with a client of your own. A name is looked up, and its key read from the
             environment, when a run first plans.
-        fallbacks: Models that are asked in this order, each when the model before it fails.
+        fallbacks: Models to try in this order, each when the model before it fails.
         instructions: The text before the transcript.
         result: The answer's type; without it the answer is text.
         settings: Settings of pydantic-ai, such as `{"temperature": 0, "max_tokens": 2000, "thinking": True}`.
@@ -151,7 +151,9 @@ class ModelPlanner:
         )
 
     def check(self) -> None:
-        """Look up the models and their keys, as a run does when it first plans; no request is sent.
+        """Look up the models and their keys, without sending a request.
+
+        A run does so when it first plans.
 
         Raises:
             ApplicationError: `ModelMisconfigured`, with what to set or to install.
@@ -169,7 +171,10 @@ class ModelPlanner:
 
     @contextmanager
     def override(self, model: str | Model) -> Generator[None]:
-        """Use another model inside the block, without fallbacks; for tests (see `sojourn.testing.models`)."""
+        """Use another model inside the block, without fallbacks.
+
+        This is for tests (see `sojourn.testing.models`).
+        """
         sources, self._sources = self._sources, (model,)
         own = {name: self.__dict__.pop(name) for name in ("_model", "_summarizer") if name in self.__dict__}
         compaction, self._compaction = (
@@ -235,7 +240,9 @@ class ModelPlanner:
             _begin_anew()
 
     async def _answer_to(self, requests: Requests, names: Names) -> ModelResponse | None:
-        """Send the next request of a plan, and another form of it where the provider refuses the first.
+        """Send the next request of a plan.
+
+        If the provider refuses it, another form of it is sent.
 
         Returns:
             The response; None if the provider takes fewer tools than it was offered, so that the plan begins anew.

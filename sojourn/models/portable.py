@@ -1,8 +1,8 @@
-"""Portable: the messages of a request in the form that the provider which is asked accepts.
+"""The messages of a request in the form that a provider accepts.
 
-A transcript is made with one model and continued with another: after a fallback, a change of the model, or a fork. What
-one provider gave or takes, another refuses, and with it every later request of the run. So each model gets the messages
-through here, before its adapter in pydantic-ai:
+A transcript is made with one model and continued with another: after a fallback, a change of the
+model, or a fork. What one provider gave or takes, another refuses, and with it every later request
+of the run. So each model gets the messages through here, before its adapter in pydantic-ai:
 
 | content | sent as |
 |---|---|
@@ -13,9 +13,9 @@ through here, before its adapter in pydantic-ai:
 | several system messages at the start, and the instructions | one |
 | a later system message | as it is to providers that are known to take one, else as a notice: at the end of the tool's answer before it, or in a user message |
 
-A text is blank if it has only white space: Anthropic refuses such a block, and so do others. Chat templates of open models
-take one system message, and only as the first; with Anthropic a later one would change the front of the request, and the
-prompt cache would miss the whole.
+A text is blank if it has only white space: Anthropic refuses such a block, and so do others. Chat
+templates of open models take one system message, and only as the first. With Anthropic a later one
+would change the front of the request, and the prompt cache would miss the whole.
 """
 
 import hashlib
@@ -80,11 +80,13 @@ _OWN_HOSTS = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
 
 
 def portable(messages: Sequence[theirs.ModelMessage], model: Model) -> list[theirs.ModelMessage]:
-    """Return messages in the form that a model's provider accepts, by the table above.
+    """Return messages in the form that a model's provider accepts.
+
+    The rules are those of the table above.
 
     Args:
-        messages: The messages of a request, of which the first is a request.
-        model: The model that is asked.
+        messages: The messages of a request; the first is a request.
+        model: The model that gets them.
     """
     if _takes_any(model):
         return [*messages]
@@ -101,12 +103,14 @@ def portable(messages: Sequence[theirs.ModelMessage], model: Model) -> list[thei
 def one_system(
     messages: list[theirs.ModelMessage], parameters: ModelRequestParameters, model: Model
 ) -> tuple[list[theirs.ModelMessage], ModelRequestParameters]:
-    """Return a request whose instructions and first system messages are one system message.
+    """Return a request with one system message.
+
+    Its instructions and first system messages are joined.
 
     Args:
-        messages: The messages, of which the first is a request.
+        messages: The messages; the first is a request.
         parameters: The parameters, with the instructions.
-        model: The model that is asked; of a provider that has a field for all of them, the request stays as it is.
+        model: The model that gets the request. If its provider has a field for all of them, the request stays as it is.
     """
     first, instructions = messages[0] if messages else None, parameters.instruction_parts
     if (
@@ -145,7 +149,10 @@ def refuses_ids(text: str) -> bool:
 
 
 def with_plain_ids(messages: Iterable[theirs.ModelMessage]) -> list[theirs.ModelMessage]:
-    """Return messages in which the id of each call, and of its answer, has nine letters and digits; the same ones each time."""
+    """Return messages whose call ids have nine letters and digits.
+
+    A call and its answer have the same id. The ids are the same ones each time.
+    """
     ids, taken = dict[str, str](), set[str]()
 
     def plain(id: str) -> str:
@@ -178,7 +185,10 @@ def _plain_id(id: str) -> str:
 
 
 def _takes_any(model: Model) -> bool:
-    """Whether a model is none of a provider, and compares messages with recorded ones (see `sojourn.testing.models`)."""
+    """Whether a model belongs to no provider, and takes messages as they are.
+
+    It compares messages with recorded ones (see `sojourn.testing.models`).
+    """
     return getattr(model, "takes_any_message", False) is True
 
 
@@ -186,7 +196,10 @@ def _takes_any(model: Model) -> bool:
 
 
 def _response(response: theirs.ModelResponse, model: Model, ids: dict[str, str]) -> theirs.ModelResponse:
-    """Return a response without blank texts, with the ids of its calls for the provider; `ids` takes in those that differ."""
+    """Return a response without blank texts, with call ids for the provider.
+
+    Ids that differ are added to `ids`.
+    """
     is_own = _is_own(response, model)
     parts = [
         _call(part, ids, is_own=is_own) if isinstance(part, theirs.ToolCallPart) else part
@@ -199,13 +212,19 @@ def _response(response: theirs.ModelResponse, model: Model, ids: dict[str, str])
 
 
 def _is_own(response: theirs.ModelResponse, model: Model) -> bool:
-    """Whether the server that is asked made a response; one of which no address is known counts as another's."""
+    """Whether the model's own server made a response.
+
+    A response without a known address counts as another server's.
+    """
     url = response.provider_url
     return response.provider_name == model.system and url is not None and url == model.base_url
 
 
 def _is_blank_text(part: theirs.ModelResponsePart, model: Model) -> bool:
-    """Whether a part is a text that is left out; a blank one with a signature stays for the provider that signed it."""
+    """Whether a part is a blank text to leave out.
+
+    A blank text with a signature stays for the provider that signed it.
+    """
     if not isinstance(part, theirs.TextPart) or part.content.strip():
         return False
     return not part.provider_details or part.provider_name != model.system or model.system == "anthropic"
@@ -285,7 +304,10 @@ def _user_content(content: Any) -> Any:
 
 
 def _result_content(content: Any) -> Any:
-    """Return a result that is not blank: `""`, white space and nothing at all become a short text, and null stays null."""
+    """Return a result that is not blank.
+
+    `""`, white space and nothing at all become a short text. Null stays null.
+    """
     if isinstance(content, str):
         return content if content.strip() else EMPTY_RESULT
     if not is_array(content):
@@ -321,7 +343,10 @@ def _add_late(parts: list[Any], part: theirs.SystemPromptPart, model: Model, pen
 def _with_notices(
     part: theirs.UserPromptPart, texts: list[str], *, after: bool = False
 ) -> theirs.UserPromptPart:
-    """Return a user message with notices, which are taken from the list: templates refuse two user messages in a row."""
+    """Return a user message with notices, and clear the list of notices.
+
+    The notices are joined to the message since templates refuse two user messages in a row.
+    """
     joined = "\n\n".join(texts)
     texts.clear()
     if isinstance(part.content, str):

@@ -1,4 +1,4 @@
-"""Provider errors: the failures of model requests as errors for Temporal, with a text for a person.
+"""Failures of model requests as errors for Temporal, with a text for people.
 
 Only Temporal repeats. A failure that may pass is raised with `next_retry_delay`, with which the planner's attempts
 outlast an outage (see `sojourn.core.run.retry`); a failure that a person must repair is not repeated.
@@ -137,9 +137,10 @@ class _Asked:
 def translate_provider_errors(
     provider: str, attempt: int | None = None, *, host: str | None = None, names: Collection[str] = ()
 ) -> Generator[None]:
-    """Raise the failure of a model request inside the block as the error that Temporal acts on.
+    """Raise the failure of a model request as the error that Temporal acts on.
 
-    The error holds nothing of the request. Other exceptions pass unchanged.
+    The request is made inside the block. The error holds nothing of it. Other exceptions pass
+    unchanged.
 
     Args:
         provider: The provider's name in pydantic-ai (`model.system`), such as `openai`.
@@ -169,7 +170,9 @@ def application_error_of(
     host: str | None = None,
     names: Collection[str] = (),
 ) -> ApplicationError | None:
-    """Return the error that Temporal acts on; None for an exception that is not a failure of a model request.
+    """Return the error that Temporal acts on, or None.
+
+    None means that the exception is not a failure of a model request.
 
     The failure of a model and its fallbacks is repeated when a repetition may help one of them, after the
     shortest of their delays. The text is one sentence, or one for each model when several failed.
@@ -197,7 +200,10 @@ def provider_title(provider: str) -> str:
 
 
 def foreign_host(model: Model) -> str | None:
-    """Return the host, and the port if its address has one, of a server that speaks the API of OpenAI or Anthropic and is not theirs; None for any other model.
+    """Return the host of a server that only speaks a provider's API, or None.
+
+    The API is that of OpenAI or Anthropic, and the server is not theirs. The host has the port if
+    its address has one. None for any other model.
 
     Args:
         model: The model; of a `FallbackModel` its first.
@@ -213,7 +219,10 @@ def foreign_host(model: Model) -> str | None:
 
 
 def _family(provider: str) -> str:
-    """Return the family of a provider: `openai` of `openai-responses` and of `gateway/openai-chat`."""
+    """Return the family of a provider.
+
+    It is `openai` for `openai-responses` and for `gateway/openai-chat`.
+    """
     return re.sub(r"^gateway/|-(?:chat|responses)$", "", provider)
 
 
@@ -231,7 +240,10 @@ def _verdict_of(error: BaseException, asked: _Asked) -> _Verdict | None:
 
 
 def _all_failed(group: raised.FallbackExceptionGroup, asked: _Asked) -> _Verdict:
-    """Judge the failures of several models: the text lists them all, and the shortest delay applies."""
+    """Judge the failures of several models.
+
+    The text lists them all, and the shortest delay applies.
+    """
     verdicts = [
         _verdict_of(each, replace(asked, who=getattr(each, "model_name", None) or "a model"))
         or _Verdict("ModelFailed", f"a model failed with {type(each).__name__}.")
@@ -247,7 +259,10 @@ def _all_failed(group: raised.FallbackExceptionGroup, asked: _Asked) -> _Verdict
 
 
 def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
-    """Return the error type and the network failure of an error that may pass; None for any other error."""
+    """Return the error type and the network failure of an error, or None.
+
+    None means that the error is not one that may pass.
+    """
     match error:
         case raised.ModelRateLimitError() | raised.ConcurrencyLimitExceeded():
             return "ModelRateLimited", _reported(error, "rate_limited")
@@ -272,9 +287,10 @@ def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
 
 
 def _broken_connection(error: raised.ModelConnectionError) -> NetworkFailure | None:
-    """Return the network failure of a connection error; None if it was raised from an error of another kind.
+    """Return the network failure of a connection error, or None.
 
-    SDKs report whatever is raised below them as a failed connection, such as a base URL that is none.
+    None means that it was raised from an error of another kind. SDKs report whatever is raised
+    below them as a failed connection, such as an invalid base URL.
     """
     cause = error.__cause__
     if cause is None:
@@ -307,7 +323,11 @@ _KINDS: Final = {"rate_limited": "ModelRateLimited", "timeout": "ModelTimeout"}
 
 
 def _reported(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> NetworkFailure:
-    """Return the failure of an error that the provider's status, an event of its stream or this worker's limit reports."""
+    """Return the failure that a status, a stream or a limit reports.
+
+    The status is the provider's, the report an event of its stream, and the limit this worker's
+    own.
+    """
     code: int | None = getattr(error, "status_code", None)
     wait: float | None = getattr(error, "retry_after", None)
     return NetworkFailure(
@@ -328,7 +348,7 @@ def _without_status(error: BaseException) -> str:
 
 
 def _misconfigured(error: BaseException, asked: _Asked) -> _Verdict | None:
-    """Judge an error of a model that is set up wrongly; None for any other error."""
+    """Judge an error of a model that is set up wrongly, or return None."""
     match error:
         case raised.UserError() | ImportError():  # such as without a key, or the provider's SDK
             text = str(error).partition(" To try Pydantic AI ")[0]
@@ -346,7 +366,10 @@ def _misconfigured(error: BaseException, asked: _Asked) -> _Verdict | None:
 
 
 def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
-    """Judge an error that a person has to repair, with a text that says how; None for any other error."""
+    """Judge an error that a person has to repair, or return None.
+
+    The text says how to repair it.
+    """
     who, answer = asked.who, _status(error)
     model = plain(getattr(error, "model_name", ""), _MAX_NAME)
     match error:
@@ -382,10 +405,12 @@ def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
 
 
 def _by_words(error: BaseException, asked: _Asked) -> _Verdict | None:
-    """Judge an error by its words, where its status says something else; None for an error whose status counts.
+    """Judge an error by its words, or return None if its status counts.
 
-    Local servers answer a conversation that is too long, or that their chat template does not take, with the status of a broken
-    server. Routers answer a filter with the status of a wrong key.
+    The words count if they contradict the status.
+
+    Local servers answer a conversation that is too long, or that their chat template does not take,
+    with the status of a broken server. Routers answer a filter with the status of a wrong key.
     """
     if not isinstance(error, raised.ModelAPIError) or isinstance(error, raised.ModelConnectionError):
         return None
@@ -433,20 +458,23 @@ def _rejected(error: BaseException, asked: _Asked) -> _Verdict:
 
 
 def _status(error: BaseException) -> str:
-    """Return the status of an error, for a sentence; empty for one without."""
+    """Return the status of an error for a sentence, or an empty text."""
     status = getattr(error, "status_code", None)
     return f" (HTTP {status} {_phrase(status)})".replace(" )", ")") if status else ""
 
 
 def _mend(error: BaseException, asked: _Asked) -> str:
-    """Return what to do about a refusal that names a tool; empty for any other."""
+    """Return what to do about a refusal that names a tool, or an empty text."""
     words = set(re.findall(r"[\w-]+", error_message(error)[:_MAX_READ]))
     named = sorted(name for name in asked.names if name in words)
     return f" Change the schema of {named[0]}, or leave the tool out of the agent's `uses`." if named else ""
 
 
 def _unexplained(error: BaseException, asked: _Asked) -> _Verdict | None:
-    """Judge an error without a known cause, which is repeated as often as a planner's own exceptions; None for others."""
+    """Judge an error without a known cause, or return None.
+
+    It is repeated as often as a planner's own exceptions.
+    """
     match error:
         case raised.ModelAPIError():
             excerpt = error_excerpt(error, asked.names)
@@ -461,7 +489,10 @@ def _unexplained(error: BaseException, asked: _Asked) -> _Verdict | None:
 
 
 def _delay(asked: timedelta | None, attempt: int) -> timedelta:
-    """Return the delay before the next attempt: the provider's, else 1 s, doubled, plus up to 30 % of random jitter."""
+    """Return the delay before the next attempt.
+
+    It is the provider's, or else 1 s, doubled with each attempt, plus up to 30 % of random jitter.
+    """
     growing = timedelta(seconds=2.0 ** min(attempt - 1, 20) * (1 + random.uniform(0, _JITTER)))  # noqa: S311
     growing = min(growing, LONGEST_DELAY)
     if asked is None:

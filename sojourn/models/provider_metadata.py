@@ -1,22 +1,24 @@
-"""Provider metadata: the data that a provider must get back unchanged, kept with the parts of a transcript.
+"""Provider data in the parts of a transcript, to be sent back unchanged.
 
 `provider_metadata` of a part is plain JSON with these keys, each left out when it has no value:
 
 | key | value |
 |---|---|
-| `id` | the part's id; `redacted_thinking` where the part has nothing but a signature |
+| `id` | the part's id; `redacted_thinking` if the part has nothing but a signature |
 | `provider` | the name in pydantic-ai of the provider that made the part |
 | `details` | an object of that provider: a thought signature, a phase, a namespace |
 | `citations` | of a text: `sources` (`kind`, `url`, `title`, `document_id`, `excerpts`), `anchor` (`kind`, `start`, `end`) |
 | `response` | on a message's first part, about the whole message: `provider` `url` `system` `id` `details`; `tokens`, of request and response together, near the window |
-| `tool_call_id` | of a call: the id that the provider knows, where the run's id is another |
+| `tool_call_id` | of a call: the id that the provider knows, if the run's id is another |
 
-The part itself holds text, signature and arguments. `system` names the system whose keys check a signature, where it is
-not the provider. `url` and `id` are the place of state that the provider stores, and are kept only where a part has an id; `url` also
-where a call has an id that only that server accepts.
-Of the response's own details, only those that a later request reads are kept; token counts and log probabilities are not.
+The part itself holds text, signature and arguments. `system` names the system whose keys check a
+signature, if it is not the provider. `url` and `id` are the place of state that the provider
+stores, and are stored only if a part has an id. `url` is also stored if a call has an id that only
+that server accepts.
 
-Metadata that is read may come from a client or from another library: a value of the wrong type is left out.
+Of the response's own details, only those that a later request reads are stored, without token
+counts and log probabilities. Metadata that is read may come from a client or from another library:
+a value of the wrong type is left out.
 """
 
 import re
@@ -75,7 +77,7 @@ class ResponseOrigin(TypedDict, total=False):
 
 
 def kept_of(part: ModelResponsePart) -> dict[str, Any] | None:
-    """Return the metadata of a part of a response; None when it has none."""
+    """Return the metadata of a part of a response, or None if it has none."""
     return _filled(
         id=_text(getattr(part, "id", None)),
         provider=_text(getattr(part, "provider_name", None)),
@@ -87,7 +89,10 @@ def kept_of(part: ModelResponsePart) -> dict[str, Any] | None:
 def with_response(
     kept: dict[str, Any] | None, response: ModelResponse, tokens: int | None = None
 ) -> dict[str, Any] | None:
-    """Return the metadata of a response's first part, with what belongs to the whole response under `response`."""
+    """Return the metadata of a response's first part.
+
+    What belongs to the whole response is under `response`.
+    """
     details, provider = response.provider_details or {}, _text(response.provider_name)
     system = _text(response.canonical_system)
     has_state = any(getattr(part, "id", None) for part in response.parts)
@@ -104,7 +109,10 @@ def with_response(
 
 
 def without_origin(part: Part) -> Part:
-    """Return a part as one of no provider: without the ids, the signatures and the state that belong to a model's reasoning."""
+    """Return a part as one of no provider.
+
+    It lacks the ids, the signatures and the state that belong to a model's reasoning.
+    """
     kept = part.provider_metadata
     if not kept:
         return part
@@ -128,7 +136,7 @@ def origin_of(part: Part) -> Origin:
 
 
 def response_origin_of(parts: Sequence[Part]) -> ResponseOrigin:
-    """Return the origin of a message; empty when no model made it."""
+    """Return the origin of a message, or an empty one if no model made it."""
     kept = next(
         (kept for part in parts if (kept := _object((part.provider_metadata or {}).get("response")))), None
     )
@@ -153,7 +161,10 @@ def without_state(origin: ResponseOrigin) -> ResponseOrigin:
 
 
 def tokens_of(message: Message) -> int | None:
-    """Return the tokens of the request and the response that made a message; None where they are not recorded."""
+    """Return the tokens of the request and the response of a message, or None.
+
+    None means that they are not recorded.
+    """
     for part in message.parts:
         kept = _object((part.provider_metadata or {}).get("response")) or {}
         tokens = kept.get("tokens")
@@ -163,7 +174,7 @@ def tokens_of(message: Message) -> int | None:
 
 
 def citations_of(part: Part) -> list[Citation] | None:
-    """Return the citations of a text; None when it has none that can be read."""
+    """Return the citations of a text, or None if none can be read."""
     kept = (part.provider_metadata or {}).get("citations")
     if kept is None:
         return None
@@ -174,12 +185,15 @@ def citations_of(part: Part) -> list[Citation] | None:
 
 
 def known_call_id(part: Part) -> str | None:
-    """Return the provider's id of a call, where the run's id is another."""
+    """Return the provider's id of a call, or None if it is the run's id."""
     return _text((part.provider_metadata or {}).get("tool_call_id"))
 
 
 def plain_json(value: Any) -> Any:
-    """Return a value as JSON, with null for infinite numbers, base64 for bytes and `str` for other types; else None."""
+    """Return a value as JSON, or None if that is impossible.
+
+    Infinite numbers become null, bytes base64, and other types `str`.
+    """
     try:
         return from_json(to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=str))
     except ValueError:
@@ -187,14 +201,18 @@ def plain_json(value: Any) -> Any:
 
 
 def encodable(text: str) -> str:
-    """Return a text that UTF-8 can encode: a lone surrogate, to which some providers cut a character, becomes `?`."""
+    """Return a text that UTF-8 can encode.
+
+    A lone surrogate, to which some providers cut a character, becomes `?`.
+    """
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def escaped(arguments: str) -> str:
-    """Return the JSON text of arguments with each lone surrogate as its escape, which the boundary refuses.
+    """Return the JSON text of arguments with lone surrogates escaped.
 
-    With another character in its place a tool would run with a text that the model has not written.
+    The boundary refuses such an escape. With another character in its place a tool would run with a
+    text that the model has not written.
     """
     return arguments if arguments.isascii() else _SURROGATE.sub(_escape, arguments)
 

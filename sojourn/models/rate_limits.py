@@ -1,4 +1,4 @@
-"""How many requests and tokens a minute this worker sends to a provider.
+"""Rate and concurrency limits for requests to a provider (in memory).
 
 The bucket holds at most the tokens of a minute. A refusal halves the rate, and a success adds 5 % of the full
 rate; the rate stays between 10 % and 100 % of it. When no rate is set, there is no limit before the first
@@ -7,7 +7,7 @@ refusal. Then the full rate is what was sent in the last minute, and when it is 
 Without a clock: every method takes the time, in seconds of any clock.
 
 There is one limiter for each provider, base URL and key. All planners and runs of a worker share it, so a
-refusal of one request slows down all. The state belongs to the running event loop, of which a worker has one.
+refusal of one request slows down all. The state belongs to the running event loop, and a worker has one loop.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Allowance:
         self.set_rate = self.full_rate = rate
 
     def wait(self, tokens: float, now: float, ahead: float = 0.0) -> float:
-        """Return the seconds until a request may be sent; 0 when it may be sent now.
+        """Return the seconds until a request may be sent, 0 if it may be now.
 
         Args:
             tokens: Estimated tokens of the request. A request larger than the bucket waits for a full bucket.
@@ -84,7 +84,10 @@ class Allowance:
         return wait if wait > _INSTANT else 0.0
 
     def take(self, tokens: float, now: float) -> None:
-        """Take tokens out of the bucket; a negative number puts back what was estimated too much."""
+        """Take tokens out of the bucket.
+
+        A negative number puts back what was estimated too much.
+        """
         self._advance(now)
         self._recent += tokens
         if self.rate is not None:
@@ -134,7 +137,10 @@ LONGEST_CLOSED: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """A user's limits for each provider; without them there is no limit until a provider refuses."""
+    """A user's limits for each provider.
+
+    Without them there is no limit until a provider refuses.
+    """
 
     concurrency: int | None = None
     """Most requests in flight."""
@@ -143,7 +149,10 @@ class RateLimits:
 
     @classmethod
     def given(cls, concurrency: int | None = None, tokens_per_minute: int | None = None) -> "RateLimits":
-        """Return the given limits, else `SOJOURN_MODEL_CONCURRENCY` and `SOJOURN_MODEL_TPM`, else no limit.
+        """Return the given limits, or else those of the environment.
+
+        The variables are `SOJOURN_MODEL_CONCURRENCY` and `SOJOURN_MODEL_TPM`. Without them there is
+        no limit.
 
         Raises:
             DefinitionError: A limit is not a number above 0.
@@ -205,7 +214,10 @@ class Limiter:
             self.limit(limits)
 
     def limit(self, limits: RateLimits) -> None:
-        """Apply a planner's limits; of several planners' limits for the same provider, the strictest apply."""
+        """Apply a planner's limits.
+
+        Of several planners' limits for the same provider, the strictest apply.
+        """
         most = limits.concurrency
         if most is not None and (self._slots is None or most < self._slots.max_running):
             self._slots = ConcurrencyLimiter(most, name=self.name)
@@ -214,7 +226,9 @@ class Limiter:
 
     @asynccontextmanager
     async def request(self, tokens: float, model: str = "") -> AsyncGenerator[SentRequest]:
-        """Wait until a request may be sent; the block sends it, and a `ModelRateLimitError` there lowers the rate.
+        """Wait until a request may be sent.
+
+        The block sends it, and a `ModelRateLimitError` there lowers the rate.
 
         Args:
             tokens: The estimated tokens of the request.
@@ -268,7 +282,10 @@ class Limiter:
             raise self._later(wait, tokens, model)
 
     def _later(self, wait: float, tokens: float, model: str) -> ModelRateLimitError:
-        """Return the error by which Temporal repeats a request later, each after those before it, at the rate of the tokens."""
+        """Return the error that makes Temporal repeat a request later.
+
+        Each such request comes after those before it, at the rate of the tokens.
+        """
         now = self._clock()
         wait = max(wait, self._handed_over - now)
         rate = self.allowance.rate
@@ -282,7 +299,10 @@ _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Any, ...], Li
 
 
 def limiter_for(model: Model, limits: RateLimits | None = None) -> Limiter:
-    """Return the limiter of a model's provider, base URL and key, in the running event loop."""
+    """Return the limiter of a model's provider, base URL and key.
+
+    It belongs to the running event loop.
+    """
     whose = (model.system, model.base_url, _key_of(model))
     known = _limiters.setdefault(asyncio.get_running_loop(), {})
     if whose not in known:
@@ -293,7 +313,10 @@ def limiter_for(model: Model, limits: RateLimits | None = None) -> Limiter:
 
 
 def _key_of(model: Model) -> str | None:
-    """Return the key of a model's client; None for a client without one, or one that does not show it."""
+    """Return the key of a model's client, or None.
+
+    None for a client without a key, or one that does not show it.
+    """
     client = getattr(model, "client", None)
     keys = (getattr(each, "api_key", None) for each in (client, getattr(client, "_api_client", None)))
     return next((key for key in keys if isinstance(key, str)), None)

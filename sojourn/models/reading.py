@@ -1,4 +1,7 @@
-"""Reading: what a model reads in one turn: the transcript within the window, and the notices of this request."""
+"""The input of a model in one turn.
+
+It is the transcript within the window, and the notices of this request.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -85,16 +88,22 @@ class ModelInput:
         self._conversations.keep(self._turn.run.run_id, self._conversation)
 
     def drop_pictures(self) -> bool:
-        """Send no pictures, of which the provider may have refused one; False if there are none."""
+        """Stop sending pictures, as the provider may have refused one.
+
+        Return False if there are none.
+        """
         return self._conversation.drop_pictures()
 
     async def fit(self, parameters: ModelRequestParameters) -> None:
-        """Compact the transcript where the request is near the window."""
+        """Compact the transcript if the request is near the window."""
         if self._compactor:
             self.note(await self._compactor.fit(self._conversation, self._messages, parameters))
 
     async def shrink(self, parameters: ModelRequestParameters) -> bool:
-        """Compact the transcript of a request that was refused as too long, once; whether it is shorter now."""
+        """Compact, once, the transcript of a request that was refused as too long.
+
+        Return whether it is shorter now.
+        """
         if self._compactor is None or self._is_shrunk:
             return False
         self._is_shrunk = True
@@ -103,7 +112,10 @@ class ModelInput:
         return note is not None
 
     def set_aside(self, error: ApplicationError) -> bool:
-        """Leave out the next thing for which the provider may have refused the request, and it alone; whether there was one."""
+        """Leave out the next suspect of the provider's refusal, and it alone.
+
+        Return whether there was one.
+        """
         if self._attempts is None:
             self._attempts = attempts_after(self._messages, error, self._reads)
         if not self._attempts:
@@ -113,7 +125,10 @@ class ModelInput:
         return True
 
     def told(self, used: Usage) -> int | None:
-        """The tokens of the request and its response, where the plan records them."""
+        """Return the tokens of the request and its response, or None.
+
+        None means that the plan does not record them.
+        """
         is_told = self._compactor is not None and self._compactor.is_told(used)
         return used.input_tokens + used.output_tokens if is_told else None
 
@@ -152,10 +167,13 @@ class ModelInput:
 
 
 def server_notes(instructions: Mapping[str, str]) -> list[str]:
-    """Return what MCP servers say of how to use their tools, as texts after the instructions; the same in each request.
+    """Return the MCP servers' instructions for their tools.
+
+    They are texts after the instructions, the same in each request.
 
     Args:
-        instructions: The words of each server, by toolset; as many are read as there is room for, in the order of the toolsets.
+        instructions: The words of each server, by toolset. As many are read as there is room for, in the order of
+            the toolsets.
     """
     notes: list[str] = []
     for toolset_id, text in sorted(instructions.items()):

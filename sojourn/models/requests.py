@@ -91,7 +91,10 @@ def _answer(reply: Reply) -> str:
 
 
 def _carried_out(turn: PlanInput) -> str:
-    """What the turn had carried out before, as the end of a sentence: the calls that may change something and succeeded."""
+    """Return what the turn had carried out before, as the end of a sentence.
+
+    It lists the calls that may change something and succeeded.
+    """
     reads = {spec.id for spec in turn.tools if spec.annotations.read_only}
     results = [each for message in turn.messages[turn.turn_start :] for each in message.tool_results]
     made = [each for each in results if each.ok and each.name not in reads]
@@ -159,7 +162,7 @@ class Requests:
 
     @property
     def output_limit(self) -> int | None:
-        """The output limit of the request in tokens; None for the model's own."""
+        """The output limit of the request in tokens, or None for the model's own."""
         return self.settings.get("max_tokens")
 
     def offers(self, name: str) -> bool:
@@ -167,13 +170,19 @@ class Requests:
         return any(tool.name == name for tool in self.parameters.function_tools)
 
     def withhold(self, error: ApplicationError) -> bool:
-        """Leave out the tools that a provider's refusal names; whether it names any."""
+        """Leave out the tools that a provider's refusal names.
+
+        Return whether it names any.
+        """
         less = self._refused.without(error.__context__, self.parameters)
         self.parameters = less or self.parameters
         return less is not None
 
     async def repair(self, error: ApplicationError) -> bool:
-        """Change the next request after its provider refused it; whether another one is worth sending."""
+        """Change the next request after its provider refused it.
+
+        Return whether another one is worth sending.
+        """
         if error.type == "ModelRejected":
             self.parameters = self._refused.restored(self.parameters)
         if error.type == "ContextWindowExceeded" and await self._reading.shrink(self.parameters):
@@ -199,7 +208,10 @@ class Requests:
         return False
 
     def _stop_thinking(self) -> bool:
-        """Ask for no reasoning in this plan; whether the settings asked for it."""
+        """Turn reasoning off for this plan.
+
+        Return False if it is off already.
+        """
         if self._settings.get("anthropic_thinking") == _NO_THINKING:
             return False
         self._settings, self.settings = _without_thinking(self._settings), _without_thinking(self.settings)
@@ -238,7 +250,10 @@ class Requests:
         self.messages = [*before, replace(last, parts=[*last.parts, notice])]
 
     def _raised(self) -> ModelSettings:
-        """The settings with a higher output limit; without one the limit is the model's own, which nobody can raise."""
+        """Return the settings with a higher output limit.
+
+        Without a limit in the settings it is the model's own, which cannot be raised.
+        """
         limit = self._settings.get("max_tokens")
         if limit is None:
             return self._settings

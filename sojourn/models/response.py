@@ -1,4 +1,4 @@
-"""Response: one request to a model, streamed or not, and the usage of its response."""
+"""One request to a model, streamed or not, and the usage of its response."""
 
 import json
 from collections.abc import Callable
@@ -97,7 +97,9 @@ def _accepted(response: ModelResponse) -> ModelResponse:
 
 
 def without_repetitions(response: ModelResponse) -> ModelResponse:
-    """Return a response without calls that repeat the id, the tool and the arguments of an earlier one.
+    """Return a response without repeated calls.
+
+    A repeated call has the id, the tool and the arguments of an earlier one.
 
     Some servers send a call again at the end of a stream, or in a second block. The model made it once. Calls of the same id that
     differ are several calls.
@@ -115,7 +117,10 @@ def without_repetitions(response: ModelResponse) -> ModelResponse:
 
 
 def _same_text(arguments: Any) -> str:
-    """Return arguments as a text that is the same for the same JSON object, however it is spelled."""
+    """Return arguments as a text that is the same for the same JSON object.
+
+    The spelling of the object does not matter.
+    """
     try:
         value: Any = json.loads(arguments, parse_float=str) if isinstance(arguments, str) else arguments
         return json.dumps(value, sort_keys=True, default=str)
@@ -124,7 +129,10 @@ def _same_text(arguments: Any) -> str:
 
 
 def with_distinct_ids(response: ModelResponse) -> ModelResponse:
-    """Return a response in which each call has an id of its own: some servers give several calls the same one."""
+    """Return a response in which each call has an id of its own.
+
+    Some servers give several calls the same one.
+    """
     taken = {call.tool_call_id for call in response.tool_calls}
     if len(taken) == len(response.tool_calls):
         return response
@@ -144,10 +152,13 @@ def with_distinct_ids(response: ModelResponse) -> ModelResponse:
 
 
 def was_cut_off(response: ModelResponse, attempt: int = 1) -> bool:
-    """Whether a stream ended before the answer was complete, as far as the provider's streams show it.
+    """Whether a stream ended before the answer was complete.
 
-    A stream of Google's has no last event but its finish reason. A server that left it out at two attempts leaves it out each time,
-    and its stream counts by its end; a connection that broke is an error of its own.
+    The result is as good as what the provider's streams show.
+
+    A stream of Google's has no last event but its finish reason. A server that left it out at two
+    attempts leaves it out each time, and its stream counts by its end. A connection that broke is
+    an error of its own.
 
     Args:
         response: The response.
@@ -192,7 +203,10 @@ def _cost(response: ModelResponse) -> float | None:
 
 
 class _DeltaWriter:
-    """Writes the pieces of a stream as deltas, with the calls numbered in the order in which they begin."""
+    """A writer of the pieces of a stream as deltas.
+
+    The calls are numbered in the order in which they begin.
+    """
 
     def __init__(self, deltas: Deltas, id_of: Callable[[str], str]) -> None:
         self._deltas = deltas

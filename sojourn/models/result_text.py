@@ -1,4 +1,4 @@
-"""Result text: the answers of tools as texts for a model, and the notices for one request.
+"""The answers of tools as texts for a model, and one request's notices.
 
 A success is its result as JSON, or the text that the tool returned, then its remarks. A failure is a text of these lines, without those
 that would be empty:
@@ -62,7 +62,9 @@ def result_text(result: ToolResult, names: Names) -> str:
 
 
 def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:
-    """Return the notices of this request alone: about partial results, odd bounds, and tools to be corrected.
+    """Return the notices of this request alone.
+
+    They are about partial results, odd bounds, and tools to be corrected.
 
     Notices of the run (a refused plan, the last turn, a wait) are system messages of the transcript.
     """
@@ -124,7 +126,7 @@ def _example(hint: RetryHint) -> list[str]:
 
 
 def _more_issues(hint: RetryHint) -> list[str]:
-    """Return a line for each issue, where the hint's message does not hold them all."""
+    """Return a line for each issue if the hint's message lacks some."""
     message = hint.message or ""
     if not message.endswith((CUT, " more")):
         return []

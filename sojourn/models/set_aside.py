@@ -1,4 +1,4 @@
-"""Set aside: what a model's provider refused of a transcript is not sent again.
+"""Retries of a refused request without what its provider may have refused.
 
 A provider refuses a request whole, for one picture or one result in it. If a run's request is refused, it is made again without what
 may be the cause. Each attempt leaves out its own part of the transcript alone, so that nothing is left out that the provider takes. The plan
@@ -119,7 +119,9 @@ class SetAside:
 def attempts_after(
     messages: Sequence[Message], error: ApplicationError, reads: Collection[str] = ()
 ) -> list[tuple[SetAside, ...]]:
-    """Return what each further attempt at a refused request leaves out, in this order; empty for any other error.
+    """Return what each further attempt at a refused request leaves out.
+
+    The attempts are in order. There are none after any other error.
 
     Args:
         messages: The transcript of the request.
@@ -150,7 +152,10 @@ def attempts_after(
 
 
 def filtered(messages: Sequence[Message]) -> tuple[SetAside, ...]:
-    """Return the messages of turns that a content filter refused, unless they are recorded as set aside; at most one step."""
+    """Return the step that leaves out turns that a content filter refused.
+
+    There is at most one. It has the messages of those turns, unless they are recorded as set aside.
+    """
     known = _set_aside_whole(messages)
     indices = [at for at in suspects_in(messages).filtered if at not in known]
     return tuple(_messages(indices, _WHY_FILTERED))
@@ -170,7 +175,10 @@ def _files(indices: Sequence[int], why: str) -> list[SetAside]:
 
 
 def _results(messages: Sequence[Message], last: int, why: str, reads: Collection[str]) -> list[SetAside]:
-    """The results since the last message of the model; those of tools that change something are the last."""
+    """Return the attempts for results since the last message of the model.
+
+    Those of tools that change something come last.
+    """
     found = [
         (at, result)
         for at in range(last + 1, len(messages))
@@ -192,7 +200,10 @@ def _arguments(messages: Sequence[Message], last: int, why: str) -> list[SetAsid
 
 
 def _one_at_a_time(what: _Leaving, places: Sequence[tuple[int, str]], why: str) -> list[SetAside]:
-    """What leaves out one call each, of many calls some each; then all of them."""
+    """Return attempts that leave out one call each, then all of them.
+
+    If there are many calls, an attempt leaves out several.
+    """
     size = -(-len(places) // _MOST_SINGLE) or 1
     groups = [places[at : at + size] for at in range(0, len(places), size)]
     groups += [places] if len(groups) > 1 else []
@@ -203,7 +214,10 @@ def _one_at_a_time(what: _Leaving, places: Sequence[tuple[int, str]], why: str) 
 
 
 def _widest(attempts: Sequence[SetAside]) -> tuple[SetAside, ...]:
-    """The widest attempt of each kind; of messages and files, the new and the old ones."""
+    """Return the widest attempt of each kind.
+
+    Of messages and files, these are the new and the old ones.
+    """
     files = tuple(each for each in attempts if each.what in ("messages", "files"))
     others = {each.what: each for each in attempts if each.what not in ("messages", "files", "thinking")}
     thinking = tuple(each for each in attempts if each.what == "thinking")
@@ -261,7 +275,10 @@ def _without(message: Message, what: _Leaving, calls: Collection[str]) -> Messag
 
 
 def _without_arguments(part: Part, calls: Collection[str]) -> Part:
-    """The part; a call with a short text in place of its arguments."""
+    """Return a part, with a short text in place of a call's arguments.
+
+    A part that is not a call, or not one of `calls`, is unchanged.
+    """
     if not isinstance(part, ToolCallPart) or (calls and part.tool_call_id not in calls):
         return part
     return part.model_copy(update={"payload": {"left_out": _ARGUMENTS_LEFT_OUT}, "raw": None})

@@ -1,7 +1,9 @@
-"""Summary: the older part of a transcript as a text, and the request for its summary.
+"""The summary of a transcript's older part.
 
-The text is data to the model that summarises: what tools and people wrote stands between marks, and the model is told to follow none of it.
-A summary is a model's output, bounded in length; where none comes, one made by code says what was called.
+The older part becomes a text, which is data to the model that summarises. What tools and people
+wrote stands between marks, and the instructions of the model forbid it to follow any of it. A
+summary is a model's output, bounded in length. If the model writes none, code makes one that says
+what was called.
 """
 
 import inspect
@@ -95,7 +97,9 @@ async def summary_of(
     room: int,
     most: int,
 ) -> Summary:
-    """The summary of messages: by the user's function, by a model, or by code where neither gives one.
+    """Return the summary of messages.
+
+    The user's function makes it, or a model, or code if neither gives one.
 
     Args:
         messages: The messages.

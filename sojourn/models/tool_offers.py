@@ -1,4 +1,4 @@
-"""ToolOffers: what a planner offers its model in each turn, and the tools that a provider has refused."""
+"""The tools that a planner offers its model, and those that a provider refuses."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -99,7 +99,9 @@ class ToolOffers:
         return made
 
     def lower(self, error: BaseException | None) -> bool:
-        """Offer fewer tools after a refusal that says how many its provider takes; whether there are fewer now.
+        """Offer fewer tools after a refusal that says how many are accepted.
+
+        Return whether there are fewer now.
 
         Args:
             error: The error of the request, as pydantic-ai raised it.
@@ -128,9 +130,10 @@ class ToolOffers:
         self._reasons |= dict.fromkeys((tool.name for tool in tools), reason)
 
     def notes(self, turn: PlanInput) -> list[str]:
-        """Return what people who follow a run should know of its tools and have not been told: what a provider refuses or limits.
+        """Return notes about tools that a provider refuses or limits.
 
-        A run is told too if another run of this planner met the refusal.
+        They are for people who follow a run, and each note is returned once for a run. A run also
+        gets the note if another run of this planner met the refusal.
         """
         if turn.finalize or not (self._refused or self._most):
             return []
@@ -178,7 +181,9 @@ class RefusedTools:
     def without(
         self, error: BaseException | None, parameters: ModelRequestParameters
     ) -> ModelRequestParameters | None:
-        """Return a request without the tools that a provider's refusal names; None if it names none.
+        """Return a request without the tools that a refusal names, or None.
+
+        None means that the refusal names none.
 
         Args:
             error: The error of the request, as pydantic-ai raised it.
@@ -200,14 +205,20 @@ class RefusedTools:
         return replace(parameters, function_tools=kept)
 
     def restored(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
-        """Return a request with the tools that were left out, since the provider refuses it without them too."""
+        """Return a request with the tools that were left out.
+
+        The provider refuses the request without them too.
+        """
         if not self._named:
             return parameters
         self._named = {}
         return replace(parameters, function_tools=self._whole)
 
     def confirm(self) -> None:
-        """Offer no more what the provider refused, now that it has answered a request without it."""
+        """Stop offering the tools that the provider refused.
+
+        Call this once the provider has answered a request without them.
+        """
         if not self._named:
             return
         self._offers.refuse([*self._named.values()], self._reason)

@@ -1,4 +1,4 @@
-"""Tool search: tools beyond those that a request can define, which a model finds by words.
+"""Search for tools beyond those that a request can define.
 
 The definitions of a request are its front, so a tool that was found is not added to them: the answer to `search_tools` has its
 schema, and `call_tool` calls it. All providers take both, and the cached front of the requests stays the same.
@@ -113,15 +113,21 @@ class ToolSearch:
         """What was searched for and found, for people who follow the run."""
 
     def opened(self, response: ModelResponse) -> ModelResponse:
-        """Return a response in which a search that was made by `call_tool` is one by `search_tools`."""
+        """Return a response with each search as a call of `search_tools`.
+
+        The model may have made it by `call_tool`.
+        """
         if not self._deferred or all(call.tool_name != CALL_TOOL for call in response.tool_calls):
             return response
         return replace(response, parts=[_search_of(part) or part for part in response.parts])
 
     def answered(self, response: ModelResponse, *, may_search: bool) -> list[ModelResponse | ModelRequest]:
-        """Return a response whose calls are all searches, and their answers; empty for any other response.
+        """Return a response whose calls are all searches, and their answers.
 
-        After the last search a model is told once that there are no more. Then its search is an unknown call.
+        Return an empty list for any other response. After the last search the model is informed
+        once that there are no more. Then its search is an unknown call.
+
+        After the last search the answer tells the model once that there are no more. Then its search is an unknown call.
 
         Args:
             response: The response.
@@ -150,7 +156,10 @@ class ToolSearch:
         return _text_of(found, self._deferred, more)
 
     def without_searches(self, response: ModelResponse) -> ModelResponse:
-        """Return a response without the searches beside other calls, which are made first: the model can search afterwards."""
+        """Return a response without the searches beside other calls.
+
+        The other calls are made first, and the model can search afterwards.
+        """
         names = {call.tool_name for call in response.tool_calls}
         if not self._deferred or SEARCH_TOOLS not in names or len(names) == 1:
             return response
@@ -163,7 +172,9 @@ class ToolSearch:
 
 
 def found_tools(query: str, deferred: Sequence[ToolSpec]) -> tuple[list[ToolSpec], int]:
-    """Return the tools that fit a query best, as many as an answer has room for, and how many others fit.
+    """Return the tools that fit a query best, and how many others fit.
+
+    There are as many tools as an answer has room for.
 
     Args:
         query: Words, or a tool's name.
@@ -229,7 +240,7 @@ def _toolsets(deferred: Sequence[ToolSpec]) -> str:
 
 
 def _search_of(part: ModelResponsePart) -> ToolCallPart | None:
-    """The search that a part makes by `call_tool`; None for any other part."""
+    """Return the search that a part makes by `call_tool`, or None."""
     if not isinstance(part, ToolCallPart) or part.tool_name != CALL_TOOL:
         return None
     given = _given(part.args)
@@ -247,6 +258,9 @@ def _query(call: ToolCallPart) -> str:
 
 
 def _given(arguments: Any) -> Any:
-    """The object that a text of arguments holds; anything else as it is."""
+    """Return the object that a text of arguments holds.
+
+    Anything else is returned as it is.
+    """
     read = parse_arguments(arguments) if isinstance(arguments, str) else None
     return read.payload if isinstance(read, Parsed) else arguments

@@ -1,4 +1,4 @@
-"""Projections: tools as model providers accept them.
+"""Tool schemas as model providers accept them.
 
 The boundary judges every call by the tool's own schema. A model gets a projection of it, since providers refuse a whole
 request for one schema that they do not take: a root that is a union or a reference, an array without `items`, a keyword of

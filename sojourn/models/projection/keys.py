@@ -1,4 +1,4 @@
-"""Keys: the fields of a tool by names that every provider accepts, and back.
+"""Field names of tools that every provider accepts, and back.
 
 Anthropic refuses a request in which a field of a tool's arguments is named `$top`, `filter[id]` or with more than 64
 characters. Such a field gets another name for the model, and its own again before the call is judged. What the
@@ -28,7 +28,9 @@ _DIGITS: Final = 8
 
 
 class Keys:
-    """The names of a tool's fields, and those of the model for the fields that need another one.
+    """The names of a tool's fields, and the model's names for them.
+
+    Only fields whose own name is refused have another name for the model.
 
     Args:
         fields: The names of all fields.
@@ -63,11 +65,17 @@ class Keys:
         return {self._sent.get(name, name): value for name, value in arguments.items()}
 
     def to_tool(self, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """Return the fields of arguments with the tool's names; a field that was sent under both stands there twice."""
+        """Return the fields of arguments with the tool's names.
+
+        A field that was sent under both names is in the list twice.
+        """
         return [(self._own.get(name, name), value) for name, value in arguments.items()]
 
     def in_text(self, text: str) -> str:
-        """Return a text in which the fields that are quoted in backticks have the model's names."""
+        """Return a text with the model's names of fields.
+
+        Only fields that are quoted in backticks are replaced.
+        """
         return self._quoted.sub(lambda found: f"`{self._shown[found[1]]}", text) if self._shown else text
 
     def in_hint(self, hint: RetryHint) -> RetryHint:
@@ -114,7 +122,10 @@ NO_KEYS: Final = Keys()
 
 
 def _new_name(name: str, taken: set[str]) -> str:
-    """Return the legal characters of a name, with digits of its hash if they do not identify it."""
+    """Return the legal characters of a name.
+
+    Digits of its hash are added if the characters do not identify it.
+    """
     readable = _ILLEGAL.sub("_", name[: _READABLE * 4]).strip("_.-")
     if readable and len(name) <= _READABLE and name.isascii() and readable not in taken:
         return readable

@@ -40,7 +40,11 @@ _LIMITS: Final = {
 
 
 def limits_of(providers: Iterable[str]) -> ProviderLimits:
-    """Return the limits of a request that any of these providers may get, each by its name in pydantic-ai."""
+    """Return the limits of a request that any of these providers may get.
+
+    Args:
+        providers: The providers by their names in pydantic-ai.
+    """
     each = [_LIMITS.get(provider.removeprefix("gateway/"), ProviderLimits()) for provider in providers]
     return ProviderLimits(
         tools=min((limits.tools for limits in each), default=128),

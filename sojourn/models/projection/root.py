@@ -53,7 +53,7 @@ class Root:
 
     @property
     def sentences(self) -> str:
-        """The rules as a text; empty where there are none."""
+        """The rules as a text, or an empty text without rules."""
         return clip(" ".join(dict.fromkeys(self.rules)), _MAX_RULES)
 
 
@@ -205,7 +205,7 @@ def _any_of(schemas: Sequence[Any]) -> Any:
 
 
 def _values(schema: Any) -> list[Any] | None:
-    """Return the values of a field that can only have these; None for any other field."""
+    """Return the values of a field that can only have these, or None."""
     if not is_object(schema):
         return None
     if "const" in schema:
@@ -214,7 +214,10 @@ def _values(schema: Any) -> list[Any] | None:
 
 
 def _needs(part: Root) -> str:
-    """Return what a part needs: `` `kind` is "circle", with `radius` ``; empty for nothing."""
+    """Return what a part needs, or an empty text if it needs nothing.
+
+    An example is `` `kind` is "circle", with `radius` ``.
+    """
     fixed = {
         name: values[0]
         for name, schema in part.properties.items()
@@ -233,7 +236,10 @@ def _condition(lead: str, when: str, what: str, node: Any) -> str:
 
 
 def _plain_rules(node: Schema) -> list[str]:
-    """Return the rules of a subschema about which fields go together, and about whole values."""
+    """Return the rules of a subschema that need no merge.
+
+    They say which fields go together, and which whole values are allowed.
+    """
     rules = [
         f"With `{name}`, also give {_listed(needed)}."
         for word in ("dependentRequired", "dependencies")

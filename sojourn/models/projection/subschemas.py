@@ -32,7 +32,9 @@ class _UnportableError(Exception):
 
 
 def portable_pattern(pattern: str) -> str | None:
-    """Return a pattern that matches the same texts of one line, anchored at both ends; None if there is none.
+    """Return a pattern that is anchored at both ends, or None.
+
+    It matches the same texts of one line. None means that there is no such pattern.
 
     Args:
         pattern: A regular expression of JSON Schema, which is searched in a text.
@@ -230,7 +232,10 @@ class Subschemas:
         return _nullable(result) if node.get("nullable") is True else result
 
     def _copied(self, word: str, value: Any, depth: int) -> Any:
-        """Return the value of a keyword in a copy; `ABSENT` for one that cannot be copied."""
+        """Return the value of a keyword in a copy.
+
+        Return `ABSENT` for a keyword that cannot be copied.
+        """
         if word == "$ref":
             name = self._reference(value)
             return f"#/$defs/{name}" if name else ABSENT
@@ -250,7 +255,10 @@ class Subschemas:
         return {name: self.copy(child, depth) for name, child in fields.items()}
 
     def _reference(self, pointer: Any) -> str | None:
-        """Return the name of the definition that a reference leads to; None if it leads to no schema."""
+        """Return the name of the definition that a reference leads to, or None.
+
+        None means that it leads to no schema.
+        """
         if not isinstance(pointer, str) or not pointer.startswith("#"):
             return None
         if pointer not in self._names:
@@ -267,7 +275,10 @@ class Subschemas:
 
 
 def _in_2020_12(node: Schema) -> Schema:
-    """Return a subschema without the forms of older drafts that are written without naming a draft."""
+    """Return a subschema without the forms of older drafts.
+
+    These forms are written without naming a draft.
+    """
     if not any(word in node for word in ("items", "exclusiveMinimum", "exclusiveMaximum", "dependencies")):
         return node
     result = dict(node)
@@ -292,7 +303,10 @@ def _type_of(value: Any) -> str | list[str] | None:
 
 
 def _fit_required(schema: Schema) -> None:
-    """Leave only known names in `required`; an open object gets a field for each of the others."""
+    """Leave only known names in `required`.
+
+    An open object gets a field for each of the others.
+    """
     if "required" not in schema:
         return
     names: list[str] = list(dict.fromkeys(schema["required"]))
