@@ -1,7 +1,7 @@
 """The answer of a server's tool as a result, with texts and artifacts.
 
-A photo of 500 KB is 170,000 tokens of base64, in this request and all later ones. Base64 cannot be told from a long
-word by its letters alone, so a text counts as base64 if a content block has the same data, if the object around it
+A photo of 500 KB is 170,000 tokens of base64, in this request and all later ones. Base64 cannot be distinguished from a
+long word by its letters alone, so a text counts as base64 if a content block has the same data, if the object around it
 names a media type, if it is a `data:` address, or if it begins as files of a known kind do.
 
 Images, audio and files are of no use to a model as base64, in a content block or in structured content. The

@@ -3,8 +3,8 @@
 The SDK refuses a whole answer for one field of another form, and the tool may have had its effect by then. What has one obvious
 meaning is read by it: a missing list of content, a text in its place, a block without its media type.
 
-The SDK refuses a whole listing for one tool with a schema or a text of another form. What it would refuse is put where the
-SDK does not look, and `as_sent` takes it out again.
+The SDK refuses a whole listing for one tool with a schema or a text of another form. What it would refuse is stored where
+the SDK does not look, and `as_sent` takes it out again.
 """
 
 import json

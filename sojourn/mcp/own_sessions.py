@@ -194,7 +194,7 @@ class OwnSessions:
         self._sweeper: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        """The number of sessions, those included that are being opened."""
+        """Return the number of sessions, including those that are being opened."""
         return len(self._lines)
 
     @contextlib.asynccontextmanager

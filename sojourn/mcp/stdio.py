@@ -151,7 +151,7 @@ async def _watch(process: Process, incoming: _Incoming) -> None:
 
 async def _log_errors(process: Process, link: Link) -> None:
     assert process.stderr
-    # A secret that begins in what is logged is kept whole, since half a secret cannot be masked.
+    # Hold enough for a whole secret that begins in the logged part: half a secret cannot be masked.
     kept = 4 * (_MAX_LOGGED + longest_form(link.secrets))
     lines = Lines(kept, edge=kept)
     count, since = 0, time.monotonic()

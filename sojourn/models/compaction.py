@@ -138,7 +138,7 @@ def compacted(
     text_of: Callable[[ToolResult], Any],
     reads: Collection[str] = (),
 ) -> list[Message]:
-    """The messages that models read in place of a whole transcript.
+    """Return the messages that models read in place of a whole transcript.
 
     Args:
         messages: The transcript.
@@ -176,7 +176,7 @@ def _shortened(
     is_cleared: bool,
     most: int | None,
 ) -> Message:
-    """The message with its results cleared, or cut to a length."""
+    """Return the message with its results cleared, or cut to a length."""
     if message.role != "tool" or not (is_cleared or most):
         return message
     parts = [
@@ -213,7 +213,7 @@ def _read(
 
 
 def _outcome(result: ToolResult) -> str:
-    """How the call of a tool that may change something ended, as a clause."""
+    """Return how the call of a tool that may change something ended, as a clause."""
     error = result.error
     if error is None:
         return "the call succeeded and its effect took place, so do not make it again to read the result"

@@ -213,7 +213,7 @@ def _last(conversation: ModelConversation) -> CompactionPart:
 
 
 def _read(conversation: ModelConversation, transcript: Sequence[Message]) -> list[Message]:
-    """The transcript, with the messages after its summary as the model reads them."""
+    """Return the transcript, with the messages after its summary as the model reads them."""
     until = _last(conversation).until
     view = conversation.messages
     return [*transcript[:until], *view[len(view) - (len(transcript) - until) :]]

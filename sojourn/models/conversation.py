@@ -128,17 +128,17 @@ class ModelConversation:
         self._read_anew()
 
     def request(self) -> list[ModelMessage]:
-        """The messages of the next request."""
+        """Return the messages of the next request."""
         return self._converter.messages(self.messages)
 
     def text_of(self, result: ToolResult) -> Any:
-        """The content of a result as the model reads it."""
+        """Return the content of a result as the model reads it."""
         if isinstance(result, ResultRead):
             return result.text
         return self._text(self.names.in_result(result), self.names)
 
     def content_of(self, result: ToolResult) -> Any:
-        """The content of a result as the model gets it: its text, and its pictures."""
+        """Return the text and the pictures of a result as the model gets them."""
         return with_pictures(self.text_of(result), result, self.pictures)
 
     @property

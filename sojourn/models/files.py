@@ -5,7 +5,7 @@ would download the file in this process: an image for Google or Bedrock, a docum
 text for Anthropic. Which adapters do so changes with their versions, so there is no list of them: each URL
 object raises `UrlNotFetched` when it is about to be downloaded.
 
-A model gets a picture with the result that it belongs to; pydantic-ai puts it where the provider takes one, and a note in its place
+A model gets a picture with the result that it belongs to; pydantic-ai puts it in the place that the provider accepts, and a note in its place
 for a model that sees nothing. Providers limit the pictures of a request, so only the newest are sent. They are dropped in blocks, so that
 the beginning of the request changes rarely (prompt cache).
 """

@@ -70,12 +70,12 @@ _UNANSWERED = "No result was recorded for this call."
 def from_response(response: theirs.ModelResponse, names: Names, tokens: int | None = None) -> Message:
     """Return a model's response as an assistant message.
 
-    Arguments that the model wrote as a text are not parsed: they are in `raw`, even where they are not JSON.
+    Arguments that the model wrote as a text are not parsed: they are in `raw`, even if they are not JSON.
 
     Args:
         response: As pydantic-ai returns it.
         names: The tools of the request.
-        tokens: What request and response have used, where that is recorded.
+        tokens: What request and response have used, if that is recorded.
     """
     parts = [_kept(part, names) for part in response.parts]
     if parts:

@@ -109,7 +109,7 @@ def offer(
 
     Args:
         turn: The planner's input; its schemas have no injected fields.
-        limits: The limits of the providers that may be asked.
+        limits: The limits of the providers that may get the request.
         asks: Whether the planner allows its model to ask.
         is_typed: Whether the request defines `final_result` too.
         refused: Schemas that a provider has refused, by the name of the tool, which is not offered with this schema.
@@ -210,7 +210,7 @@ def _direct(specs: Sequence[ToolSpec], sizes: Mapping[str, int], limits: Provide
 
 
 def _preferred(specs: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """The tools in the order in which a request defines them as long as there is room."""
+    """Return the tools in the order in which a request defines them as long as there is room."""
     toolset = {spec.id: spec.id.rpartition(".")[0] for spec in specs}
     count = Counter(toolset.values())
     return sorted(specs, key=lambda spec: (spec.kind == "mcp", count[toolset[spec.id]], spec.id))

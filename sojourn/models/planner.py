@@ -90,10 +90,10 @@ class ModelPlanner:
         settings: Settings of pydantic-ai, such as `{"temperature": 0, "max_tokens": 2000, "thinking": True}`.
         asks: Whether the model may ask the person, in runs whose policy has `interrupts_allowed`.
         result_text: Makes the text of a tool's answer for the model; `sojourn.models.result_text` when left out.
-        compaction: How the transcript is kept within the model's context window: True for the defaults of `Compaction`, False
+        compaction: How the transcript is fitted into the model's context window: True for the defaults of `Compaction`, False
             to fail with `ContextWindowExceeded`.
         max_tools: Most tools that a request defines, Sojourn's own included, at least 8; the model finds the others by search. When left
-            out, 128, and fewer where their definitions are very long.
+            out, 128, and fewer if their definitions are very long.
         max_concurrency: Most requests to one provider that this worker has in flight; when left out,
             `SOJOURN_MODEL_CONCURRENCY`.
         tokens_per_minute: Most tokens that this worker uses of one provider; when left out, `SOJOURN_MODEL_TPM`.

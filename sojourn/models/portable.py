@@ -271,7 +271,7 @@ def _request(
 
 
 def _leading(parts: Iterable[theirs.ModelRequestPart]) -> int:
-    """The number of system messages that a request begins with."""
+    """Return the number of system messages that a request begins with."""
     count = 0
     for part in parts:
         if not isinstance(part, theirs.SystemPromptPart) or part.scope == "request":
@@ -314,7 +314,7 @@ def _result_content(content: Any) -> Any:
         return content
     kept = [each for each in content if not (isinstance(each, str) and not each.strip())]
     has_file = any(not isinstance(each, (str, int, float, dict, list, type(None))) for each in kept)
-    # Only where files are beside them, the texts of a list are blocks of their own; else the list is JSON.
+    # The texts of a list are blocks of their own only if files are beside them. Otherwise the list is JSON.
     return kept if has_file and len(kept) < len(content) else content
 
 

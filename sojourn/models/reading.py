@@ -77,7 +77,7 @@ class ModelInput:
         return self._conversation.names
 
     def messages(self) -> list[ModelMessage]:
-        """The messages of the request, with its notices at the end."""
+        """Return the messages of the request, with its notices at the end."""
         *before, last = self._conversation.request()
         notices = [SystemPromptPart(text, scope="request") for text in reminders(self._turn, wire_name)]
         return [*before, replace(last, parts=[*last.parts, *notices])] if notices else [*before, last]
@@ -133,7 +133,7 @@ class ModelInput:
         return used.input_tokens + used.output_tokens if is_told else None
 
     def recorded(self, plan: PlanResult, used: Usage) -> PlanResult:
-        """The plan, with its usage and the compaction that models read from then on.
+        """Return the plan, with its usage and the current compaction.
 
         Args:
             plan: The plan.

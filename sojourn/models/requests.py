@@ -80,7 +80,7 @@ def _times(corrections: int) -> str:
 
 
 def _answer(reply: Reply) -> str:
-    """The text of a response, or else the arguments of its calls."""
+    """Return the text of a response, or else the arguments of its calls."""
     if text := reply.message.text.strip():
         return text
     requests = [call.request for call in reply.message.tool_calls]
@@ -117,7 +117,7 @@ MORE_ROOM = 2
 class Requests:
     """The requests of one plan.
 
-    After a response that was cut off at the output limit, in this plan or in the last one, the limit is raised once, where the
+    After a response that was cut off at the output limit, in this plan or in the last one, the limit is raised once, if the
     settings have one and the run has tokens left.
 
     Args:

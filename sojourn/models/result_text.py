@@ -5,14 +5,14 @@ that would be empty:
 
     failed: missing_fields
     Correct the arguments and call ops__devices__list again: `site_id` is missing
-    - `lines[3].sku` is missing            (all faults, where the line above cannot hold them)
+    - `lines[3].sku` is missing            (all faults, if the line above cannot hold them)
     arguments that fit: {"site_id": "s-1"}
     you sent: {"status": "offline"}
 
 The second line is the hint's message, which names every fault and what would be valid (SR-124, SR-128).
 Tools have their names for the model.
 
-A model copies an example. So where a value of it does not follow from the call, the text has the hint's template,
+A model copies an example. So if a value of it does not follow from the call, the text has the hint's template,
 which the tool refuses until it is completed:
 
     arguments to complete: {"order_id":"<order_id>","amount":12.5}

@@ -162,7 +162,7 @@ def filtered(messages: Sequence[Message]) -> tuple[SetAside, ...]:
 
 
 def _set_aside_whole(messages: Sequence[Message]) -> set[int]:
-    """The messages that a transcript records as set aside whole."""
+    """Return the messages that a transcript records as set aside whole."""
     return {at for each in _recorded(messages) if each.what == "messages" for at in each.indices}
 
 
@@ -190,7 +190,7 @@ def _results(messages: Sequence[Message], last: int, why: str, reads: Collection
 
 
 def _arguments(messages: Sequence[Message], last: int, why: str) -> list[SetAside]:
-    """The arguments of the newest message that has calls."""
+    """Return the attempts for arguments of the newest message that has calls."""
     newest = next((at for at in range(last, -1, -1) if messages[at].tool_calls), None)
     if newest is None:
         return []

@@ -61,7 +61,7 @@ class Summary:
 
 
 def text_of(message: Message, text: Callable[[ToolResult], Any]) -> str:
-    """A message as a text.
+    """Return a message as a text.
 
     Args:
         message: The message.
@@ -142,7 +142,7 @@ async def summary_of(
 
 
 async def _asked(text: str, compaction: Compaction, model: Model, provider: str, most: int) -> Summary:
-    """What the model writes of a text."""
+    """Return the summary that the model writes of a text."""
     told = (
         f"{_INSTRUCTIONS}\n\n{compaction.instructions}".strip() if compaction.instructions else _INSTRUCTIONS
     )
@@ -160,7 +160,7 @@ async def _asked(text: str, compaction: Compaction, model: Model, provider: str,
 
 
 def _by_code(messages: Sequence[Message], most: int) -> str:
-    """A summary without a model: which tools were called, and how often they failed."""
+    """Return a summary without a model: which tools were called, and how often they failed."""
     results = [result for message in messages for result in message.tool_results]
     failed = Counter(result.name for result in results if not result.ok)
     lines = [

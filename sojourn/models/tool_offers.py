@@ -66,7 +66,7 @@ class ToolOffers:
     """The tools that one planner offers.
 
     Args:
-        sources: The models that may be asked, by name or as objects.
+        sources: The models that may get a request, by name or as objects.
         max_tools: Most tools of a request; None for the limit of the providers.
 
     Raises:
@@ -151,7 +151,7 @@ class ToolOffers:
         return [_note(tools, text) for text, tools in by_reason.items()]
 
     def _withheld(self, turn: PlanInput) -> dict[str, str]:
-        """The tools of a run that are not offered, and the provider's words."""
+        """Return the tools of a run that are not offered, and the provider's words."""
         made = {spec.id: definition(spec, self._limits) for spec in turn.tools}
         return {
             id: self._reasons.get(tool.name, "")

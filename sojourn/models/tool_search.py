@@ -193,7 +193,7 @@ def found_tools(query: str, deferred: Sequence[ToolSpec]) -> tuple[list[ToolSpec
 
 
 def _text_of(found: Sequence[ToolSpec], deferred: Sequence[ToolSpec], more: int) -> str:
-    """The tools that were found, with their schemas, as a model reads them."""
+    """Return the tools that were found, with their schemas, as a model reads them."""
     if not found:
         return f"No further tool fits. There are tools of {_toolsets(deferred)}; search with other words."
     rest = [f"(And {counted(more, 'tool')} that fit less; search with other words for them.)"] if more else []
