@@ -213,7 +213,7 @@ def _last(conversation: ModelConversation) -> CompactionPart:
 
 
 def _read(conversation: ModelConversation, transcript: Sequence[Message]) -> list[Message]:
-    """Return the transcript, with the messages after its summary as the model reads them."""
+    """Return the transcript, with what follows its summary as the model reads it."""
     until = _last(conversation).until
     view = conversation.messages
     return [*transcript[:until], *view[len(view) - (len(transcript) - until) :]]

@@ -77,7 +77,7 @@ def _providers() -> list[str]:
 
 
 def _close(model: str) -> list[str]:
-    """Return the names of the closest model, at each provider that has it: at most three."""
+    """Return the closest model at each provider that has it, at most three names."""
     by_model: dict[str, list[str]] = {}
     for each in _named():
         by_model.setdefault(each.partition(":")[2].casefold(), []).append(each)

@@ -210,7 +210,7 @@ def _direct(specs: Sequence[ToolSpec], sizes: Mapping[str, int], limits: Provide
 
 
 def _preferred(specs: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """Return the tools in the order in which a request defines them as long as there is room."""
+    """Return the tools in the order in which a request makes room for them."""
     toolset = {spec.id: spec.id.rpartition(".")[0] for spec in specs}
     count = Counter(toolset.values())
     return sorted(specs, key=lambda spec: (spec.kind == "mcp", count[toolset[spec.id]], spec.id))

@@ -160,7 +160,10 @@ async def _asked(text: str, compaction: Compaction, model: Model, provider: str,
 
 
 def _by_code(messages: Sequence[Message], most: int) -> str:
-    """Return a summary without a model: which tools were called, and how often they failed."""
+    """Return a summary made without a model.
+
+    It says which tools were called, and how often they failed.
+    """
     results = [result for message in messages for result in message.tool_results]
     failed = Counter(result.name for result in results if not result.ok)
     lines = [
