@@ -1,7 +1,7 @@
-"""Sojourn: durable runs for tool-using agents, on Temporal.
+"""Durable runs for tool-using agents, on Temporal.
 
-`__init__.pyi` lists the public names and the module of each. A module is loaded when one of its names is
-first used, so that `import sojourn` and the command line start fast.
+`__init__.pyi` lists the public names and the module of each. A module is loaded when one of its
+names is first used, so that `import sojourn` and the command line start fast.
 """
 
 import lazy_loader

@@ -1,7 +1,9 @@
-"""The archive of a long run: the events of executions that retention may delete while the run goes on, in external storage.
+"""Store the older events of a long run in external storage.
 
-Each part has the events of the executions since the part before, and that part's claim: whoever has the last claim reads them all.
-A part holds the id of its run, and only that run reads it.
+Retention may delete the executions of a run while the run goes on, so their events are archived.
+Each part holds the events of the executions since the part before, and the claim of that part: a
+reader with the last claim reads all parts. A part holds the id of its run, and only that run reads
+it.
 """
 
 import asyncio
@@ -57,7 +59,13 @@ async def store_part(
     chain: int,
     before: Claim | None,
 ) -> Claim:
-    """Store the next part of a run's archive, and return its claim; errors of the driver and the codec are raised too."""
+    """Store the next part of a run's archive, and return its claim.
+
+    Errors of the driver and the codec are raised too.
+
+    Raises:
+        ValueError: The events exceed `MAX_PART_BYTES`.
+    """
     data = _EVENTS.dump_json([*events], exclude_defaults=True)
     if len(data) > MAX_PART_BYTES:
         raise ValueError(f"the events have {len(data):,} bytes, and a part has at most {MAX_PART_BYTES:,}")
@@ -67,7 +75,9 @@ async def store_part(
 
 
 async def load_part(client: Client, driver: StorageDriver, run_id: str, claim: Claim) -> Part:
-    """Load a part of a run's archive; errors of the driver and the codec are raised too.
+    """Load a part of a run's archive.
+
+    Errors of the driver and the codec are raised too.
 
     Raises:
         ValueError: The claim is not one of this run's archive and this storage, or what it names was changed.

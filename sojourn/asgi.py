@@ -26,9 +26,10 @@ def create_app(
     console: bool = True,
     temporal_ui: str | None = None,
 ) -> FastAPI:
-    """The HTTP service of an app, as an ASGI application that can be served or mounted.
+    """Return the HTTP service of an app, as an ASGI application to serve or mount.
 
-    It connects when it starts, or with the first request if it is mounted and its lifespan does not run.
+    It connects when it starts, or with the first request if it is mounted and its lifespan does not
+    run.
 
     Args:
         app: The app, whose agents the service offers.

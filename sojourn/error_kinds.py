@@ -1,6 +1,7 @@
-"""What each error means to a caller: its code, HTTP status, exit code, and what to do next.
+"""What each error means to a caller: code, HTTP status, exit code, next step.
 
-This is the one table of them: the API, its protocols, the console and the command line only format what it says.
+This is the one table of them: the API, its protocols, the console and the command line only format
+what it says.
 """
 
 from collections.abc import Mapping
@@ -123,7 +124,10 @@ _PATHS = {"question": "answers", "approval": "approvals", "tool_results": "tool-
 
 
 def kind_of(error: BaseException) -> ErrorKind | None:
-    """Return what an error means to a caller, or None for one that no caller can do anything about."""
+    """Return what an error means to a caller.
+
+    None for an error that no caller can do anything about.
+    """
     found = getattr(error, "error_kind", None) or next(
         (_KINDS[each] for each in type(error).__mro__ if each in _KINDS), None
     )
@@ -140,6 +144,9 @@ def kind_of(error: BaseException) -> ErrorKind | None:
 
 
 def details_of(error: BaseException) -> dict[str, Any]:
-    """Return what an error names: the run, the wait, changes of a tool, and the cursor where to resume."""
+    """Return the details that an error names.
+
+    They are the run, the wait, changes of a tool, and the cursor at which to resume.
+    """
     found = {name: getattr(error, name, None) for name in ("run_id", "await_id", "changes", "after")}
     return {name: value for name, value in found.items() if value}

@@ -18,9 +18,9 @@ SojournError
     │   ├── RunTerminated
     │   └── RunTimedOut
     ├── AwaitClosed      the wait is not open, or the run has ended
-    │   └── ApprovalVoid the tool is not the one that was shown; the call did not run by this approval
-    ├── MissingRole      whoever answers lacks the role
-    │   └── NotApprover  whoever decides on a call may not decide on it
+    │   └── ApprovalVoid the tool has changed since it was shown; the call did not run by this approval
+    ├── MissingRole      the principal lacks the role for an answer
+    │   └── NotApprover  the principal may not decide on the call
     ├── InvalidInput     an argument is invalid, or the server refuses the request
     │   ├── StaleDigest  a decision names other arguments than those of the call as it is now
     │   └── OtherKind    an answer is of another kind than the wait
@@ -98,7 +98,10 @@ class ToolFailed(SojournError):
 
 
 def _delay(retry_after: timedelta | float | None) -> timedelta | None:
-    """Return a duration, or a number of seconds, as a delay from 0 to ten years; None for NaN and other types."""
+    """Return a duration or a number of seconds as a delay from 0 to ten years.
+
+    None for NaN and other types.
+    """
     if isinstance(retry_after, (int, float)):
         try:
             retry_after = timedelta(seconds=retry_after)
@@ -110,9 +113,11 @@ def _delay(retry_after: timedelta | float | None) -> timedelta | None:
 
 
 class RateLimited(ToolFailed):
-    """The tool is over a rate limit: attempted as often as its `Retry` allows (3 times), then returned to the planner.
+    """The tool is over a rate limit.
 
-    Returned at once when the tool is declared `idempotent=False`, or when `retry_after` is over 30 s.
+    The call is attempted as often as its `Retry` allows (3 times by default), then the error is
+    returned to the planner. It is returned at once if the tool is declared `idempotent=False`, or
+    if `retry_after` is over 30 s.
 
     Args:
         message: The error for the planner.
@@ -127,14 +132,17 @@ class RateLimited(ToolFailed):
 
 
 class ToolUnavailable(ToolFailed):
-    """A service that the tool needs is unavailable; attempts as for `RateLimited`.
+    """A service that the tool needs is unavailable.
+
+    The call is attempted as often as for `RateLimited`.
 
     Args:
         message: The error for the planner.
         retry_after: Delay before the next attempt, a duration or seconds; by default as the tool's `Retry` states.
         outcome_unknown: Whether the service may have carried the request out, as when the connection broke off
-            after the request was sent. By default, whether an exception that this one is raised from says so. Then only a tool that is declared `idempotent=True` or `read_only=True` is
-            called again by repairs, with the same idempotency key.
+            after the request was sent. By default, whether an exception that this one is raised from says so.
+            Then only a tool that is declared `idempotent=True` or `read_only=True` is called again by repairs,
+            with the same idempotency key.
     """
 
     def __init__(
@@ -150,7 +158,9 @@ class ToolUnavailable(ToolFailed):
 
 
 class CallFailed(SojournError):
-    """Raised in a flow where a call failed; the flow may catch it, and otherwise the run fails with the causes.
+    """A call in a flow failed.
+
+    The flow may catch this error. Otherwise the run fails with the causes.
 
     Args:
         message: The tool's id and the error with its causes.
@@ -167,11 +177,16 @@ class CallFailed(SojournError):
 
 
 class ServerNotFound(SojournError):
-    """No `temporal` command runs on this machine, or `SOJOURN_TEMPORAL_CLI` names another program."""
+    """No `temporal` command runs on this machine.
+
+    Also raised if `SOJOURN_TEMPORAL_CLI` names another program.
+    """
 
 
 class NetworkRetriesExhausted(SojournError, RuntimeError):
-    """Every attempt of a request failed because of the network or an HTTP status; `__cause__` is the last failure.
+    """Every attempt of a request failed because of the network or an HTTP status.
+
+    `__cause__` is the last failure.
 
     Args:
         message: A sentence for people, from `format_network_error`.
@@ -190,7 +205,10 @@ class NetworkRetriesExhausted(SojournError, RuntimeError):
 
 
 class RunError(SojournError):
-    """Base class of the errors of `Client` and `Run`; `run_id` is None when the error is about no single run."""
+    """Base class of the errors of `Client` and `Run`.
+
+    `run_id` is None if the error is not about a single run.
+    """
 
     def __init__(self, message: str, *, run_id: str | None = None) -> None:
         super().__init__(message)
@@ -198,11 +216,17 @@ class RunError(SojournError):
 
 
 class RunNotFound(RunError):
-    """No run has this id in the namespace: it was never started, or its retention period has ended."""
+    """No run has this id in the namespace.
+
+    It was never started, or its retention period has ended.
+    """
 
 
 class RunAlreadyExists(RunError):
-    """A run with this id was started before; `attach=True` returns its handle instead."""
+    """A run with this id was started before.
+
+    With `attach=True`, `Client` returns its handle instead.
+    """
 
 
 class RunFailed(RunError):
@@ -230,7 +254,10 @@ class RunFailed(RunError):
 
 
 class RunCanceled(RunFailed):
-    """The run was canceled; `reason` and `by` come from the request, each None when it has none."""
+    """The run was canceled.
+
+    `reason` and `by` come from the request. Each is None if the request has none.
+    """
 
     def __init__(
         self,
@@ -255,11 +282,16 @@ class RunTimedOut(RunFailed):
 
 
 class AwaitClosed(RunError):
-    """The wait is not open: it was answered, has expired or never existed, or its run has ended."""
+    """The wait is not open.
+
+    It was answered, has expired or never existed, or its run has ended.
+    """
 
 
 class MissingRole(RunError):
-    """The principal lacks the role for an answer; the run still waits.
+    """The principal lacks the role for an answer.
+
+    The run still waits.
 
     Args:
         message: Who lacks which role.
@@ -273,7 +305,10 @@ class MissingRole(RunError):
 
 
 class NotApprover(MissingRole):
-    """Whoever decides on a call lacks the role for it, asked for the call, or is not named; the run still waits.
+    """The principal may not decide on a call.
+
+    It lacks the role, asked for the call itself, or is not one of the named deciders. The run still
+    waits.
 
     Args:
         message: Why the principal may not decide.
@@ -287,13 +322,15 @@ class NotApprover(MissingRole):
 
 
 class ApprovalVoid(AwaitClosed):
-    """The tool of an approved call is not the one that was shown, so the call did not run by this approval.
+    """The tool of an approved call has changed since it was shown to the approver.
+
+    The call did not run by this approval.
 
     Args:
         message: How the tool was changed, and what to decide on now.
         run_id: The run's id.
-        await_id: The wait by which the run asks again; None where it answered the call with an error.
-        changes: How the tool was changed, one change a text, where the run asks again.
+        await_id: The wait with which the run asks again, or None if the run answered the call with an error.
+        changes: How the tool was changed, one change a text, if the run asks again.
     """
 
     def __init__(
@@ -310,11 +347,16 @@ class ApprovalVoid(AwaitClosed):
 
 
 class InvalidInput(RunError):
-    """An argument breaks a rule, or the server refuses the request; the text says which rule, or why."""
+    """An argument breaks a rule, or the server refuses the request.
+
+    The text says which rule, or why.
+    """
 
 
 class StaleDigest(InvalidInput):
-    """A decision names the digest of other arguments than those of the call as it is now; nothing is decided.
+    """A decision names another digest than that of the call's current arguments.
+
+    Nothing is decided.
 
     Args:
         message: What was sent.
@@ -330,7 +372,7 @@ class StaleDigest(InvalidInput):
 
 
 class OtherKind(InvalidInput):
-    """An answer is of another kind than the wait that it names, such as an approval of a question.
+    """An answer is of another kind than its wait, such as an approval of a question.
 
     Args:
         message: What was sent.
@@ -346,7 +388,10 @@ class OtherKind(InvalidInput):
 
 
 class SessionBusy(RunError):
-    """100 messages of the conversation, or 1 MB of them, wait for their turn; send the message again once a turn has ended."""
+    """The conversation's backlog is full: 100 messages, or 1 MB of them.
+
+    Send the message again once a turn has ended.
+    """
 
 
 class ScheduleAlreadyExists(RunError):
@@ -358,11 +403,17 @@ class ScheduleNotFound(RunError):
 
 
 class RunUnreadable(RunError):
-    """The run's records cannot be decoded here: the codec or the storage of its workers is missing or fails."""
+    """The run's records cannot be decoded here.
+
+    The codec or the storage of its workers is missing or fails.
+    """
 
 
 class NoWorker(RunError):
-    """No worker polls the task queue, or none accepted an answer in 30 s; the answer can still take effect."""
+    """No worker polls the task queue, or none accepted an answer in 30 s.
+
+    The answer can still take effect.
+    """
 
 
 class ArtifactNotFound(RunError):

@@ -1,7 +1,8 @@
-"""Announced: the workers of a namespace, as each says which task queue it polls and which agents it serves.
+"""The workers of a namespace, with the task queue and the agents of each.
 
-A worker keeps a long poll open on one more task queue, `sojourn.workers`, where no task is ever scheduled. Its
-announcement is the identity of the poll, which `DescribeTaskQueue` lists: no storage, and gone minutes after the worker.
+A worker keeps a long poll open on one more task queue, `sojourn.workers`, where no task is ever
+scheduled. Its announcement is the identity of the poll, which `DescribeTaskQueue` lists. This needs
+no storage, and the announcement is gone minutes after the worker.
 """
 
 import asyncio
@@ -53,7 +54,10 @@ class Announced:
     """When it began, by its own clock."""
 
     def is_of(self, other: "Announced") -> bool:
-        """Whether both workers serve the same agents, or versions of one app that have agents in common."""
+        """Return whether both workers serve the same agents.
+
+        Versions of one app also count if they have agents in common.
+        """
         is_same = (self.app, self.folder) == (other.app, other.folder)
         return self.agents == other.agents or (is_same and bool(self.agents & other.agents))
 
@@ -75,7 +79,10 @@ class _Poll(BaseModel):
 
 
 def identities(worker: Announced, id: str) -> list[str]:
-    """Return the identities that announce a worker, each with as many agents as fit; none if its queue's name is too long.
+    """Return the identities that announce a worker.
+
+    Each identity has as many agents as fit. The list is empty if the name of the task queue is too
+    long.
 
     Args:
         worker: The worker.
@@ -110,7 +117,7 @@ def _in_parts(about: _Poll, agents: Sequence[str]) -> list[str]:
 
 
 def left(id: str) -> str:
-    """Return the identity by which a worker says that it has stopped."""
+    """Return the identity that announces that a worker has stopped."""
     return _Poll(id=id, left=True).model_dump_json(exclude_defaults=True)
 
 
@@ -132,7 +139,9 @@ async def announced(client: Client, *, lately: bool = False) -> list[Announced]:
 
 
 async def served_queues(client: Client) -> tuple[set[str], set[str]]:
-    """Return the task queues of the workers that are present, and of all that were seen in the last 75 s.
+    """Return the task queues of the present workers, and of those seen recently.
+
+    The second set has the queues of all workers that were seen in the last 75 s.
 
     Raises:
         RPCError: The server does not answer.
@@ -172,7 +181,10 @@ def others_on(own: Announced, workers: Iterable[Announced]) -> list[Announced]:
 
 
 def _present(pollers: Sequence[PollerInfo], *, lately: bool) -> list[Announced]:
-    """Read what was announced lately; anybody may poll the queue, so what cannot be read is left out."""
+    """Read the recent announcements of workers.
+
+    Any client may poll the queue, so identities that cannot be read are left out.
+    """
     newest = max((poller.last_access_time.seconds for poller in pollers), default=0)
     oldest = max(newest - (LONG_AGO if lately else SEEN), time.time() - LONG_AGO)
     read = [_read(poller.identity) for poller in pollers if poller.last_access_time.seconds >= oldest]
@@ -190,7 +202,7 @@ def _present(pollers: Sequence[PollerInfo], *, lately: bool) -> list[Announced]:
 
 
 def _read(identity: str) -> _Poll | None:
-    """Return what a poll says; None for the poll of somebody else."""
+    """Return the announcement in a poll's identity, or None if it is not one."""
     try:
         return _Poll.model_validate_json(identity)
     except ValidationError:

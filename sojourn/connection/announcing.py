@@ -1,4 +1,4 @@
-"""Announcing: a worker says which agents it serves, for as long as it polls, and that it has stopped."""
+"""Announce which agents a worker serves, while it polls, and that it has stopped."""
 
 import asyncio
 import contextlib
@@ -60,13 +60,19 @@ class Announcing:
         self._tasks.append(asyncio.create_task(self._look_for_others()))
 
     def leave(self) -> None:
-        """Say that the worker stops taking runs; `close` ends the saying."""
+        """Announce that the worker stops accepting runs.
+
+        The announcement continues until `close`.
+        """
         self._has_left = True
         self._cancel()
         self._tasks.append(asyncio.create_task(self._keep_polling(left(self._id))))
 
     async def close(self) -> None:
-        """End the announcement; the first call for a worker that has not left says so first."""
+        """End the announcement.
+
+        The first call for a worker that has not left announces that first.
+        """
         if self._tasks and not self._has_left:
             self.leave()
             await asyncio.sleep(_FAREWELL)
@@ -99,7 +105,10 @@ class Announcing:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _tell(self, error: RPCError) -> None:
-        """Log once that the server refuses the announcement; one that is away is told by others."""
+        """Log once that the server refuses the announcement.
+
+        Other code reports a server that is unavailable.
+        """
         if not self._is_refused and error.status in _REFUSALS:
             self._is_refused = True
             _log.warning(

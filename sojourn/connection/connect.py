@@ -1,4 +1,4 @@
-"""Connect: make a Temporal client that uses Sojourn's data converter."""
+"""Make a Temporal client that uses Sojourn's data converter."""
 
 import dataclasses
 import re
@@ -74,9 +74,9 @@ def _is_tls(options: dict[str, Any]) -> bool:
 def converter_with(
     codec: PayloadCodec | None = None, *, encrypted_only: bool = False
 ) -> GuardedDataConverter:
-    """Sojourn's data converter with a codec, for a Temporal client of your own; an argument takes precedence over a setting.
+    """Return Sojourn's data converter with a codec, for your own Temporal client.
 
-    Texts of errors are encrypted too.
+    An argument takes precedence over a setting. Texts of errors are encrypted too.
 
     Raises:
         DefinitionError: The codec cannot be loaded, or clear text is to be refused without a codec.

@@ -1,4 +1,7 @@
-"""Nearby storage: what programs without a setting use: the folder of a development server on this machine."""
+"""Find the storage folder of a development server on this machine.
+
+Programs without a storage setting use it.
+"""
 
 from pathlib import Path
 
@@ -9,7 +12,9 @@ __all__ = ["nearby_storage"]
 
 
 def nearby_storage(server: str) -> StorageDriver | None:
-    """Return the storage of a development server on this machine; None for any other server.
+    """Return the storage of a development server on this machine.
+
+    None for any other server.
 
     Args:
         server: `host:port` of the frontend.

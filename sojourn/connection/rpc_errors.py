@@ -1,4 +1,4 @@
-"""RPC errors and undecodable payloads as Sojourn's errors; and retries while a server restarts."""
+"""Translate RPC errors and undecodable payloads, and retry during server restarts."""
 
 import asyncio
 import time
@@ -26,29 +26,43 @@ _AWAY = {
 
 
 def is_page_outdated(error: RPCError) -> bool:
-    """Whether the token of a history's page no longer fits, because the server has loaded the run anew; the history has to be read anew."""
+    """Return whether the token of a history page is outdated.
+
+    The server has loaded the run anew, so the history has to be read again from its start.
+    """
     return b"CurrentBranchChangedFailure" in error.raw_grpc_status
 
 
 class OutageRetry:
-    """Retries while a server restarts, with growing delays, until a minute has passed without an answer."""
+    """Retries while a server restarts, with growing delays.
+
+    It gives up after a minute without an answer.
+    """
 
     def __init__(self) -> None:
         self.answered()
 
     def answered(self) -> None:
-        """Record an answer; a later failure begins another outage, with the shortest delay."""
+        """Record an answer, so that the next failure begins a new outage.
+
+        The new outage begins with the shortest delay.
+        """
         self._since: float | None = None
         self._delay = 0.1
 
     async def may_retry(self, error: RPCError) -> bool:
-        """Wait before a retry when the server is unavailable, or has loaded the run anew; False for another error, or after too long an outage."""
+        """Wait before a retry, and return whether to retry.
+
+        True if the server is unavailable or has loaded the run anew. False for any other error, or
+        after an outage of more than `LONGEST_OUTAGE`.
+        """
         if error.status not in _AWAY and not is_page_outdated(error):
             return False
         now = time.monotonic()
         if self._since is None:
             self._since = now
-        # Measured from the first failure: where a server is silent, each attempt lasts longer than a minute.
+        # Measured from the first failure: if a server does not respond, each attempt lasts longer
+        # than a minute.
         if now - self._since > LONGEST_OUTAGE:
             return False
         await asyncio.sleep(self._delay)
@@ -57,7 +71,10 @@ class OutageRetry:
 
 
 def translated(error: RPCError, run_id: str | None) -> RunError:
-    """An RPC error as one of Sojourn's errors; the only place that translates them."""
+    """Translate an RPC error into one of Sojourn's errors.
+
+    This is the only place that translates them.
+    """
     if b"NamespaceNotFound" in error.raw_grpc_status:
         return InvalidInput(
             f"{plain(error.message, 300).rstrip('.')}; name another with TEMPORAL_NAMESPACE or --namespace, or make it with "

@@ -1,4 +1,4 @@
-"""Settings: the standard Temporal settings of the server, and a few of Sojourn's own.
+"""The standard Temporal settings of the server, and a few of Sojourn's own.
 
 The address, namespace, API key and TLS come from `temporalio.envconfig`: environment variables
 (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_TLS_*`, ...) over a profile of `temporal.toml`.
@@ -42,7 +42,9 @@ _COMPRESSIONS = {"gzip": GrpcCompression.GZIP, "none": GrpcCompression.NONE}
 def connect_options(
     address: str | None = None, namespace: str | None = None, compression: str | None = None
 ) -> dict[str, Any]:
-    """Keyword arguments for `temporalio.client.Client.connect`; an argument takes precedence over a setting.
+    """Return keyword arguments for `temporalio.client.Client.connect`.
+
+    An argument takes precedence over a setting.
 
     Raises:
         DefinitionError: A setting cannot be read; raised here, where every program starts.
@@ -65,7 +67,10 @@ def connect_options(
 
 
 def grpc_compression(address: str, explicit: str | None = None) -> GrpcCompression:
-    """The compression of messages to and from the server: the argument, else `SOJOURN_GRPC_COMPRESSION`, else none on this machine.
+    """Return the compression of messages to and from the server.
+
+    It is the argument, else `SOJOURN_GRPC_COMPRESSION`, else none for a server on this machine and
+    gzip for any other.
 
     Raises:
         DefinitionError: The setting is neither `gzip` nor `none`.
@@ -77,7 +82,9 @@ def grpc_compression(address: str, explicit: str | None = None) -> GrpcCompressi
 
 
 def event_loop() -> str:
-    """The event loop of `sojourn worker`: `SOJOURN_EVENT_LOOP`, `uvloop` by default, or `asyncio`.
+    """Return the event loop of `sojourn worker`, from `SOJOURN_EVENT_LOOP`.
+
+    It is `uvloop` (the default) or `asyncio`.
 
     Raises:
         DefinitionError: The setting is neither.
@@ -89,15 +96,20 @@ def event_loop() -> str:
 
 
 def _readable() -> dict[str, str]:
-    """The environment without variables that are not UTF-8, of any name, which the SDK's core does not read."""
+    """Return the environment without variables that are not valid UTF-8.
+
+    The SDK's core cannot read an environment with such a variable, whatever its name.
+    """
     return {name: value for name, value in os.environ.items() if is_writable(name + value)}
 
 
 def local_port() -> int | None:
-    """The port of the address in the settings, if it is on this machine; None if it is elsewhere, or the default.
+    """Return the port in the address setting if the server is on this machine.
+
+    None if the server is on another machine, or if the port is the default.
 
     Raises:
-        DefinitionError: The port is none.
+        DefinitionError: The port is invalid.
     """
     address = connect_options()["target_host"]
     host, _, text = address.rpartition(":")
@@ -111,10 +123,10 @@ def local_port() -> int | None:
 
 
 def task_queue(explicit: str | None = None) -> str | None:
-    """The task queue: the argument, else `SOJOURN_TASK_QUEUE`; None where neither names one.
+    """Return the task queue: the argument, else `SOJOURN_TASK_QUEUE`, else None.
 
     Raises:
-        DefinitionError: The name is none for a task queue.
+        DefinitionError: The name is invalid for a task queue.
     """
     name = explicit or os.environ.get("SOJOURN_TASK_QUEUE") or None
     if name is not None and (fault := task_queue_fault(name)):
@@ -123,28 +135,42 @@ def task_queue(explicit: str | None = None) -> str | None:
 
 
 def _brief(error: Exception) -> str:
-    """What is wrong, and where; without the lines of the file, which a TOML parser quotes and which may hold keys."""
+    """Return what is wrong in a settings file, and at which line.
+
+    The lines of the file are left out: a TOML parser quotes them, and they may hold keys.
+    """
     lines = [line for line in str(error).splitlines() if not re.match(r"\s*\d*\s*\|", line)]
     return " ".join(" ".join(lines).split())[:200]
 
 
 def metrics_port(explicit: str | None = None) -> str | None:
-    """The address of the Temporal SDK's own metrics: the argument, else `SOJOURN_METRICS_PORT`, else None."""
+    """Return the address for the Temporal SDK's own metrics, or None.
+
+    It is the argument, else `SOJOURN_METRICS_PORT`.
+    """
     return explicit or os.environ.get("SOJOURN_METRICS_PORT") or None
 
 
 def live() -> str | None:
-    """The live transport between processes: `SOJOURN_LIVE`, such as `redis://host:6379/0`; else None."""
+    """Return the live transport between processes, or None.
+
+    It is `SOJOURN_LIVE`, such as `redis://host:6379/0`.
+    """
     return os.environ.get("SOJOURN_LIVE") or None
 
 
 def codec() -> str | None:
-    """The codec that encrypts payloads: `SOJOURN_CODEC`, as MODULE:CODEC; else None."""
+    """Return the codec that encrypts payloads, or None.
+
+    It is `SOJOURN_CODEC`, as MODULE:CODEC.
+    """
     return os.environ.get("SOJOURN_CODEC") or None
 
 
 def encrypted_only() -> bool:
-    """Whether messages in clear text are refused: `SOJOURN_ENCRYPTED_ONLY`, `1` or `true`; by default not.
+    """Return whether messages in clear text are refused.
+
+    `SOJOURN_ENCRYPTED_ONLY` sets this, with `1` or `true`; the default is False.
 
     Raises:
         DefinitionError: The setting is neither true nor false.

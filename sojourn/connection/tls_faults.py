@@ -1,7 +1,7 @@
-"""TLS faults: why a handshake fails, and which setting to change.
+"""Why a TLS handshake fails, and which setting to change.
 
-A server whose certificate is not trusted is running, so starting another one would not help. The SDK reports
-only the text of its TLS library's error.
+A server whose certificate is not trusted is running, so starting another one would not help. The
+SDK reports only the text of its TLS library's error.
 """
 
 import asyncio
@@ -51,11 +51,13 @@ _FAULTS = (
 
 
 def tls_fault(text: str, *, in_tls: bool = False) -> str | None:
-    """What is wrong with the TLS connection to a server, as a clause that says what to do; None for another error.
+    """Return what is wrong with a TLS connection, as a clause that says what to do.
+
+    None for an error that is not about TLS.
 
     Args:
         text: The text of the SDK's error.
-        in_tls: Whether the client used TLS: a connection that breaks at once is then a TLS fault, since a
+        in_tls: Whether the client used TLS. A connection that breaks at once is then a TLS fault, since a
             server that refuses a certificate may close the connection before its alert has been read.
     """
     clause = next((clause for pattern, clause in _FAULTS if re.search(pattern, text)), None)
@@ -74,7 +76,10 @@ def is_key_fault(text: str) -> bool:
 
 
 async def speaks_tls(address: str, within: float = 2.0) -> bool:
-    """Whether a server that was contacted without TLS speaks TLS; its certificate is not checked."""
+    """Return whether a server that was contacted without TLS speaks TLS.
+
+    Its certificate is not checked.
+    """
     host, _, port = address.rpartition(":")
     unchecked = ssl.create_default_context()
     unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE

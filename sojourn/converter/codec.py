@@ -37,7 +37,10 @@ _CLEAR = "sojourn-clear-text"
 
 
 class UnreadableError(ValueError):
-    """A payload that Sojourn wrote cannot be decoded here; the text says why."""
+    """A payload that Sojourn wrote cannot be decoded here.
+
+    The text says why.
+    """
 
 
 class CodecFailedError(UnreadableError):
@@ -50,7 +53,7 @@ def unread(reason: str) -> Payload:
 
 
 def reason_of(payload: Payload) -> str | None:
-    """Why a payload could not be opened; None for any other payload."""
+    """Return why a payload could not be opened, or None for any other payload."""
     if payload.metadata.get("encoding") != _ENCODING:
         return None
     return payload.metadata.get(_REASON, b"").decode(errors="replace")[:300] or "it cannot be read"
@@ -65,7 +68,10 @@ def clear(payload: Payload) -> Payload:
 
 
 def is_clear(payload: Payload) -> bool:
-    """Whether a payload came in clear text where only encrypted ones are accepted."""
+    """Return whether a payload is clear text that should have been encrypted.
+
+    Payloads are marked so only if the codec accepts encrypted ones only.
+    """
     return _CLEAR in payload.metadata
 
 
@@ -78,7 +84,9 @@ Open = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 async def opened_singly(
     payloads: Sequence[Payload], open_: Open, works: Callable[[], Awaitable[object]], why: str
 ) -> list[Payload]:
-    """Open payloads one by one, after opening them together failed; one that cannot be opened is replaced by a marked one.
+    """Open payloads one by one, after opening them together failed.
+
+    A payload that cannot be opened is replaced by a marked one.
 
     Args:
         payloads: The payloads.
@@ -133,7 +141,9 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
             raise CodecFailedError(f"the codec could not write a payload: {type(error).__name__}") from error
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decode with the codec; payloads that it cannot open are replaced by marked ones.
+        """Decode with the codec.
+
+        Payloads that it cannot open are replaced by marked ones.
 
         Raises:
             CodecFailedError: The codec cannot open a payload that it has just written.
@@ -153,7 +163,7 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         await self._decoded(await self.codec.encode([_PROBE]))
 
     def with_context(self, context: SerializationContext) -> Self:
-        """The codec with the context, where it supports one."""
+        """Return the codec with the context, or itself if it does not support one."""
         if not isinstance(self.codec, WithSerializationContext):
             return self
         return type(self)(self.codec.with_context(context), encrypted_only=self.encrypted_only)  # pyright: ignore[reportArgumentType] - the SDK's return type is the class itself
@@ -166,7 +176,9 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
 
 
 def load_codec(target: str) -> PayloadCodec:
-    """The codec at `MODULE:CODEC`: a Temporal `PayloadCodec`, or a function without arguments that returns one.
+    """Load the codec at `MODULE:CODEC`.
+
+    It is a Temporal `PayloadCodec`, or a function without arguments that returns one.
 
     Raises:
         DefinitionError: There is no such codec, or it cannot be made.

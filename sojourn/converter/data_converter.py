@@ -67,9 +67,10 @@ class GuardedDataConverter(DataConverter):
         object.__setattr__(self, "ignores_context", self._is_without_context())
 
     def with_context(self, context: SerializationContext) -> Self:
-        """The converter with the context of a workflow or activity; itself, at once, where no part uses it.
+        """Return the converter with the context of a workflow or activity.
 
-        The SDK asks some twenty times per call.
+        Returns itself at once if no part uses a context: the SDK calls this some twenty times per
+        call.
         """
         return self if self.ignores_context else super().with_context(context)
 
@@ -85,7 +86,10 @@ class GuardedDataConverter(DataConverter):
         )
 
     async def encode_failure(self, exception: BaseException, failure: Failure) -> None:
-        """Convert and encode the failure of an attempt, shortened where the server would drop its message."""
+        """Convert and encode the failure of an attempt.
+
+        A failure whose message the server would drop because of its size is shortened.
+        """
         await super().encode_failure(exception, failure)
         if not may_be_held(failure):
             return
@@ -173,14 +177,16 @@ class SojournPayloadConverter(CompositePayloadConverter):
         """Nothing: `__new__` has made the converter."""
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """Decode payloads; without type hints, one that cannot be decoded stays raw or becomes an `Unread`.
+        """Decode payloads, with or without type hints.
+
+        Without type hints, a payload that cannot be decoded stays raw or becomes an `Undecodable`.
 
         A start or signal by hand may carry any payload, and a workflow whose arguments cannot be
-        decoded has no way to report that: its workflow task fails for ever. The same holds for the result of
-        an activity that is completed by hand: its type hint is a single `OrUnread`.
+        decoded has no way to report that: its workflow task fails for ever. The same holds for the
+        result of an activity that is completed by hand: its type hint is a single `OrUndecodable`.
 
         Raises:
-            UnreadableError: There is a type hint, and its payload is encrypted or kept elsewhere.
+            UnreadableError: There is a type hint, and its payload is encrypted or stored elsewhere.
         """
         if not type_hints:
             return [self._or_raw(payload) for payload in payloads]
@@ -209,7 +215,10 @@ class SojournPayloadConverter(CompositePayloadConverter):
         return value if isinstance(value, hint.of) else hint.unread(f"it is {type(value).__name__}, not JSON")
 
     def _unknown(self, payload: Payload) -> str | None:
-        """Why a payload's encoding is unknown here, or None; the payload is usually encrypted."""
+        """Return why a payload's encoding is unknown here, or None if it is known.
+
+        The payload is usually encrypted.
+        """
         encoding = payload.metadata.get("encoding", b"")
         if encoding in self.converters:
             return None

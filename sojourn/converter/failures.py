@@ -49,7 +49,10 @@ TIMED_OUT = ToolError(message="the run timed out", outcome_unknown=True)
 
 
 def closing(error: ToolError, spent: Spent | None) -> ApplicationError:
-    """The failure with which a run closes: an ApplicationError for each error of the chain, so that every screen shows it."""
+    """Return the failure with which a run closes.
+
+    It has an ApplicationError for each error of the chain, so that every screen shows it.
+    """
     failure: ApplicationError | None = None
     for depth, link in reversed(list(enumerate(error.chain()))):
         told = (
@@ -64,7 +67,7 @@ def closing(error: ToolError, spent: Spent | None) -> ApplicationError:
 
 
 def failure_of(error: FailureError) -> ToolError:
-    """The chain of causes of an activity's or child run's failure, without the wrappers."""
+    """Return the causes of an activity's or child run's failure, without wrappers."""
     if isinstance(error, ChildWorkflowError) and isinstance(error.cause, TimeoutError):
         return TIMED_OUT
     return chain_of(error.cause or error).without_repeats()
@@ -86,14 +89,20 @@ def chain_of(cause: BaseException) -> ToolError:
 
 
 def is_in_doubt(detail: Any) -> bool:
-    """Whether the first detail of a run's failure says that one of its calls may have taken effect."""
+    """Return whether the first detail of a run's failure leaves a call in doubt.
+
+    The detail then says that one of the run's calls may have taken effect.
+    """
     if isinstance(detail, Spent):
         return detail.in_doubt
     return is_object(detail) and detail.get("in_doubt") is True
 
 
 def spent_of(error: ChildWorkflowError) -> Spent | None:
-    """What a failed child run had spent; None where it did not report that, or was stopped from outside."""
+    """Return what a failed child run had spent.
+
+    None if the child run did not report it, or was stopped from outside.
+    """
     cause = error.cause
     details = cause.details if isinstance(cause, ApplicationError) else ()
     return read_spent(details[0]) if details else None
@@ -105,7 +114,7 @@ LARGEST = 3_900
 
 @dataclass(frozen=True, slots=True)
 class FailureBounds:
-    """How much of a failure is kept."""
+    """Limits of a failure's texts and causes."""
 
     trace: int
     """Bytes of each stack trace, its last lines."""
@@ -128,17 +137,20 @@ _CUT = "…"
 
 
 def may_be_held(failure: Failure) -> bool:
-    """Whether the server holds a failure for a further attempt, and texts are what makes it large."""
+    """Return whether the server may keep this failure for another attempt.
+
+    True only if texts are also what makes it large.
+    """
     about = failure.application_failure_info
     return not about.non_retryable and about.details.ByteSize() < LARGEST // 2
 
 
 class ShortFailureConverter(FailureConverter):
-    """Makes the failures that another converter makes, and shortens them.
+    """Shortens the failures that another converter makes.
 
     Args:
-        inner: Makes them.
-        bounds: How much is kept.
+        inner: Makes the failures.
+        bounds: The limits of their texts and causes.
     """
 
     def __init__(self, inner: FailureConverter, bounds: FailureBounds) -> None:
@@ -185,7 +197,10 @@ def _beginning(text: str, most: int) -> str:
 
 
 def _end(text: str, most: int) -> str:
-    """The last lines of a text: those of a stack trace are where it was raised."""
+    """Return the last lines of a text.
+
+    The last lines of a stack trace show where the error was raised.
+    """
     data = text.encode(errors="replace")
     if len(data) <= most:
         return text
