@@ -1,4 +1,4 @@
-"""Planner: the model or the code that decides what a run does next."""
+"""The model or the code that decides what a run does next."""
 
 import functools
 import inspect

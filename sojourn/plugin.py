@@ -1,4 +1,4 @@
-"""SojournPlugin: a user's own Temporal worker serves an app together with its other workflows."""
+"""Serve an app with your own Temporal worker, together with other workflows."""
 
 import asyncio
 import dataclasses
@@ -72,7 +72,9 @@ class SojournPlugin(SimplePlugin):
         )
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
-        """Run the worker on a namespace with the search attributes, and free what is cached of runs that are not in memory.
+        """Run the worker on a namespace with the search attributes.
+
+        Also free the cached data of runs that are no longer in memory.
 
         Raises:
             DefinitionError: The namespace lacks search attributes, and the worker may not add them.
@@ -85,7 +87,7 @@ class SojournPlugin(SimplePlugin):
 
 
 def _converter(clients: DataConverter | None) -> DataConverter:
-    """Return Sojourn's converter, with the client's own codec, storage and failure converter."""
+    """Return Sojourn's converter, with the client's codec, storage and failures."""
     if clients is None or isinstance(clients, GuardedDataConverter):
         return clients or data_converter
     return dataclasses.replace(
@@ -97,7 +99,10 @@ def _converter(clients: DataConverter | None) -> DataConverter:
 
 
 def _with_passthrough(runner: WorkflowRunner | None) -> WorkflowRunner:
-    """Return the runner, by whole workflow tasks; a sandbox shares the modules of `PASSED_THROUGH` between runs."""
+    """Return the runner, by whole workflow tasks.
+
+    A sandbox shares the modules of `PASSED_THROUGH` between runs.
+    """
     runner = by_whole_tasks(runner or SandboxedWorkflowRunner())
     if not isinstance(runner, SandboxedWorkflowRunner):
         return runner

@@ -1,7 +1,7 @@
-"""Policies: what a run may do, declared or decided by code.
+"""What a run may do, as an author declares it or as code decides it.
 
-An author declares a `RunPolicy` with its `ApprovalPolicy`; a policy engine is code that tightens them before each
-plan. It gets the planner's hints: `RetryHint` here is the same class (SR-125).
+An author declares a `RunPolicy` with its `ApprovalPolicy`; a policy engine is code that tightens
+them before each plan. It gets the planner's hints: `RetryHint` here is the same class (SR-125).
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -28,14 +28,19 @@ __all__ = [
 
 @runtime_checkable
 class PolicyEngine(Protocol):
-    """Tightens what a run may do; called in the plan activity before the planner, and again with the calls of its plan.
+    """Tightens what a run may do.
 
-    Its decision is recorded. Tools and approvals apply to this plan only, caps and labels from then on. It is not
-    called for the final turn. After an exception Temporal tries the activity again, as after a planner's.
+    The plan activity calls it before the planner, and again with the calls of the plan. Its
+    decision is recorded. Tools and approvals apply to this plan only, caps and labels from then on.
+    It is not called for the final turn. After an exception Temporal tries the activity again, as
+    after a planner's.
     """
 
     async def decide(self, given: PolicyInput) -> PolicyDecision:
-        """Return the changes; `PolicyDecision()` changes nothing."""
+        """Return the changes.
+
+        `PolicyDecision()` changes nothing.
+        """
         ...
 
 

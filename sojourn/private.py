@@ -1,4 +1,7 @@
-"""Files and folders that only their owner can read, since they hold the contents of runs."""
+"""Files and folders that only their owner can read.
+
+They hold the contents of runs.
+"""
 
 import contextlib
 import errno
@@ -33,7 +36,10 @@ _OURS = ".sojourn"
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file with mode 0600, also one that exists; for `open(..., opener=private_opener)`."""
+    """Open a file with mode 0600, for `open(..., opener=private_opener)`.
+
+    A file that exists gets the mode too.
+    """
     descriptor = os.open(path, flags, _FILE)
     with contextlib.suppress(PermissionError):  # the file of another user, who lets us write
         os.fchmod(descriptor, _FILE)
@@ -47,7 +53,10 @@ def write_private(path: Path, text: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on disk, so that a file that was renamed into it outlives a power cut."""
+    """Wait until the names in a folder are on disk.
+
+    A file that was renamed into the folder then outlives a power cut.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -65,9 +74,10 @@ def keep_private(path: Path) -> None:
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, with mode 0700; existing folders keep their modes.
+    """Make a folder and its missing parents, with mode 0700.
 
-    A new `.sojourn` gets a `.gitignore`, so that git does not see what is in it.
+    Existing folders keep their modes. A new `.sojourn` gets a `.gitignore`, so that git does not
+    see what is in it.
 
     Raises:
         OSError: The folder cannot be made, or a file has its name.
@@ -82,7 +92,10 @@ def private_folder(folder: Path) -> None:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether a path is a folder, not a link to one, that is ours and that no other user can enter."""
+    """Return whether a path is a folder of ours that no other user can enter.
+
+    A link to a folder does not count.
+    """
     try:
         found = folder.lstat()
     except OSError:
@@ -91,7 +104,9 @@ def is_private(folder: Path) -> bool:
 
 
 def runtime_path(server: str, name: str) -> Path | None:
-    """Return the path of a socket or link that belongs to a Temporal server on this machine; None for any other server.
+    """Return the path of a socket or link of a Temporal server on this machine.
+
+    None for any other server.
 
     Args:
         server: `host:port` of the frontend.
@@ -112,7 +127,10 @@ def is_this_machine(host: str) -> bool:
 
 
 def _runtime_folder() -> Path:
-    """Return the user's folder of sockets and links of running programs: the system's, if it has a private one, else one below /tmp."""
+    """Return the user's folder for the sockets and links of running programs.
+
+    It is in the system's runtime folder if that is private, else below /tmp.
+    """
     user = os.getuid()
     for base in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
         if (

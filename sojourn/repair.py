@@ -1,5 +1,6 @@
-"""Repair of refused calls, for planners: repair a payload where that is safe, wait, substitute a tool, or ask a person (SR-136, SR-145).
+"""Repair refused calls, for planners (SR-136, SR-145).
 
+A planner can repair a payload if that is safe, wait, substitute a tool, or ask a person.
 `RepairingPlanner` wraps a planner; the functions that it calls can be used alone.
 """
 
@@ -27,7 +28,9 @@ MAX_WAIT = timedelta(hours=1)
 
 
 class RepairingPlanner:
-    """Repairs the failed calls of an inner planner, and passes it the last result of each.
+    """Repairs the failed calls of an inner planner.
+
+    The inner planner gets the last result of each call.
 
     Args:
         inner: A planner, or one async function of the turn.
@@ -36,7 +39,7 @@ class RepairingPlanner:
             read-only, too slow.
         max_repairs: Most calls in place of one refused call. The run's limits hold too: three failed steps in a
             row, three similar errors.
-        max_wait: The longest `retry_after` that is waited for; the inner planner gets a longer one.
+        max_wait: The longest `retry_after` that the planner waits for; the inner planner gets a longer one.
         read_answer: Reads a person's answer to a question about missing fields: it takes the text and the names of the
             fields, and returns values by name, or None if the person declines. Without it only JSON, or the bare
             value of the one missing field, is understood.
@@ -70,11 +73,11 @@ class RepairingPlanner:
         return bool(getattr(self.inner, "reads_descriptions", False))
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
-        """Return the inner planner's plan; no call has failed yet."""
+        """Return the inner planner's plan, since no call has failed yet."""
         return await self.inner.plan_start(turn)
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
-        """Repair, wait or ask; else return the inner planner's plan."""
+        """Repair, wait or ask, else return the inner planner's plan."""
         defaults = self._defaults(turn) if callable(self._defaults) else self._defaults
         repair = Repairs(turn, defaults, self._max_repairs, self._read_answer)
         plan = repair.again() or repair.away(self._alternatives or {}, self._max_wait) or repair.ask()
@@ -84,7 +87,13 @@ class RepairingPlanner:
 def check_repair_options(
     place: str, defaults: Any, max_repairs: Any, max_wait: Any, read_answer: Any
 ) -> None:
-    """Raise a `DefinitionError` for an option of a wrong kind, which would otherwise fail a run at its first repair."""
+    """Check the kinds of the options of a repairing planner.
+
+    Without the check, a wrong option would fail a run at its first repair.
+
+    Raises:
+        DefinitionError: An option is of a wrong kind.
+    """
     if not isinstance(max_repairs, int) or isinstance(max_repairs, bool) or max_repairs < 0:
         raise DefinitionError(f"{place}: max_repairs is a number from 0, not {max_repairs!r}")
     if not isinstance(max_wait, timedelta):
@@ -120,10 +129,11 @@ def _check_alternatives(alternatives: Any) -> None:
 def repair_calls(
     turn: Turn, *, defaults: Defaults | None = None, max_repairs: int = MAX_REPAIRS
 ) -> PlanResult | None:
-    """Return the refused calls of the last step, with payloads that `repair_payload` could repair; None if there are none.
+    """Return the refused calls of the last step, with repaired payloads, or None.
 
-    A call that has already failed is not made again, and no call that may have taken effect (`RetryHint.outcome_unknown`) is
-    made with other arguments. A person's answer to the question of `clarification_for` is used.
+    They are the calls whose payloads `repair_payload` could repair. A call that has already failed
+    is not made again, and no call that may have taken effect (`RetryHint.outcome_unknown`) is made
+    with other arguments. A person's answer to the question of `clarification_for` is used.
     """
     return Repairs(turn, defaults, max_repairs).again()
 
@@ -135,11 +145,12 @@ def wait_or_substitute(
     max_repairs: int = MAX_REPAIRS,
     max_wait: timedelta = MAX_WAIT,
 ) -> PlanResult | None:
-    """Return a call of another tool; else a durable wait for `retry_after`, and after the wait the same calls again.
+    """Return a call of another tool, else a durable wait for `retry_after`.
 
-    None if neither helps or is safe. A call may have taken effect although it failed (`RetryHint.outcome_unknown`): then no
-    other tool is called in its place, and only a tool that is read-only or `idempotent=True` is called again, with the same
-    idempotency key.
+    After the wait, the same calls are returned again. None if neither helps or is safe. A call may
+    have taken effect although it failed (`RetryHint.outcome_unknown`). Then no other tool is called
+    in its place, and only a tool that is read-only or `idempotent=True` is called again, with the
+    same idempotency key.
     """
     return Repairs(turn, None, max_repairs).away(alternatives or {}, max_wait)
 
@@ -147,9 +158,10 @@ def wait_or_substitute(
 def clarification_for(
     turn: Turn, *, defaults: Defaults | None = None, max_repairs: int = MAX_REPAIRS
 ) -> PlanResult | None:
-    """Return a question to a person about the missing fields of a refused call; None if no person may be asked or could help.
+    """Return a question to a person about the missing fields of a refused call.
 
-    None too for a call that may have taken effect without them (`RetryHint.outcome_unknown`).
-    `repair_calls` uses the answer if it has the same defaults.
+    None if no person may be asked or could help, and for a call that may have taken effect without
+    these fields (`RetryHint.outcome_unknown`). `repair_calls` uses the answer if it has the same
+    defaults.
     """
     return Repairs(turn, defaults, max_repairs).ask()

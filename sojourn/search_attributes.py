@@ -84,14 +84,20 @@ def attributes_of(
 
 
 def is_unknown(error: RPCError) -> bool:
-    """Whether a start or a listing was refused because the server does not know the attributes."""
+    """Return whether the server refused a request for its search attributes.
+
+    The request is a start or a listing, and the server does not know the attributes.
+    """
     return error.status == RPCStatusCode.INVALID_ARGUMENT and "search attribute" in str(error).lower()
 
 
 async def register(client: Client) -> str | None:
-    """Add the search attributes that the namespace lacks; return why the server does not list them, or None.
+    """Add the search attributes that the namespace lacks.
 
     A server that lists none to this caller, such as a managed one, may still have them.
+
+    Returns:
+        Why the server does not list the attributes, or None.
 
     Raises:
         DefinitionError: The namespace lacks some, and this caller may not add them.

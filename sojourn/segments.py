@@ -1,7 +1,7 @@
-"""Segments in external storage: the first messages of a long run's transcript, each part stored once.
+"""Store the first messages of a long run's transcript in external storage.
 
-A segment holds the id of its run, and only that run reads it: a claim that somebody sends from outside opens nothing of
-another run.
+Each part is stored once. A segment holds the id of its run, and only that run reads it: a claim
+that a client sends from outside opens no segment of another run.
 """
 
 import asyncio
@@ -43,13 +43,18 @@ _PRESET = 1
 
 
 async def store_segment(client: Client, driver: StorageDriver, run_id: str, messages: bytes) -> Claim:
-    """Store messages of a run, and return their claim; errors of the driver and the codec are raised too.
+    """Store messages of a run, and return their claim.
+
+    Errors of the driver and the codec are raised too.
 
     Args:
         client: The client, with the codec that encrypts what runs store.
         driver: The storage.
         run_id: The run.
         messages: A JSON array of messages.
+
+    Raises:
+        ValueError: The messages exceed `MAX_SEGMENT_BYTES`.
     """
     if len(messages) > MAX_SEGMENT_BYTES:
         raise ValueError(
@@ -88,7 +93,9 @@ def of_run(client: Client, run_id: str) -> StorageDriverStoreContext:
 async def load_segments(
     client: Client, driver: StorageDriver | None, run_id: str, claims: Sequence[Claim]
 ) -> list[Message]:
-    """Load messages of a run; errors of the driver and the codec are raised too.
+    """Load messages of a run.
+
+    Errors of the driver and the codec are raised too.
 
     Args:
         client: The client, with the codec that encrypts what runs store.

@@ -14,7 +14,10 @@ __all__ = ["NearbyTransport", "as_transport"]
 
 
 class NearbyTransport:
-    """Publishes within the process, and subscribes there and at a hub too; a delta that comes from both comes twice."""
+    """Publishes within the process, and subscribes there and at a hub.
+
+    A delta that comes from both comes twice.
+    """
 
     def __init__(self, local: LiveTransport, hub: LiveTransport) -> None:
         self._local = local
@@ -29,7 +32,7 @@ class NearbyTransport:
         return await self._local.publish(topic, deltas)
 
     async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
-        """Yield the current answer from each of the two, then further deltas, as they come."""
+        """Yield the current answer of both sources, then further deltas as they come."""
         news = asyncio.Queue[Sequence[Delta]](1)
         reading = [asyncio.create_task(_forward(each, topic, news)) for each in (self._local, self._hub)]
         try:
@@ -53,7 +56,10 @@ async def _forward(source: LiveTransport, topic: str, news: asyncio.Queue[Sequen
 
 
 def as_transport(setting: LiveTransport | str | None, *, server: str | None = None) -> LiveTransport:
-    """Return the transport for a setting: an object as it is, Redis or a hub for an address, the process's own for None.
+    """Return the transport for a setting.
+
+    A transport object is returned as it is, an address gives Redis or a hub, and None gives the
+    transport of this process.
 
     Args:
         setting: A transport, `redis://...`, `rediss://...`, `redis+unix:///PATH` of Redis, `unix:///PATH` of a hub; or None.

@@ -1,8 +1,8 @@
-"""Deltas: the writer to which a planner sends its answer while it is generated.
+"""The writer to which a planner sends its answer while it is generated.
 
 ```python
 deltas = current_deltas()
-if deltas is None:  # nobody follows the run
+if deltas is None:  # no client follows the run
     return PlanResult.final(await ask(model))
 async for piece in stream(model):
     await deltas.text(piece)
@@ -58,7 +58,10 @@ class PlanAttempt:
 
 
 class Deltas:
-    """Takes the pieces of one attempt and sends them in a task of its own: the planner never waits for a subscriber."""
+    """Takes the pieces of one attempt, and sends them in a task of its own.
+
+    The planner never waits for a subscriber.
+    """
 
     def __init__(self, transport: LiveTransport, attempt: PlanAttempt) -> None:
         self.attempt = attempt
@@ -98,7 +101,10 @@ class Deltas:
         self._add("begun", "", "", 0)
 
     async def close(self) -> None:
-        """Send the remaining pieces, for at most half a second; later pieces are dropped."""
+        """Send the remaining pieces, for at most half a second.
+
+        Later pieces are dropped.
+        """
         self._has_ended.set()
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=CLOSING)
@@ -125,7 +131,10 @@ class Deltas:
             self._task = asyncio.create_task(self._send(), name=f"deltas of {self.attempt.topic}")
 
     async def _send(self) -> None:
-        """Send the waiting pieces every 30 ms, until none is left or the transport refuses."""
+        """Send the waiting pieces every 30 ms.
+
+        It ends when no piece is left, or when the transport refuses.
+        """
         while self._waiting:
             if not await self._publish(self._take()):
                 self._has_ended.set()
@@ -166,14 +175,17 @@ _current: ContextVar[Deltas | None] = ContextVar("deltas", default=None)
 
 
 def current_deltas() -> Deltas | None:
-    """Return the writer of the current attempt at a plan; None when nobody follows the run, and outside a planner."""
+    """Return the writer of the current attempt at a plan.
+
+    None outside a planner, and if no client follows the run.
+    """
     deltas = _current.get()
     return deltas if deltas is not None and deltas.is_wanted else None
 
 
 @asynccontextmanager
 async def telling(transport: LiveTransport, attempt: PlanAttempt) -> AsyncGenerator[None]:
-    """Make `current_deltas` return the writer of an attempt to the planner that the body calls."""
+    """Make `current_deltas` return an attempt's writer to the planner in the body."""
     deltas = Deltas(transport, attempt)
     token = _current.set(deltas)
     if attempt.attempt > 1 and deltas.is_wanted:

@@ -66,7 +66,10 @@ class CurrentAnswers:
         return self._answers.get(topic)
 
     def add(self, topic: str, delta: Delta, line: bytes) -> None:
-        """Add a delta to the run's answer; those of a replaced attempt, or above the bounds, are dropped."""
+        """Add a delta to the run's answer.
+
+        Deltas of a replaced attempt, or above the bounds, are dropped.
+        """
         answer = self._answers.get(topic)
         if answer and delta.started < answer.started:
             return
@@ -110,7 +113,9 @@ TAKE_OVER = 0.5
 
 @contextlib.asynccontextmanager
 async def serving(url: str) -> AsyncGenerator[None]:
-    """Serve a hub at an address during the body; while another process serves it, wait to take its place.
+    """Serve a hub at an address during the body.
+
+    While another process serves the address, wait to take its place.
 
     Args:
         url: `unix:///PATH`; any other address, such as that of a Redis, needs no hub.
@@ -139,7 +144,7 @@ async def serving(url: str) -> AsyncGenerator[None]:
 
 
 class Hub:
-    """Takes deltas from publishers, and sends each run's current answer to its subscribers."""
+    """Takes deltas from publishers, and sends each run's answer to its subscribers."""
 
     def __init__(self) -> None:
         self._answers = CurrentAnswers()
@@ -153,7 +158,7 @@ class Hub:
         """Listen at the path, in place of a socket that a dead process left.
 
         Raises:
-            OSError: The path is taken by something else than a socket.
+            OSError: Something other than a socket is at the path.
         """
         listener = _listener(path)
         try:
@@ -164,7 +169,10 @@ class Hub:
         self._path = path
 
     def close(self) -> None:
-        """Close all connections and remove the socket; nothing if the hub does not listen."""
+        """Close all connections and remove the socket.
+
+        Does nothing if the hub does not listen.
+        """
         if self._server is None or self._path is None:
             return
         self._server.close()
@@ -272,7 +280,10 @@ def _listener(path: Path) -> socket.socket:
 
 
 def _lock(held: BinaryIO) -> bool:
-    """Take the lock of a socket, which the system releases when the process ends; False if another process has it."""
+    """Acquire the lock of a socket, and return whether this process has it.
+
+    The system releases the lock when the process ends. False if another process has it.
+    """
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,8 @@
-"""LocalTransport: deltas between the workers and subscribers of one process.
+"""Carry deltas between the workers and subscribers of one process.
 
-Each run that is followed has one log, the deltas of its current answer, and each subscriber has its own position in
-the log: a slow or late subscriber holds up no other. `Deltas` bounds the length of an attempt.
+Each run that is followed has one log, the deltas of its current answer, and each subscriber has its
+own position in the log. So a slow or late subscriber holds up no other. `Deltas` bounds the length
+of an attempt.
 """
 
 import asyncio
@@ -33,7 +34,10 @@ class _Log:
 
 
 class LocalTransport:
-    """The default transport: carries deltas within this process, between any threads and event loops."""
+    """The default transport, which carries deltas within this process.
+
+    It works between any threads and event loops.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,7 +48,10 @@ class LocalTransport:
         return topic in self._logs
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:
-        """Append deltas to the run's log; those of an attempt that a later attempt has replaced are refused."""
+        """Append deltas to the run's log.
+
+        Deltas of an attempt that a later attempt has replaced are refused.
+        """
         with self._lock:
             log = self._logs.get(topic)
             if log is None or not deltas:
@@ -63,7 +70,10 @@ class LocalTransport:
         return True
 
     async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
-        """Yield the current answer, then further deltas; the subscription begins at the first read."""
+        """Yield the current answer, then further deltas.
+
+        The subscription begins at the first read.
+        """
         reader = _LocalReader(asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             log = self._logs.setdefault(topic, _Log())

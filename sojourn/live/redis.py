@@ -1,6 +1,7 @@
-"""RedisTransport: deltas between processes, with each run's current answer in a Redis Stream that expires.
+"""Carry deltas between processes over Redis.
 
-When Redis is unavailable, a line in the log reports it, nothing is sent for 15 seconds, and runs continue.
+Each run's current answer is a Redis Stream that expires. When Redis is unavailable, a line in the
+log reports it, nothing is sent for 15 seconds, and runs continue.
 """
 
 import asyncio
@@ -46,12 +47,14 @@ _FIELD = b"d"
 
 
 class RedisTransport:
-    """Carries deltas over Redis 5 or newer; needs `sojourn[redis]`.
+    """Carries deltas over Redis 5 or newer.
 
-    All runs of an event loop share the connections for publishing; each subscriber has a connection of its own.
+    It needs `sojourn[redis]`. All runs of an event loop share the connections for publishing. Each
+    subscriber has a connection of its own.
 
     Args:
-        url: `redis://HOST:PORT/DB`, `rediss://...` for TLS, or `unix://PATH`, which a setting writes as `redis+unix://PATH`.
+        url: `redis://HOST:PORT/DB`, `rediss://...` for TLS, or `unix://PATH`, which a setting writes as
+            `redis+unix://PATH`.
 
     Raises:
         DefinitionError: The URL is not valid.
@@ -71,7 +74,10 @@ class RedisTransport:
             ) from None
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether to publish: False for 15 s after a failure, else True, since the subscribers are not known here."""
+        """Return whether to publish.
+
+        False for 15 s after a failure. Otherwise True, since the subscribers are not known here.
+        """
         del topic
         return time.monotonic() >= self._paused_until
 
@@ -96,7 +102,10 @@ class RedisTransport:
         return True
 
     async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
-        """Yield the run's stream from its beginning, then new deltas; after a failure of Redis, read again each second."""
+        """Yield the run's stream from its beginning, then new deltas.
+
+        After a failure of Redis, read again each second.
+        """
         key, last = PREFIX + topic, "0"
         while True:
             reader = self._open(BLOCK + PATIENCE)
@@ -127,7 +136,10 @@ class RedisTransport:
         return self._writers[loop]
 
     def _open(self, read_timeout: float) -> Redis:
-        """Return a client with connections of its own; it connects at its first command."""
+        """Return a client with connections of its own.
+
+        It connects at its first command.
+        """
         return Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - the client leaves out types
             self._url,
             protocol=2,
@@ -147,7 +159,10 @@ def _is_cancelled() -> bool:
 
 
 def _read(fields: dict[bytes, bytes]) -> Delta | None:
-    """The delta of a stream entry; None for any other entry, which another program may have written."""
+    """Return the delta of a stream entry, or None for any other entry.
+
+    Another program may have written such an entry.
+    """
     try:
         return Delta.model_validate_json(fields.get(_FIELD, b""))
     except ValidationError:

@@ -14,7 +14,9 @@ _log = structlog.get_logger("sojourn.live")
 
 
 class Outage:
-    """Whether a transport is unavailable; all publishers and subscribers of a transport share it.
+    """Whether a transport is unavailable.
+
+    All publishers and subscribers of a transport share it.
 
     Args:
         is_logged: Whether the beginning and the end are logged.
@@ -25,14 +27,20 @@ class Outage:
         self._has_begun = False
 
     def begin(self, error: Exception) -> None:
-        """Take a failure; only the first one until `end` is logged."""
+        """Record a failure.
+
+        Only the first one until `end` is logged.
+        """
         if not self._has_begun and self._is_logged:
             reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
             _log.warning("live_text_unavailable", reason=reason, effect="runs go on, without deltas")
         self._has_begun = True
 
     def end(self) -> None:
-        """Take a success; only the first one after a failure is logged."""
+        """Record a success.
+
+        Only the first one after a failure is logged.
+        """
         if self._has_begun and self._is_logged:
             _log.info("live_text_available")
         self._has_begun = False
@@ -69,20 +77,24 @@ class Delta(Record):
 
 @runtime_checkable
 class LiveTransport(Protocol):
-    """Keeps the current answer of each run that is followed, and delivers its deltas as they are written.
+    """Holds the current answer of each followed run, and delivers its deltas.
 
-    A topic is a run in its namespace. Nothing here is durable, nor needs to be: the complete answer is in the
-    history, as the event `assistant_message`.
+    The deltas are delivered as they are written. A topic is a run in its namespace. Nothing here is
+    durable, nor needs to be: the complete answer is in the history, as the event
+    `assistant_message`.
     """
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether a worker should publish this run's deltas; called for every plan, so it must not block."""
+        """Return whether a worker should publish this run's deltas.
+
+        It is called for every plan, so it must not block.
+        """
         ...
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:
-        """Publish the next deltas of an attempt; raise nothing.
+        """Publish the next deltas of an attempt, without raising an error.
 
-        An answer begins with the delta whose `seq` is 0, which replaces the answer kept so far.
+        An answer begins with the delta whose `seq` is 0, which replaces the answer so far.
 
         Returns:
             False when the deltas could not be published; the worker then sends no more of this attempt.
@@ -90,14 +102,23 @@ class LiveTransport(Protocol):
         ...
 
     def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
-        """Yield the current answer from its beginning, then further deltas, until closed; a delta may come twice."""
+        """Yield the current answer from its beginning, then further deltas, until closed.
+
+        A delta may come twice.
+        """
         ...
 
     async def close(self) -> None:
-        """Close the connections; the next use opens new ones."""
+        """Close the connections.
+
+        The next use opens new ones.
+        """
         ...
 
 
 def topic_of(namespace: str, run_id: str) -> str:
-    """Return the topic of a run: its namespace and its id, which is unique in the namespace."""
+    """Return the topic of a run: its namespace and its id.
+
+    The id is unique in the namespace.
+    """
     return f"{namespace}/{run_id}"

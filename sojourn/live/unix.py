@@ -30,7 +30,9 @@ SCHEME = "unix://"
 
 
 def socket_of(server: str) -> Path | None:
-    """Return the path of the socket that belongs to a Temporal server on this machine; None for any other server.
+    """Return the socket path that belongs to a Temporal server on this machine.
+
+    None for any other server.
 
     Args:
         server: `host:port` of the frontend.
@@ -56,7 +58,10 @@ def socket_at(url: str) -> Path:
 
 
 def peer_is_us(connection: socket.socket) -> bool:
-    """Whether the process at the other end of a Unix socket runs as this user; True where the system cannot tell."""
+    """Return whether the process at the other end of a Unix socket runs as this user.
+
+    True if the system cannot tell.
+    """
     option = getattr(socket, "SO_PEERCRED", None)  # Linux
     if option is None:
         return True
@@ -124,7 +129,11 @@ class UnixTransport:
         self._writing = WeakKeyDictionary[asyncio.AbstractEventLoop, _Writing]()
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether to publish: False for 1 s after a failure, else True, since the hub keeps answers for late subscribers."""
+        """Return whether to publish.
+
+        False for 1 s after a failure. Otherwise True, since the hub holds answers for late
+        subscribers.
+        """
         del topic
         return time.monotonic() >= self._paused_until
 
@@ -150,7 +159,10 @@ class UnixTransport:
         return True
 
     async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
-        """Yield the run's current answer, then new deltas; when the hub is gone, connect again each second."""
+        """Yield the run's current answer, then new deltas.
+
+        When the hub is gone, connect again each second.
+        """
         while True:
             try:
                 reader, writer = await self._connect()
@@ -173,7 +185,10 @@ class UnixTransport:
             writing.drop()
 
     async def _writer(self, writing: _Writing) -> asyncio.StreamWriter:
-        """Return the connection for writing; open one if there is none, or the hub has hung up."""
+        """Return the connection for writing.
+
+        Open one if there is none, or if the hub has hung up.
+        """
         async with writing.opening:
             if writing.connection and (writing.connection[0].at_eof() or writing.connection[1].is_closing()):
                 writing.drop()
@@ -196,7 +211,10 @@ class UnixTransport:
 
 
 def _read(line: bytes) -> Delta | None:
-    """The delta of a line; None for a line that is no frame, such as one that was cut off."""
+    """Return the delta of a line, or None if the line is not a frame.
+
+    A line that was cut off is not a frame, for example.
+    """
     try:
         return Frame.model_validate_json(line).delta
     except ValidationError:

@@ -1,8 +1,9 @@
-"""Activities in the log: the ids of the run and the call are bound, and the outcome of each attempt is one line.
+"""Log each attempt of an activity as one line, with the ids of the run and call.
 
-A successful plan or call, and a call that failed by the planner's mistake, is logged at level debug, so that a worker
-with a thousand runs writes nothing about those that go well. A failure that an operator can act on is logged at info,
-an attempt that Temporal repeats at warning, and a failed plan that ends its run at error.
+A successful plan or call, and a call that failed by the planner's mistake, is logged at level
+debug, so that a worker with a thousand runs writes nothing about those that go well. A failure that
+an operator can act on is logged at info, an attempt that Temporal repeats at warning, and a failed
+plan that ends its run at error.
 """
 
 import time
@@ -33,7 +34,7 @@ _log = structlog.get_logger("sojourn.activity")
 
 
 class ActivityLogs(Interceptor):
-    """Binds the ids of each plan and call that a worker executes, and logs the outcome."""
+    """Binds the ids of each plan and call on a worker, and logs the outcome."""
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Return the interceptor of an activity."""

@@ -1,4 +1,7 @@
-"""Configure: send structlog and the standard library's logging through one pipeline to standard error."""
+"""Send structlog and the standard library's logging through one pipeline.
+
+It writes to standard error.
+"""
 
 import logging
 import os
@@ -31,10 +34,10 @@ def configure_logs(
     level: str | None = None,
     force: bool = False,
 ) -> None:
-    """Write the records of structlog and of the standard library's logging to standard error, in one format.
+    """Write the logs of structlog and of `logging` to standard error, in one format.
 
-    A program's own configuration stays: handlers of the root logger keep their formats and levels, and get
-    Sojourn's lines as text; a configuration of structlog is not changed.
+    A program's own configuration stays: handlers of the root logger keep their formats and levels,
+    and get Sojourn's lines as text; a configuration of structlog is not changed.
 
     Args:
         format: `console` for people, `json` for one JSON object a line; when left out,
@@ -57,10 +60,11 @@ def configure_logs(
 
 
 def lead_to_logging() -> None:
-    """Send the lines of structlog to the standard library's logging, unless the program has configured structlog.
+    """Send the lines of structlog to the standard library's logging.
 
-    By default structlog prints every line to standard output. With this function, a program that embeds a
-    worker gets warnings and errors only, until it configures logging.
+    Does nothing if the program has configured structlog. By default structlog prints every line to
+    standard output. With this function, a program that embeds a worker gets warnings and errors
+    only, until it configures logging.
     """
     if not structlog.is_configured():
         _through_logging(_as_text, is_final=False)
@@ -89,7 +93,11 @@ _SHARED: Final[list[Any]] = [
 
 
 def _choice(variable: str, argument: str | None, allowed: tuple[str, ...]) -> str | None:
-    """Return the argument, else the value of the environment variable, in lower case; None when neither is set."""
+    """Return the argument, else the environment variable, in lower case, or None.
+
+    Raises:
+        DefinitionError: The value is not one of those allowed.
+    """
     if argument is None:
         place, value = variable, os.environ.get(variable)
     else:
@@ -129,7 +137,10 @@ def _take_over(root: logging.Logger, renderers: list[Any], least: int) -> None:
 
 
 def _thread_failed(ended: threading.ExceptHookArgs) -> None:
-    """Log the exception that ended a thread, without its message: a thread has no mask of the call that started it."""
+    """Log the exception that ended a thread, without its message.
+
+    A thread does not have the mask of the call that started it.
+    """
     if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
         name = ended.thread.name if ended.thread else None
         raised = described(ended.exc_value, with_messages=False)
@@ -137,7 +148,11 @@ def _thread_failed(ended: threading.ExceptHookArgs) -> None:
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """Writes lines; for a record that cannot be formatted, a line with its logger and place, without its arguments."""
+    """Writes lines to a stream.
+
+    For a record that cannot be formatted, it writes a line with the record's logger and place,
+    without its arguments.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         try:
@@ -167,7 +182,10 @@ def _console() -> list[Any]:
 
 
 def _for_people(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """Indent the further lines of an event, which could pass for other records, and shorten exceptions."""
+    """Indent further lines of an event, and shorten exceptions.
+
+    Without the indent, these lines could pass for other records.
+    """
     del logger, name
     event_dict["event"] = str(event_dict.get("event", "")).replace("\n", "\n    ")
     if "exception" in event_dict:

@@ -1,7 +1,8 @@
-"""Exceptions in a line: type, message and a few frames each, never the values of variables.
+"""Log exceptions with type, message and a few frames, never variable values.
 
-structlog's `ExceptionDictTransformer` is not used, because it logs the text of an exception unchanged: with the input that
-a validation error quotes, which cannot be separated from the text afterwards.
+structlog's `ExceptionDictTransformer` is not used, because it logs the text of an exception
+unchanged, with the input that a validation error quotes. That input cannot be separated from the
+text afterwards.
 """
 
 import sys
@@ -28,10 +29,10 @@ _SHORT = 3
 
 
 def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """Replace `exc_info` by `exception`, a list that begins with the exception raised; a structlog processor.
+    """Replace `exc_info` by `exception`, a list that begins with the exception raised.
 
-    Sojourn's own lines have this list as the field `raised` instead of an `exc_info`, for which renderers of
-    other configurations may show the values of variables.
+    This is a structlog processor. Sojourn's own lines have this list as the field `raised` instead
+    of an `exc_info`, for which renderers of other configurations may show the values of variables.
     """
     del logger, name
     error = _error_of(event_dict.pop("exc_info", None))
@@ -44,7 +45,10 @@ def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict)
 
 
 def is_described(value: Any) -> bool:
-    """Whether a field has the value of `described`; a program may have fields of the same names."""
+    """Return whether a field has the value of `described`.
+
+    A program may have fields of the same names.
+    """
     if not isinstance(value, list) or not value:
         return False
     links = cast("list[Any]", value)
@@ -52,13 +56,14 @@ def is_described(value: Any) -> bool:
 
 
 def described(error: BaseException, *, with_messages: bool = True) -> list[dict[str, Any]]:
-    """Return an exception, then its parts and causes, at most 8: `type`, `message`, and `at`, the frames.
+    """Return an exception, then its parts and causes, at most 8.
 
-    The message of a validation error leaves out the input (`ToolError.from_error`).
+    Each has `type`, `message`, and `at`, the frames. The message of a validation error leaves out
+    the input (`ToolError.from_error`).
 
     Args:
         error: The exception raised.
-        with_messages: Whether to include the messages; False where their secrets cannot be masked.
+        with_messages: Whether to include the messages. Use False if their secrets cannot be masked.
     """
     return [
         {

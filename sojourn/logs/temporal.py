@@ -46,21 +46,28 @@ class AlreadyLogged(logging.Filter):
     """Drops the SDK's record of a failed attempt that Sojourn has logged."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to write the record; at level debug always."""
+        """Return whether to write the record.
+
+        At level debug every record is written.
+        """
         error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
         is_logged = isinstance(error, ApplicationError) and vars(error).get(_MARK, False)
         return not is_logged or logging.getLogger().isEnabledFor(logging.DEBUG)
 
 
 def normalized(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """Format the message of a standard library's record, and move Temporal's ids into fields; a structlog processor."""
+    """Format a `logging` message, and move Temporal's ids into fields.
+
+    This is a structlog processor.
+    """
     del logger, name
     arguments: tuple[Any, ...] | dict[str, Any] | None = event_dict.pop("positional_args", None)
     if arguments:
         event_dict["event"] %= tuple(map(_brief, arguments)) if isinstance(arguments, tuple) else arguments
     event_dict["event"] = event_dict["event"].rstrip()
     if event_dict["_record"].name == "asyncio" and event_dict.get("exc_info"):
-        # A task that nobody awaited: its call has ended, and with it the mask for the exception's message.
+        # No code awaited this task: its call has ended, and with it the mask for the exception's
+        # message.
         event_dict["event"], event_dict[WITHOUT_MESSAGES] = event_dict["event"].split("\n", 1)[0], True
     for key in ("temporal_activity", "temporal_workflow"):
         details: dict[str, Any] = event_dict.pop(key, None) or {}
@@ -78,7 +85,10 @@ def normalized(logger: WrappedLogger, name: str, event_dict: EventDict) -> Event
 
 
 def _brief(argument: Any) -> Any:
-    """Return an argument of a message; a protobuf message, which may hold payloads, as its size in bytes."""
+    """Return an argument of a message, or the size of a protobuf message in bytes.
+
+    A protobuf message may hold payloads.
+    """
     return f"<{argument.ByteSize()} bytes>" if hasattr(argument, "ByteSize") else argument
 
 
@@ -109,7 +119,10 @@ def _told_once(record: logging.LogRecord) -> bool:
 
 
 def core_logging() -> LoggingConfig:
-    """Return the configuration that makes the core's warnings and errors records of the logger `temporalio.core`."""
+    """Return the logging configuration of the SDK's core.
+
+    The core's warnings and errors become records of the logger `temporalio.core`.
+    """
     _log.addFilter(_told_once)
     return LoggingConfig(
         filter=TelemetryFilter(core_level="WARN", other_level="ERROR"),
@@ -124,11 +137,17 @@ def core_logging() -> LoggingConfig:
 
 @functools.cache
 def logging_runtime() -> Runtime:
-    """Return the runtime of this process, whose core logs through the standard library's logging."""
+    """Return the runtime of this process.
+
+    Its core logs through the standard library's logging.
+    """
     return Runtime(telemetry=TelemetryConfig(logging=core_logging()))
 
 
 def stop_core_logging() -> None:
-    """Stop the log of the core: a record from its threads while the interpreter shuts down would abort the process."""
+    """Stop the log of the core.
+
+    Otherwise a record from its threads, while the interpreter shuts down, would abort the process.
+    """
     logging_runtime.cache_clear()
     gc.collect()

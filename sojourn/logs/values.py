@@ -1,10 +1,10 @@
-"""The values of a log line: masked, printable, bounded, with the ids of the call.
+"""Mask, bound and make printable the values of a log line, and add the call's ids.
 
-Both are context variables: each call has its own, the thread of a sync tool and the tasks that a
-tool starts inherit a copy, and both are reset when the call has ended.
+The mask and the ids are context variables: each call has its own, the thread of a sync tool and the
+tasks that a tool starts inherit a copy, and both are reset when the call has ended.
 
-Models, tools and servers write part of what is logged. So a line has no control, escape or direction
-characters, and a secret is masked before a text is cut: half a secret reveals much.
+Models, tools and servers write part of what is logged. So a line has no control, escape or
+direction characters, and a secret is masked before a text is cut: half a secret reveals much.
 """
 
 import math
@@ -30,7 +30,10 @@ _MASK: ContextVar[Mask | None] = ContextVar("sojourn_log_mask", default=None)
 
 @contextmanager
 def call_context(**ids: str) -> Generator[None]:
-    """Bind the ids of a call, except empty ones, to every line written in the body, which begins without a mask."""
+    """Bind the ids of a call to every line written in the body.
+
+    Empty ids are left out. The body begins without a mask.
+    """
     token = _MASK.set(None)
     try:
         with structlog.contextvars.bound_contextvars(**{name: id for name, id in ids.items() if id}):
@@ -40,12 +43,15 @@ def call_context(**ids: str) -> Generator[None]:
 
 
 def hide(mask: Mask) -> None:
-    """Mask every text of the further lines of this call, until its `call_context` ends."""
+    """Mask every text of the call's further lines, until its `call_context` ends."""
     _MASK.set(mask)
 
 
 def current_mask() -> Mask | None:
-    """Return the mask of the current call's secrets; None when it has none, and outside a call."""
+    """Return the mask of the current call's secrets.
+
+    None outside a call, and if the call has no secrets.
+    """
     return _MASK.get()
 
 
@@ -63,10 +69,10 @@ _META = ("_record", "_from_structlog")
 
 
 def masked(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """Make every value JSON, printable and bounded, with the call's secrets masked; a structlog processor.
+    """Make every value JSON, printable and bounded, with the call's secrets masked.
 
-    A program with its own configuration of structlog places this processor before its renderer, and after the
-    processor that turns an exception into text.
+    This is a structlog processor. A program with its own configuration of structlog places it
+    before its renderer, and after the processor that turns an exception into text.
     """
     del logger, name
     meta = {key: event_dict.pop(key) for key in _META if key in event_dict}
@@ -74,7 +80,10 @@ def masked(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict
 
 
 def printable(text: str, limit: int = MAX_TEXT) -> str:
-    """Return a text with its secrets masked, without control characters except line breaks and tabs, cut at `limit` characters."""
+    """Return a text with its secrets masked, cut at `limit` characters.
+
+    Control characters except line breaks and tabs are removed.
+    """
     mask = current_mask()
     shown = mask(text) if mask else text
     return clip(readable(shown[: limit + 1]), limit)
@@ -124,7 +133,10 @@ def _object(fields: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | str:
-    """Return the number; as text where JSON has no such number, or where its digits are a secret."""
+    """Return the number, or its text if it cannot be logged as a number.
+
+    That is a number that JSON does not have, or whose digits are a secret.
+    """
     text = str(value)
     shown = printable(text)
     return value if shown == text and math.isfinite(value) else shown

@@ -37,7 +37,10 @@ _LOCAL = "local"
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Time-outs in seconds; each limits a time without progress, not the whole request."""
+    """Time-outs in seconds.
+
+    Each limits a time without progress, not the whole request.
+    """
 
     connect: float
     """Until a connection is open, TLS included; also the wait for a free connection of the pool."""
@@ -64,7 +67,9 @@ alone takes it minutes.
 
 
 def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncClient":
-    """Return an HTTP client with the time-outs of a provider; close it, or use it as an async context manager.
+    """Return an HTTP client with the time-outs of a provider.
+
+    Close it, or use it as an async context manager.
 
     Args:
         provider: The provider of the API, such as `claude`; the default time-outs when left out.
@@ -114,10 +119,11 @@ def _tls_context(*, trust_env: bool) -> "ssl.SSLContext":
 
 
 def timeouts_for(provider: str | None = None, *, is_local: bool = False) -> Timeouts:
-    """Return the time-outs of a provider; of an unknown provider, the default.
+    """Return the time-outs of a provider, or the default for an unknown one.
 
-    `SOJOURN_TIMEOUT_<PROVIDER>`, such as `SOJOURN_TIMEOUT_CLAUDE=10/600/300` (connect, read, write in seconds),
-    has priority over `PROVIDER_TIMEOUTS`. `SOJOURN_TIMEOUT_DEFAULT` is for every provider that has neither.
+    `SOJOURN_TIMEOUT_<PROVIDER>`, such as `SOJOURN_TIMEOUT_CLAUDE=10/600/300` (connect, read, write
+    in seconds), has priority over `PROVIDER_TIMEOUTS`. `SOJOURN_TIMEOUT_DEFAULT` is for every
+    provider that has neither.
 
     Args:
         provider: The name, in upper or lower case.
@@ -135,7 +141,11 @@ def timeouts_for(provider: str | None = None, *, is_local: bool = False) -> Time
 
 
 def is_local_url(url: str | None) -> bool:
-    """Whether a URL is of this machine, of a private network, or of a name without a dot, such as a container's."""
+    """Return whether a URL is local.
+
+    It is local if its host is this machine, an address of a private network, or a name without a
+    dot, such as a container's.
+    """
     try:
         host = urlsplit(url or "").hostname or ""
     except ValueError:
@@ -148,7 +158,7 @@ def is_local_url(url: str | None) -> bool:
 
 
 def check_timeouts() -> None:
-    """Read every setting once, so that a wrong setting fails at the start, not in the middle of a run.
+    """Read every setting once, so that a wrong one fails at the start, not in a run.
 
     Raises:
         DefinitionError: A setting cannot be read; the message names it.
@@ -159,7 +169,10 @@ def check_timeouts() -> None:
 
 
 def _set(name: str) -> Timeouts | None:
-    """Return the time-outs that the environment sets for a provider; an empty setting counts as none."""
+    """Return the time-outs that the environment sets for a provider, or None.
+
+    An empty setting counts as none.
+    """
     variable = _PREFIX + re.sub(r"\W", "_", name.upper())
     written = os.environ.get(variable)
     return _parsed(variable, written) if written else None

@@ -133,13 +133,16 @@ def network_failure_of(error: BaseException) -> NetworkFailure | None:
 
 
 def is_undecided(status: int) -> bool:
-    """Whether the request may have been carried out although it was answered with this HTTP status."""
+    """Return whether a request with this response status may have been carried out."""
     is_server_error = 500 <= status <= 599
     return status in _UNDECIDED_CLIENT_ERRORS or (is_server_error and status not in _NOT_EXECUTED)
 
 
 def leaves_undecided(error: BaseException) -> bool:
-    """Whether an exception, or one that it was raised from or has in it, reports a request that may have been carried out."""
+    """Return whether an exception reports a request that may have been carried out.
+
+    The exceptions that it was raised from, or that it contains, count too.
+    """
     return any(
         fault is not None and fault.outcome_unknown
         for link in safe_exceptions.members(error, _MAX_READ)
@@ -149,13 +152,19 @@ def leaves_undecided(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status of an exception's `response`, of any library; None if it has none."""
+    """Return the HTTP status of an exception's `response`, or None.
+
+    The exception may be of any library.
+    """
     status: Any = getattr(vars(error).get("response"), "status_code", None)
     return status if isinstance(status, int) else None
 
 
 def retry_after_of(value: str | None) -> timedelta | None:
-    """Return the value of `Retry-After`, whole seconds or an HTTP date, as a duration from now; None if it is neither."""
+    """Return the value of `Retry-After` as a duration from now.
+
+    The value is whole seconds or an HTTP date. None if it is neither.
+    """
     if value is None:
         return None
     if value.isdecimal():
@@ -180,13 +189,19 @@ def _answered(status: int, error: BaseException) -> NetworkFailure:
 
 
 def client_classes(error: BaseException) -> set[str]:
-    """Return the names of an exception's classes that `httpx` or `httpx2` defines; empty for every other exception."""
+    """Return the names of an exception's classes that `httpx` or `httpx2` defines.
+
+    Empty for every other exception.
+    """
     classes = type(error).__mro__
     return {each.__name__ for each in classes if each.__module__.partition(".")[0] in _CLIENTS}
 
 
 def _carried(error: BaseException) -> NetworkFailure | None:
-    """Return the network failure of an HTTP client's error; None if it is none, such as an invalid response."""
+    """Return the network failure of an HTTP client's error, or None.
+
+    An invalid response, for example, is not a network failure.
+    """
     names = client_classes(error)
     unknown = not names & _BEFORE_SENDING
     if "TimeoutException" in names:
@@ -201,7 +216,7 @@ def _carried(error: BaseException) -> NetworkFailure | None:
 
 
 def _raised(error: BaseException) -> NetworkFailure | None:
-    """Return the network failure of a standard library's error; None if it is none."""
+    """Return the network failure of a standard library's error, or None."""
     if not isinstance(error, OSError):
         return None
     for kind, fault in _BY_CLASS:
@@ -214,7 +229,10 @@ def _raised(error: BaseException) -> NetworkFailure | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the causes of a transport's error, or the contexts: the connection pool raises `from None`."""
+    """Yield the causes of a transport's error, or the contexts.
+
+    The contexts are needed because the connection pool raises `from None`.
+    """
     link = error.__cause__ or error.__context__
     for _ in range(_MAX_LINKS):
         if link is None:
@@ -237,7 +255,9 @@ _MAX_TEXT = 200
 
 
 def format_network_error(error: BaseException, provider: str | None = None) -> str:
-    """Return a sentence that says what happened and, for a network failure, what may help.
+    """Return a sentence that says what happened.
+
+    For a network failure, it also says what may help.
 
     Args:
         error: The exception of the request.
@@ -254,7 +274,10 @@ def format_network_error(error: BaseException, provider: str | None = None) -> s
 
 
 def format_network_failure(fault: NetworkFailure, provider: str | None = None) -> str:
-    """Return the sentence for a network failure; `provider` as in `format_network_error`."""
+    """Return the sentence for a network failure.
+
+    `provider` is as in `format_network_error`.
+    """
     is_cut = fault.kind == "connection" and fault.description in (RESET, ENDED_EARLY)
     return _SENTENCES["broke_off" if is_cut else fault.kind].format(
         who=provider or "API", description=fault.description, later=_later(fault)
@@ -274,9 +297,10 @@ def _phrase(status: int) -> str:
 
 
 def _harmless(error: BaseException) -> str:
-    """Return the first line of an error's text, without addresses; the name of its class if the text is empty.
+    """Return the first line of an error's text, without addresses.
 
-    Of an HTTP client's error only the class is named: its text quotes parts of the request, such as a key.
+    If the text is empty, return the name of its class. Of an HTTP client's error only the class is
+    named: its text quotes parts of the request, such as a key.
     """
     if client_classes(error):
         return type(error).__name__
@@ -286,5 +310,8 @@ def _harmless(error: BaseException) -> str:
 
 
 def _is_address(word: str) -> bool:
-    """Whether a word may be an address with a user, a password or a query; in doubt, True."""
+    """Return whether a word may be an address with a user, a password or a query.
+
+    In doubt, True.
+    """
     return "://" in word or ("@" in word and ":" in word) or ("?" in word and "=" in word)

@@ -1,6 +1,7 @@
-"""Retry: repeat a request after a network failure, with growing delays (ME-11, ME-14).
+"""Repeat a request after a network failure, with growing delays (ME-11, ME-14).
 
-tenacity makes the attempts; this module decides what is repeated, after which delay, and when Temporal repeats instead.
+tenacity makes the attempts. This module decides what is repeated, after which delay, and when
+Temporal repeats instead.
 """
 
 import asyncio
@@ -40,7 +41,10 @@ _log = structlog.get_logger("sojourn.network")
 
 @dataclass(slots=True)
 class _Use:
-    """One use of `with_network_retry`; a task that outlives the use must see that it is over."""
+    """One use of `with_network_retry`.
+
+    A task that outlives the use must see that it is over.
+    """
 
     is_over: bool = False
 
@@ -181,7 +185,10 @@ async def _repeated(
 
 
 async def _called(fn: Callable[[], Any]) -> Any:
-    """Make one attempt; raise the error of a returned response whose status is to be repeated."""
+    """Make one attempt.
+
+    If the call returns a response whose status is to be repeated, raise the error of that response.
+    """
     value = fn()
     if isawaitable(value):
         value = await value
@@ -206,6 +213,6 @@ def _delay(state: "RetryCallState") -> float:
 
 
 def _in_activity() -> bool:
-    """Whether this code runs in an activity; does not load Temporal's SDK."""
+    """Return whether this code runs in an activity, without loading Temporal's SDK."""
     activity = sys.modules.get("temporalio.activity")
     return activity is not None and activity.in_activity()

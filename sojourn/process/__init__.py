@@ -1,7 +1,8 @@
-"""Process: programs in a session and process group of their own, which end with every process that they started.
+"""Run programs in a session and process group of their own.
 
-The package decides how a program is started and ended. Of Sojourn it imports only `sojourn.errors`. Begin with
-`run.py` for a program that a tool runs to its end, with `program.py` for one that runs in the background.
+A program ends with every process that it started. The package decides how a program is started and
+ended. Of Sojourn it imports only `sojourn.errors`. Begin with `run.py` for a program that a tool
+runs to its end, with `program.py` for one that runs in the background.
 """
 
 from sojourn.process.program import Program

@@ -1,9 +1,12 @@
-"""Parent death: run a command that the kernel kills when the thread that started it ends (Linux).
+"""Run a command that the kernel kills when the thread that started it ends.
+
+This works on Linux only.
 
     python -I -S parent_death.py PARENT_PID COMMAND [ARGUMENT...]
 
-This program asks the kernel for SIGKILL when its parent ends, and then replaces itself with the command. It is
-a separate program, because Python code between fork and exec may deadlock in a process with threads.
+This program asks the kernel for SIGKILL when its parent ends, and then replaces itself with the
+command. It is a separate program, because Python code between fork and exec may deadlock in a
+process with threads.
 """
 
 import ctypes
@@ -17,7 +20,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def killed_with_parent() -> list[str]:
-    """Return the words to put before a command, so that it ends with the thread that starts it; empty except on Linux."""
+    """Return a command prefix that ends the command with the thread that starts it.
+
+    Empty except on Linux.
+    """
     if sys.platform != "linux" or not sys.executable:
         return []
     return [sys.executable, "-I", "-S", __file__, str(os.getpid())]

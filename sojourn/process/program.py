@@ -1,10 +1,12 @@
 """A program in a process group of its own, which ends with its parent.
 
-A group can outlive its leader, and the system does not reuse its id meanwhile. Process 1 inherits the children
-of a dead leader, and in a container may reap them late or never; so zombies do not count as running.
+A group can outlive its leader, and the system does not reuse its id meanwhile. Process 1 inherits
+the children of a dead leader, and in a container may reap them late or never; so zombies do not
+count as running.
 
-A program runs in a session of its own, so that Ctrl-C in the terminal reaches only the process that started it: a server is
-needed while workers drain, and a worker drains when it is asked to.
+A program runs in a session of its own, so that Ctrl-C in the terminal reaches only the process that
+started it. A server is needed while workers drain, and a worker drains when its parent sends
+SIGTERM.
 """
 
 import asyncio
@@ -38,7 +40,11 @@ def start_group(command: Sequence[str], **options: Any) -> subprocess.Popen[byte
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Signal every process of a group; return False if there is none that may be signalled."""
+    """Signal every process of a group.
+
+    Returns:
+        False if there is no process that this one may signal.
+    """
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -47,7 +53,10 @@ def signal_group(group: int, number: int) -> bool:
 
 
 def is_running(group: int) -> bool:
-    """Whether a group whose leader was reaped has a process that runs; reaps this process's children in it."""
+    """Return whether a group whose leader was reaped has a running process.
+
+    It reaps this process's children in the group.
+    """
     with contextlib.suppress(ChildProcessError):
         os.waitpid(-group, os.WNOHANG)  # as process 1, this process inherits them
     if not signal_group(group, 0):
@@ -57,7 +66,10 @@ def is_running(group: int) -> bool:
 
 
 def _states(group: int) -> Iterator[str]:
-    """Yield the states of a group's processes, from `/proc`; nothing except on Linux."""
+    """Yield the states of a group's processes, from `/proc`.
+
+    Yields nothing except on Linux.
+    """
     for stat in _PROCESSES.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             state, _parent, of, *_ = stat.read_text(errors="replace").rpartition(")")[2].split()
@@ -69,7 +81,7 @@ _POLL = 0.02
 
 
 class Program:
-    """A background process; bound to no event loop."""
+    """A background process, which is bound to no event loop."""
 
     def __init__(
         self,
@@ -114,7 +126,10 @@ class Program:
         return self._process.poll() is None
 
     async def wait(self) -> int:
-        """Wait until the process ends, and return its exit status; negative is the signal that ended it."""
+        """Wait until the process ends, and return its exit status.
+
+        A negative status is the signal that ended it.
+        """
         while (status := self._process.poll()) is None:  # noqa: ASYNC110 - bound to no event loop
             await asyncio.sleep(_POLL)
         if self._process.stdin:
@@ -126,7 +141,10 @@ class Program:
         self._process.send_signal(signal.SIGTERM)
 
     async def stop(self, grace: timedelta) -> None:
-        """Send SIGTERM, and kill the group if the process has not ended after `grace`, or on cancellation."""
+        """Send SIGTERM, and kill the group if the process has not ended after `grace`.
+
+        On cancellation, the group is killed at once.
+        """
         try:
             self.terminate()
             async with asyncio.timeout(grace.total_seconds()):
@@ -137,13 +155,16 @@ class Program:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the process and its group, and wait until the process is reaped; if it has ended, its group is left alone."""
+        """Kill the process and its group, and wait until the process is reaped.
+
+        If the process has ended already, its group is left alone.
+        """
         if self.is_running:
             signal_group(self.pid, signal.SIGKILL)
         self._process.wait()
 
     def log(self) -> str:
-        """Return what the process wrote to `log`; empty without one."""
+        """Return what the process wrote to `log`, or an empty text without a log."""
         if self._log is None:
             return ""
         size = os.fstat(self._log.fileno()).st_size - self._log_starts

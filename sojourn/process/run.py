@@ -1,10 +1,10 @@
-"""Run: run a program that ends with the call that runs it.
+"""Run a program that ends with the call that runs it.
 
-A program is started in a session of its own. When it has ended, or the call is cancelled or overdue, the rest of its
-process group gets SIGTERM, and 2 s later SIGKILL, and is reaped before the call continues. Only a process that left
-the group, for a session or group of its own, escapes. No shell is used: an argument is one argument, even if a model
-wrote spaces or quotes into it. The author decides whether an argument may begin with `-`; most programs accept `--`
-before arguments.
+A program is started in a session of its own. When it has ended, or the call is cancelled or
+overdue, the rest of its process group gets SIGTERM, and 2 s later SIGKILL, and is reaped before the
+call continues. Only a process that left the group, for a session or group of its own, escapes. No
+shell is used: an argument is one argument, even if a model wrote spaces or quotes into it. The
+author decides whether an argument may begin with `-`; most programs accept `--` before arguments.
 """
 
 import asyncio
@@ -62,7 +62,9 @@ async def run_process(
     timeout: timedelta | None = None,  # noqa: ASYNC109 - it ends the program, too
     max_output: int = 1_000_000,
 ) -> Completed:
-    """Run a program to its end; any exit status is a result, not an error.
+    """Run a program to its end.
+
+    Any exit status is a result, not an error.
 
     Args:
         program: A path, or a name to look up in `PATH`.
@@ -134,7 +136,10 @@ class _Child:
             raise ToolUnavailable(f"no thread can be started on this worker: {error}") from error
 
     async def completed(self) -> Completed:
-        """Wait until the program has ended and its outputs are read; other processes have 2 s to close the outputs."""
+        """Wait until the program has ended and its outputs are read.
+
+        Other processes have 2 s to close the outputs.
+        """
         # A pipe whose connection is cancelled is closed, and a program that writes to it dies of SIGPIPE.
         await _to_its_end(self._connect())
         await self._exited.wait()
@@ -208,7 +213,7 @@ class _Output(asyncio.Protocol):
 
 
 async def _to_its_end(step: Coroutine[Any, Any, None]) -> None:
-    """Await a step to its end; a cancellation meanwhile is raised after the step."""
+    """Await a step to its end, and raise a cancellation only after it."""
     task = asyncio.ensure_future(step)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -1,4 +1,4 @@
-"""Server: a Temporal development server as a child process."""
+"""Run a Temporal development server as a child process."""
 
 import asyncio
 import os
@@ -28,10 +28,11 @@ _LOG_LINES = 20
 
 
 class Server:
-    """A Temporal development server: started by this object or, with `attach`, found running.
+    """A Temporal development server.
 
-    Use it as `async with Server(...) as server:`, or call `start` and `stop`. It is bound to no event loop. On
-    Linux the kernel kills it with the thread that started it, so start it from a thread that lives long enough.
+    This object starts it or, with `attach`, finds it running. Use it as `async with Server(...) as
+    server:`, or call `start` and `stop`. It is bound to no event loop. On Linux the kernel kills it
+    with the thread that started it, so start it from a thread that lives long enough.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Server:
         start_timeout: timedelta = timedelta(seconds=30),
         on_progress: Progress | None = None,
     ) -> None:
-        """Configure a server; `start` starts it.
+        """Configure a server, without starting it.
 
         Args:
             db_filename: The SQLite file of all data; in memory when None.
@@ -116,23 +117,35 @@ class Server:
 
     @property
     def ui_url(self) -> str | None:
-        """URL of the web UI; None without one, and for an attached server whose UI is not 1000 ports above its frontend."""
+        """URL of the web UI, or None.
+
+        None without a UI, and for an attached server whose UI is not 1000 ports above its frontend.
+        """
         if self._attached_to is not None:
             return self._attached_ui
         return self._launched.ui_url if self._launched is not None else None
 
     @property
     def cli(self) -> TemporalCli | None:
-        """The `temporal` command of the server; None before the start, and for an attached server."""
+        """The `temporal` command of the server, or None.
+
+        None before the start, and for an attached server.
+        """
         return self._cli if self._launched is not None else None
 
     @property
     def pid(self) -> int | None:
-        """Process id of the server; None when it does not run, and for an attached server."""
+        """Process id of the server, or None.
+
+        None when it does not run, and for an attached server.
+        """
         return self._child.pid if self._child is not None and self._child.is_running else None
 
     def log_tail(self, lines: int = _LOG_LINES) -> str:
-        """Return the last lines that the server logged since it was last started; empty for an attached server."""
+        """Return the last lines that the server logged since it was last started.
+
+        Empty for an attached server.
+        """
         return "\n".join(self._child.log().splitlines()[-lines:]) if self._child is not None else ""
 
     async def start(self) -> Self:
@@ -164,7 +177,10 @@ class Server:
         return self
 
     async def stop(self, *, grace: timedelta = _GRACE) -> None:
-        """Stop the server, by SIGKILL after `grace`; from an attached server only detach."""
+        """Stop the server, with SIGKILL after `grace`.
+
+        From an attached server this object only detaches.
+        """
         self._attached_to = None
         try:
             if self._child is not None:
@@ -176,7 +192,9 @@ class Server:
             self._child = self._files = None
 
     def kill(self) -> None:
-        """Kill the server with SIGKILL, as in a crash; `restart` starts it again.
+        """Kill the server with SIGKILL, as in a crash.
+
+        `restart` starts it again.
 
         Raises:
             RuntimeError: This object started no server, or has stopped it.
@@ -184,7 +202,9 @@ class Server:
         self._own_child().kill()
 
     async def restart(self) -> None:
-        """Start the server again, with the same file and ports; stop it first if it runs.
+        """Start the server again, with the same file and ports.
+
+        Stop it first if it runs.
 
         Raises:
             ServerUnavailable: The server did not start.
@@ -195,7 +215,9 @@ class Server:
         await self._launch(self._launched)
 
     async def wait(self) -> int:
-        """Wait until the server's process ends, and return its exit status; negative is the signal that ended it.
+        """Wait until the server's process ends, and return its exit status.
+
+        A negative status is the signal that ended it.
 
         Raises:
             RuntimeError: This object started no server, or has stopped it.
@@ -210,7 +232,10 @@ class Server:
         return self._child
 
     async def _launch_on_free_ports(self, cli: TemporalCli) -> None:
-        """Launch the server; choose other ports if another process took a chosen one first."""
+        """Launch the server.
+
+        Choose other ports if another process took a chosen one first.
+        """
         for tries_left in reversed(range(_TRIES)):
             port = pick(self._asked_port, USUAL_PORT)
             start = StartDev(

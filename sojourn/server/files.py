@@ -44,7 +44,10 @@ class ServerFiles:
 
     @property
     def inherited(self) -> list[int]:
-        """File descriptors for the server to inherit, so that the lock lasts as long as this process or the server."""
+        """File descriptors for the server to inherit.
+
+        With them the lock lasts as long as this process or the server.
+        """
         return [self._lock.fileno()] if self._lock is not None else []
 
     def sign(self, holder: str) -> None:
@@ -97,7 +100,9 @@ class StorageLink:
         self._link: Path | None = None
 
     def make(self, address: str) -> None:
-        """Make the folder and the link for a server; without a folder that only this user can enter there is none.
+        """Make the folder and the link for a server.
+
+        If there is no folder that only this user can enter, no link is made.
 
         Args:
             address: `host:port` of the frontend.

@@ -56,12 +56,15 @@ def pick(asked: int | None, usual: int) -> int:
 
 
 def ui_port_of(port: int) -> int:
-    """Return the usual port of the UI, as `temporal server start-dev` chooses it: 1000 above its frontend's."""
+    """Return the usual port of the UI, as `temporal server start-dev` chooses it.
+
+    It is 1000 above the port of the frontend.
+    """
     return port + _UI_ABOVE if port + _UI_ABOVE <= LAST_PORT else port - _UI_ABOVE
 
 
 def port_in_use(log: str) -> int | None:
-    """Return the port that was already in use, by a server's log; None if the log names none."""
+    """Return the port that a server's log reports as already in use, or None."""
     match = _IN_USE.search(log)
     return int(match[1]) if match else None
 
@@ -69,14 +72,15 @@ def port_in_use(log: str) -> int | None:
 async def is_serving(
     address: str, *, namespace: str = "default", within: timedelta = timedelta(seconds=1)
 ) -> bool:
-    """Whether a Temporal server answers at the address, is healthy, and has the namespace.
+    """Return whether a healthy Temporal server with the namespace is at the address.
 
     Args:
         address: `host:port` of the frontend, without TLS.
         namespace: The namespace that the server must have.
         within: Time limit of the check; a server of another kind may never answer.
     """
-    # Imported here, since it is slow, and a command that only searches a binary does not need it.
+    # Imported here, since it is slow, and a command that only searches for a binary does not need
+    # it.
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest  # noqa: PLC0415
     from temporalio.service import ConnectConfig, RPCError, ServiceClient  # noqa: PLC0415
 
@@ -103,7 +107,9 @@ _MOST = 1_000_000
 
 
 async def find_ui(address: str, ui_port: int) -> str | None:
-    """Return the URL of a server's UI at a port of this machine; None if there is none, or that of another server.
+    """Return the URL of a server's UI at a port of this machine, or None.
+
+    None if there is no UI, or if it belongs to another server.
 
     Args:
         address: `host:port` of the server's frontend.
@@ -126,9 +132,10 @@ async def find_ui(address: str, ui_port: int) -> str | None:
 
 
 def _cluster_of(url: str) -> str | None:
-    """Return the id of the cluster that a UI shows; empty if the answer is not that of a UI.
+    """Return the id of the cluster that a UI shows.
 
-    None while the UI has no connection to its server: it connects anew a second after both have started.
+    Empty if the answer is not that of a UI. None while the UI has no connection to its server: it
+    connects anew a second after both have started.
 
     Raises:
         OSError: Nothing answers.

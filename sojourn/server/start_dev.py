@@ -1,4 +1,4 @@
-"""Start-dev: the command line and environment that start a development server."""
+"""The command line and environment that start a development server."""
 
 import json
 import os
@@ -81,7 +81,7 @@ class StartDev:
 
     @property
     def ui_url(self) -> str | None:
-        """URL of the web UI; None for no UI."""
+        """URL of the web UI, or None if there is no UI."""
         return f"http://{HOST}:{self.ui_port}" if self.ui_port is not None else None
 
     @property
@@ -101,5 +101,8 @@ class StartDev:
 
     @property
     def environment(self) -> dict[str, str]:
-        """This process's environment; where it does not set Go's garbage collection, a tuned server collects less often."""
+        """This process's environment, with fewer garbage collections for a tuned server.
+
+        Go's settings that the environment has already are not replaced.
+        """
         return {**(_GARBAGE_COLLECTION if self.tuned else {}), **os.environ}

@@ -1,7 +1,8 @@
-"""The `temporal` command of this machine: find one, or download one into the user's cache, once.
+"""Find the `temporal` command of this machine, or download it once.
 
-The places are searched in this order: `SOJOURN_TEMPORAL_CLI`, the folder of Python, PATH, the cache. Only then the
-SDK's downloader is used. It works in a scratch folder, from which the finished binary is moved in one step, so that
+The download goes into the user's cache. The places are searched in this order:
+`SOJOURN_TEMPORAL_CLI`, the folder of Python, PATH, the cache. Only then the SDK's downloader is
+used. It works in a scratch folder, from which the finished binary is moved in one step, so that
 processes that download at the same time never see half a file.
 """
 
@@ -96,7 +97,10 @@ def _places() -> Iterator[tuple[CliSource, Path]]:
 
 
 def _version_of(path: Path) -> str | None:
-    """Return the version that the binary prints; None if it is another program or does not run."""
+    """Return the version that the binary prints, or None.
+
+    None if it is another program or does not run.
+    """
     try:
         answer = subprocess.run(  # noqa: S603 - the path is the user's own command
             [path, "--version"],
@@ -114,7 +118,10 @@ def _version_of(path: Path) -> str | None:
 
 
 class _FetchFailed(ServerNotFound):
-    """The download brought no binary; the message says why."""
+    """The download brought no binary.
+
+    The message says why.
+    """
 
 
 def _cached_cli() -> Path:
