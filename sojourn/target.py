@@ -1,4 +1,4 @@
-"""Target: `MODULE:NAME`, by which commands and settings name an app or a codec."""
+"""Load an app or a codec that commands and settings name as `MODULE:NAME`."""
 
 import importlib
 import importlib.util
@@ -48,7 +48,9 @@ def check_target(target: str, what: str = "app") -> tuple[str, str]:
 
 
 def load_target(target: str, what: str = "app") -> Any:
-    """Import the module, from the current folder or installed, and return its object; None if it has none of this name.
+    """Import the module, and return its object, or None if it has none of this name.
+
+    The module is in the current folder or installed.
 
     Raises:
         DefinitionError: The target has another form, there is no such module, or importing it fails.
@@ -74,7 +76,10 @@ def _no_module(target: str, name: str) -> DefinitionError:
 
 
 def _place(trace: TracebackType | None) -> str:
-    """The line of the app that an exception comes from, the innermost outside of libraries."""
+    """Return the line of the app that an exception comes from.
+
+    It is the innermost line outside of libraries.
+    """
     place = ""
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__"))

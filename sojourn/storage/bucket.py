@@ -1,7 +1,8 @@
-"""BucketStorage: payloads as objects of a bucket, by one of Temporal's drivers.
+"""Store payloads as objects of a bucket, with one of Temporal's drivers.
 
-Those drivers need an open client of the service, which belongs to one event loop. Here each operation opens a client of its
-own, which takes up to 50 ms. So an app can be declared at import, any event loop can use its storage, and nothing is left to close.
+Those drivers need an open client of the service, which belongs to one event loop. Here each
+operation opens a client of its own, which takes up to 50 ms. So an app can be declared at import,
+any event loop can use its storage, and nothing is left to close.
 """
 
 from abc import abstractmethod
@@ -46,16 +47,22 @@ class BucketStorage(StorageDriver):
 
     @abstractmethod
     def status_of(self, error: BaseException | None) -> int | None:
-        """Return the HTTP status that the service answered with; None where an error of its client is none of the service."""
+        """Return the HTTP status that the service answered with, or None.
+
+        None if the error of its client does not come from the service.
+        """
 
     async def store(
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
     ) -> list[StorageDriverClaim]:
-        """Write the payloads as objects below a prefix of their run, and return their claims.
+        """Write the payloads as objects below a prefix of their run.
+
+        Returns:
+            The claims of the payloads.
 
         Raises:
             FileNotFoundError: There is no such bucket.
-            PermissionError: The service lets nobody in with these credentials.
+            PermissionError: The service refuses these credentials.
             ConnectionError: The service cannot be reached, or does not serve.
         """
         try:
@@ -73,7 +80,7 @@ class BucketStorage(StorageDriver):
 
         Raises:
             FileNotFoundError: The object was deleted, or its bucket.
-            PermissionError: The service lets nobody in with these credentials.
+            PermissionError: The service refuses these credentials.
             ConnectionError: The service cannot be reached, or does not serve.
             ValueError: The claim is not one of this bucket, or the object was changed.
         """
@@ -86,7 +93,10 @@ class BucketStorage(StorageDriver):
             raise self._explained(error, f"the object was deleted: {_KEEP}") from error.__cause__
 
     def _explained(self, error: RuntimeError, missing: str) -> OSError:
-        """Return the error of a driver, which names bucket and key, with its cause, and what to do."""
+        """Return the error of a driver with its cause, and what to do.
+
+        The text of the driver's error names bucket and key.
+        """
         cause = error.__cause__
         status = self.status_of(cause)
         if status == 404:

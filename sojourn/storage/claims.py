@@ -1,4 +1,4 @@
-"""Claims: what a run's history keeps of data that a storage driver has."""
+"""Store data with a driver, and return a claim for a run's history to keep."""
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
@@ -19,14 +19,19 @@ _JSON = b"json/plain"
 async def store(
     driver: StorageDriver, data: bytes, context: StorageDriverStoreContext, codec: PayloadCodec | None = None
 ) -> dict[str, str]:
-    """Store JSON, encrypted by the codec if there is one; return the claim for `load`."""
+    """Store JSON, and return the claim for `load`.
+
+    The codec, if there is one, encrypts it.
+    """
     payloads = [Payload(metadata={"encoding": _JSON}, data=data)]
     (claim,) = await driver.store(context, await codec.encode(payloads) if codec else payloads)
     return {"driver": driver.name(), **claim.claim_data}
 
 
 async def load(driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec | None = None) -> bytes:
-    """Return the JSON that a claim stands for; errors of the driver and the codec are raised too.
+    """Return the JSON that a claim stands for.
+
+    Errors of the driver and the codec are raised too.
 
     Raises:
         ValueError: Another driver stored the data, or the data is encrypted and the codec does not decrypt it.

@@ -1,4 +1,4 @@
-"""FolderStorage: each payload is a file of a folder, named by its SHA-256."""
+"""Store each payload as a file of a folder, named by its SHA-256."""
 
 import asyncio
 import hashlib
@@ -22,14 +22,15 @@ __all__ = ["FolderStorage"]
 
 
 class FolderStorage(StorageDriver):
-    """Keeps each payload in a file named by its SHA-256, below a folder that all workers and clients share.
+    """Keeps each payload in a file named by its SHA-256.
 
-    It deletes nothing: delete files whose time is older than your namespace's retention and the longest wait of a run.
-    Storing an equal payload again, and reading it, renew the time of its file.
+    All workers and clients share the folder. The storage deletes nothing: delete files whose time
+    is older than your namespace's retention and the longest wait of a run. Storing an equal payload
+    again, and reading it, renew the time of its file.
 
     Args:
         folder: The folder; made when the first payload is written.
-        name: The driver's name, by which claims of several drivers differ.
+        name: The driver's name, which tells the claims of several drivers apart.
     """
 
     def __init__(self, folder: str | Path, *, name: str = "folder") -> None:

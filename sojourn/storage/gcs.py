@@ -1,4 +1,4 @@
-"""GCSStorage: payloads in Google Cloud Storage; needs `sojourn[gcs]`."""
+"""Store payloads in Google Cloud Storage, with `sojourn[gcs]`."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -24,12 +24,13 @@ __all__ = ["GCSStorage"]
 class GCSStorage(BucketStorage):
     """Keeps payloads in a bucket of Google Cloud Storage.
 
-    Credentials are those of Google's SDKs: `GOOGLE_APPLICATION_CREDENTIALS`, or the service account of the machine. They need
-    `storage.objects.get` and `storage.objects.create`. `STORAGE_EMULATOR_HOST` is the address of an emulator.
+    Credentials are those of Google's SDKs: `GOOGLE_APPLICATION_CREDENTIALS`, or the service account
+    of the machine. They need `storage.objects.get` and `storage.objects.create`.
+    `STORAGE_EMULATOR_HOST` is the address of an emulator.
 
     Args:
         bucket: The name of the bucket, which exists.
-        name: The driver's name, by which claims of several drivers differ.
+        name: The driver's name, which tells the claims of several drivers apart.
     """
 
     access = (

@@ -1,4 +1,7 @@
-"""S3Storage: payloads in S3, or in a server that speaks its protocol; needs `sojourn[s3]`."""
+"""Store payloads in S3, or in a server that speaks its protocol.
+
+It needs `sojourn[s3]`.
+"""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -33,7 +36,7 @@ class S3Storage(BucketStorage):
 
     Args:
         bucket: The name of the bucket, which exists.
-        name: The driver's name, by which claims of several drivers differ.
+        name: The driver's name, which tells the claims of several drivers apart.
         endpoint_url: The address of another server that speaks the protocol.
         config: Settings of the client, in addition to Sojourn's time-outs and attempts.
     """
@@ -65,7 +68,10 @@ class S3Storage(BucketStorage):
             yield S3StorageDriver(new_aioboto3_client(client), self._bucket, driver_name=self._name)
 
     def status_of(self, error: BaseException | None) -> int | None:
-        """Return the status that S3 answered with; 401 where no request was sent for want of credentials."""
+        """Return the status that S3 answered with.
+
+        401 if no request was sent because credentials are missing.
+        """
         if isinstance(error, ClientError):
             return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         return 401 if isinstance(error, (NoCredentialsError, PartialCredentialsError)) else None

@@ -1,9 +1,10 @@
-"""Telemetry: traces and metrics by OpenTelemetry, off unless requested.
+"""Traces and metrics by OpenTelemetry, off unless requested.
 
-The package decides which spans and metrics a run has, and with which ids, by the conventions for generative AI. It imports
-the contracts, Temporal's interceptors and OpenTelemetry, which is loaded only when telemetry is requested: by the standard
-environment variables, or by a tracer or meter provider that the program has set. Begin at `interceptor`, which Temporal
-calls; `observation` records a run.
+The package decides which spans and metrics a run has, and with which ids, by the conventions for
+generative AI. It imports the contracts, Temporal's interceptors and OpenTelemetry, which is loaded
+only when telemetry is requested: by the standard environment variables, or by a tracer or meter
+provider that the program has set. Begin at `interceptor`, which Temporal calls; `observation`
+records a run.
 
 `temporalio.contrib.opentelemetry` is not used, for one reason each:
 
@@ -43,9 +44,10 @@ class _Process:
 
 
 def interceptors() -> "Sequence[TelemetryInterceptor]":
-    """Return the interceptors for a Temporal client of your own: `Client.connect(..., interceptors=interceptors())`.
+    """Return the interceptors for your own Temporal client.
 
-    Empty unless telemetry is requested. A `sojourn.Client` and the `sojourn` command have them already.
+    Use them as `Client.connect(..., interceptors=interceptors())`. Empty unless telemetry is
+    requested. A `sojourn.Client` and the `sojourn` command have them already.
     """
     recorder = _recorder()
     if recorder is None:
@@ -56,13 +58,19 @@ def interceptors() -> "Sequence[TelemetryInterceptor]":
 
 
 def missing_interceptors(present: Sequence[object]) -> "Sequence[TelemetryInterceptor]":
-    """Return the interceptors for a worker; empty when its client already has them."""
+    """Return the interceptors for a worker.
+
+    Empty if its client already has them.
+    """
     made = interceptors()
     return () if any(isinstance(each, type(new)) for each in present for new in made) else made
 
 
 def flush(seconds: float = FLUSH) -> None:
-    """Send the remaining spans and metrics, for at most `seconds`; for a process that is about to end."""
+    """Send the remaining spans and metrics, for at most `seconds`.
+
+    Call it in a process that is about to end.
+    """
     recorder = _Process.recorder
     if recorder is None:
         return
@@ -72,7 +80,10 @@ def flush(seconds: float = FLUSH) -> None:
 
 
 def leave_out() -> None:
-    """Record nothing in this process, whatever is requested: for a command that starts no run."""
+    """Record nothing in this process, even if telemetry is requested.
+
+    This is for a command that starts no run.
+    """
     _Process.is_left_out = True
 
 

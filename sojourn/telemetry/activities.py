@@ -1,6 +1,7 @@
-"""Activities: a span for each attempt at a plan and for each execution of a tool, current while the attempt runs.
+"""Record a span for each attempt at a plan and each execution of a tool.
 
-So the spans that a tool or a planner makes, and those of its requests to MCP servers, are its children.
+The span is current while the attempt runs. So the spans that a tool or a planner makes, and those
+of its requests to MCP servers, are its children.
 """
 
 import asyncio
@@ -28,7 +29,10 @@ __all__ = ["ActivityTelemetry"]
 
 
 class ActivityTelemetry(ActivityInboundInterceptor):
-    """Records plans and executions of tools; other activities only get the context of the trace."""
+    """Records plans and executions of tools.
+
+    Other activities only get the context of the trace.
+    """
 
     def __init__(self, next: ActivityInboundInterceptor, recorder: TelemetryRecorder) -> None:
         super().__init__(next)
@@ -99,7 +103,10 @@ class ActivityTelemetry(ActivityInboundInterceptor):
 
     @contextmanager
     def _span(self, name: str, context: Context, attributes: Attributes) -> Generator[Span]:
-        """Make a span current for the block; the caller records an exception, without its text."""
+        """Make a span current for the block.
+
+        The caller records an exception, without its text.
+        """
         token = current.attach(context)
         try:
             with self._recorder.tracer.start_as_current_span(

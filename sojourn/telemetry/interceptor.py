@@ -1,4 +1,4 @@
-"""TelemetryInterceptor: the interceptors of Temporal's client and worker that record runs, plans and tools."""
+"""Record runs, plans and tools with interceptors of Temporal's client and worker."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -58,7 +58,7 @@ class TelemetryInterceptor(Interceptor, WorkerInterceptor):
         self,
         input: WorkflowInterceptorClassInput,  # noqa: ARG002 - Temporal's signature
     ) -> type[WorkflowInboundInterceptor]:
-        """Return the class of which Temporal makes one instance for each workflow."""
+        """Return the class from which Temporal makes an instance for each workflow."""
 
         class Telemetry(_WorkflowTelemetry):
             _recorder = self._recorder
@@ -67,7 +67,10 @@ class TelemetryInterceptor(Interceptor, WorkerInterceptor):
 
 
 class _ClientTelemetry(OutboundInterceptor):
-    """Records a span for the start of a run, which is the root of a trace, or a child of the caller's span."""
+    """Records a span for the start of a run.
+
+    The span is the root of a trace, or a child of the caller's span.
+    """
 
     def __init__(self, next: OutboundInterceptor, recorder: TelemetryRecorder) -> None:
         super().__init__(next)

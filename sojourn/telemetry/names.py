@@ -1,7 +1,8 @@
-"""Names: span names and attributes, by OpenTelemetry's conventions for generative AI where they have a name.
+"""Span names and attributes, by OpenTelemetry's conventions for generative AI.
 
-https://github.com/open-telemetry/semantic-conventions-genai. Span names have few values: they hold ids that an
-app declares, never a name that a model invented. Values are bounded, and hold no payload, result or message.
+Other names are Sojourn's own: https://github.com/open-telemetry/semantic-conventions-genai lists
+those of the conventions. Span names have few values: they hold ids that an app declares, never a
+name that a model invented. Values are bounded, and hold no payload, result or message.
 """
 
 import re
@@ -55,12 +56,18 @@ _REASONS = frozenset(value for name, value in vars(RetryReason).items() if name.
 
 
 def short(text: str) -> str:
-    """Return a text as an attribute's value: at most 200 characters, with `?` for those outside printable ASCII."""
+    """Return a text as an attribute's value.
+
+    It has at most 200 characters, with `?` for those outside printable ASCII.
+    """
     return _UNPRINTABLE.sub("?", text[:200])
 
 
 def code(text: str | None) -> str:
-    """Return an error's code or an exception's name; `_OTHER` for a text of another form, such as a message."""
+    """Return an error's code or an exception's name.
+
+    `_OTHER` for a text of another form, such as a message.
+    """
     return text if text and _CODE.fullmatch(text) else OTHER
 
 
@@ -94,7 +101,10 @@ def of_call(tool: str, call_id: str, parent_call_id: str | None) -> Attributes:
 
 
 def is_known(dispatch: Dispatch | None, result: ToolResult) -> bool:
-    """Whether the app declares the tool, as far as the answer shows; a model may call any name."""
+    """Return whether the app declares the tool, as far as the answer shows.
+
+    A model may call any name.
+    """
     if dispatch is None:
         return False
     hint = result.retry_hint
@@ -102,7 +112,9 @@ def is_known(dispatch: Dispatch | None, result: ToolResult) -> bool:
 
 
 def error_type(result: ToolResult, *, from_outside: bool = False) -> str | None:
-    """Return the error type of a failed call: the hint's reason, else the error's code; None for a success.
+    """Return the error type of a failed call, or None for a success.
+
+    It is the hint's reason, else the error's code.
 
     Args:
         result: The call's answer.

@@ -1,8 +1,8 @@
-"""Observation: the span of a run, the spans of calls that no worker executes, and the metrics of both.
+"""The spans of a run and of calls that no worker executes, and their metrics.
 
-All of this happens in workflow code, which is replayed. So nothing is recorded in a replay, and span ids
-are derived, so that any worker can end the span. While a worker evicts a run from its cache, nothing is
-recorded either.
+All of this happens in workflow code, which is replayed. So nothing is recorded in a replay, and
+span ids are derived, so that any worker can end the span. While a worker evicts a run from its
+cache, nothing is recorded either.
 """
 
 import functools
@@ -43,7 +43,10 @@ _log = structlog.get_logger("sojourn.telemetry")
 
 
 def never_raises(report: Callable[P, None]) -> Callable[P, None]:
-    """Log the exception of a report: one from a program's own span processor would fail the workflow task forever."""
+    """Log the exception of a report instead of raising it.
+
+    An exception from a program's own span processor would fail the workflow task forever.
+    """
 
     @functools.wraps(report)
     def reported(*args: P.args, **named: P.kwargs) -> None:
@@ -107,9 +110,10 @@ class Observation(Observer):
 
     @never_raises
     def failed(self, error: BaseException) -> None:
-        """End the span of a failed or canceled run, and count it; any other error only fails the workflow task.
+        """End the span of a failed or canceled run, and count it.
 
-        A run that goes on in another execution is not counted: this execution's span ends.
+        Any other error only fails the workflow task. A run that goes on in another execution is not
+        counted: this execution's span ends.
         """
         if isinstance(error, workflow.ContinueAsNewError):
             if self._is_new("end"):
@@ -137,7 +141,10 @@ class Observation(Observer):
     # Calls.
 
     def child_starts(self, call_id: str) -> Context:
-        """Return the trace context for a child run, below the span of the call that starts it."""
+        """Return the trace context for a child run.
+
+        It is below the span of the call that starts the child run.
+        """
         self._children[call_id] = workflow.now()
         if not self._recorder.derives_ids:
             return self.context
@@ -195,7 +202,10 @@ class Observation(Observer):
             span.end(_nanoseconds(workflow.now()))
 
     def _repaired(self, call: ToolRequest, result: ToolResult, reason: str | None) -> str | None:
-        """Return the error of the tool's previous call, if it had a hint and this call succeeded."""
+        """Return the error of the tool's previous call if this call repaired it.
+
+        That is the case if the previous call had a hint, and this call succeeded.
+        """
         before = self._failed.pop(call.name, None)
         if reason is None:
             return before

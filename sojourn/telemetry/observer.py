@@ -1,6 +1,7 @@
-"""Observer: the interface through which a run reports its progress to telemetry on its worker.
+"""The interface through which a run reports its progress to telemetry.
 
-The run reports in a replay too, in the same order. An observer must not change what the run does.
+The run reports on its worker, in a replay too, in the same order. An observer must not change what
+the run does.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,10 @@ __all__ = ["Observer"]
 
 
 class Observer:
-    """Ignores all reports; a subclass overrides those that it needs."""
+    """Ignores all reports.
+
+    A subclass overrides those that it needs.
+    """
 
     def begins(self, run: RunInput, began: datetime | None = None) -> None:
         """Report that the run begins, or goes on in another execution.

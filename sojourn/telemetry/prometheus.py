@@ -1,4 +1,4 @@
-"""Prometheus: the Temporal SDK's own metrics, served on a port of this process."""
+"""Serve the Temporal SDK's own metrics on a port of this process."""
 
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 

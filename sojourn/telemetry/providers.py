@@ -1,7 +1,8 @@
-"""Providers: the tracer and meter providers of the program, else new ones by the standard variables.
+"""Find or make the tracer and meter providers.
 
-A provider made here becomes the global one, so that the spans of tools and of instrumented libraries
-join the run's trace. An exporter that cannot be made is logged, and the process continues without it.
+They are those that the program has set, else new ones by the standard variables. A provider made
+here becomes the global one, so that the spans of tools and of instrumented libraries join the run's
+trace. An exporter that cannot be made is logged, and the process continues without it.
 """
 
 import os
@@ -29,7 +30,10 @@ _log = structlog.get_logger("sojourn.telemetry")
 
 
 def recorder() -> TelemetryRecorder | None:
-    """Return the recorder of this process; None when no provider is set or can be made."""
+    """Return the recorder of this process.
+
+    None if no provider is set or can be made.
+    """
     tracers, meters = _tracer_provider(), _meter_provider()
     return TelemetryRecorder(tracers, meters) if tracers or meters else None
 
@@ -62,7 +66,10 @@ def _meter_provider() -> metrics.MeterProvider | None:
 
 
 def _exporters(signal: Signal) -> list[Any]:
-    """Return the requested exporters that are installed, found by OpenTelemetry's entry points."""
+    """Return the requested exporters that are installed.
+
+    OpenTelemetry's entry points name them.
+    """
     made: list[Any] = []
     for name in requested.exporters(signal):
         published = _BY_PROTOCOL.get(requested.protocol(signal), "") if name == "otlp" else name
@@ -78,7 +85,10 @@ def _exporters(signal: Signal) -> list[Any]:
 
 @cache
 def _warn_once(exporter: str, reason: str) -> None:
-    """Log that an exporter cannot be made: once for traces and metrics, and for the clients and workers of the process."""
+    """Log that an exporter cannot be made.
+
+    It is logged once for traces and metrics, and for all clients and workers of the process.
+    """
     _log.warning(
         "telemetry_not_exported",
         exporter=exporter,
@@ -88,7 +98,10 @@ def _warn_once(exporter: str, reason: str) -> None:
 
 
 def _resource() -> Resource:
-    """Return the resource by the standard variables; its service name is `sojourn` when they have none."""
+    """Return the resource by the standard variables.
+
+    Its service name is `sojourn` if they have none.
+    """
     is_named = os.environ.get("OTEL_SERVICE_NAME") or SERVICE_NAME in os.environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )

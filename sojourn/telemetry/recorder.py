@@ -1,4 +1,4 @@
-"""Recorder: the tracer and the instruments of this process.
+"""The tracer and the instruments of this process.
 
 docs/observability.md lists the metrics of `METRICS`, and a test compares the two.
 """
@@ -111,7 +111,10 @@ class TelemetryRecorder:
         self._lock = Lock()
 
     def span_of(self, name: str, context: Context, attributes: Attributes, start: int, *parts: str) -> Span:
-        """Begin a span at `start`, in nanoseconds since the epoch, with the id that is derived from `parts`."""
+        """Begin a span with the id that is derived from `parts`.
+
+        `start` is in nanoseconds since the epoch.
+        """
         with derived(*parts):
             return self.tracer.start_span(name, context, attributes=attributes, start_time=start)
 

@@ -1,7 +1,8 @@
-"""Requested: whether telemetry is requested, by a provider that the program has set, or by the standard variables.
+"""Find out whether telemetry is requested.
 
-https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. There is one difference:
-when nothing is set, the standard sends to `localhost`, but Sojourn sends nothing.
+A provider that the program has set requests it, and so do the standard variables:
+https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. There is one
+difference: when nothing is set, the standard sends to `localhost`, but Sojourn sends nothing.
 """
 
 import os
@@ -23,7 +24,10 @@ def is_disabled() -> bool:
 
 
 def exporters(signal: Signal) -> list[str]:
-    """Return the names of a signal's exporters, such as `otlp` or `console`; empty when the signal is off."""
+    """Return the names of a signal's exporters, such as `otlp` or `console`.
+
+    Empty if the signal is off.
+    """
     if is_disabled():
         return []
     named = os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip()
@@ -34,13 +38,19 @@ def exporters(signal: Signal) -> list[str]:
 
 
 def protocol(signal: Signal) -> str:
-    """Return the OTLP protocol of a signal: the variables' value, such as `grpc`, else the default `http/protobuf`."""
+    """Return the OTLP protocol of a signal.
+
+    It is the variables' value, such as `grpc`, else the default `http/protobuf`.
+    """
     own, common = f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
     return os.environ.get(own) or os.environ.get(common) or "http/protobuf"
 
 
 def own_tracers() -> "TracerProvider | None":
-    """Return the tracer provider that the program has set; it can have set none before it has imported OpenTelemetry."""
+    """Return the tracer provider that the program has set, or None.
+
+    A program that has not imported OpenTelemetry cannot have set one.
+    """
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import trace  # noqa: PLC0415 - see above

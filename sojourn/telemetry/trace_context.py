@@ -1,12 +1,15 @@
-"""Trace context: the ids of spans, and the header that carries the context of a trace to workflows and activities.
+"""The ids of spans, and the header that carries a trace's context.
 
-A span that a workflow begins on one worker may end on another. So its id is not random, but derived from the ids of the
-run and the call: a run stores no span, its own random numbers do not change, and another worker that resumes the run
-computes the ids that child spans already have as their parent. `TemporalIdGenerator` of Temporal's SDK draws from a
-random generator of the workflow, so its ids depend on the order in which spans begin.
+The header carries the context to workflows and activities. A span that a workflow begins on one
+worker may end on another. So its id is not random, but derived from the ids of the run and the
+call: a run stores no span, its own random numbers do not change, and another worker that resumes
+the run computes the ids that child spans already have as their parent. `TemporalIdGenerator` of
+Temporal's SDK draws from a random generator of the workflow, so its ids depend on the order in
+which spans begin.
 
-The header is the one that Temporal's SDKs use in all languages, whose functions for it are private. Unlike theirs it
-holds only W3C Trace Context, no baggage: a header of a workflow or an activity is written into the history.
+The header is the one that Temporal's SDKs use in all languages, whose functions for it are private.
+Unlike theirs it holds only W3C Trace Context, no baggage: a header of a workflow or an activity is
+written into the history.
 """
 
 import hashlib
@@ -36,7 +39,10 @@ def span_id_of(*parts: str) -> int:
 
 @contextmanager
 def derived(*parts: str) -> Generator[None]:
-    """Give the span that the block begins the id derived from these parts, and a root span the trace id of the first part."""
+    """Give the span that the block begins the id derived from these parts.
+
+    A root span gets the trace id derived from the first part.
+    """
     token = _WANTED.set((_digest(16, parts[0]), span_id_of(*parts)))
     try:
         yield
@@ -62,14 +68,20 @@ class DerivedIds(IdGenerator):
 
 
 def with_context(headers: Mapping[str, Payload], context: Context | None) -> Mapping[str, Payload]:
-    """Return the headers with a context, for None the current one; unchanged when the context is in no trace."""
+    """Return the headers with a context, or with the current one for None.
+
+    Unchanged if the context is in no trace.
+    """
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, context)
     return {**headers, _HEADER: PayloadConverter.default.to_payload(carrier)} if carrier else headers
 
 
 def context_in(headers: Mapping[str, Payload]) -> Context:
-    """Return the context of the headers; an empty context when they have none, or an invalid one."""
+    """Return the context of the headers.
+
+    Empty if they have none, or an invalid one.
+    """
     payload = headers.get(_HEADER)
     if payload is None:
         return Context()

@@ -1,9 +1,11 @@
-"""Helpers for tests of agents: a planner that follows a script, a clock that can be moved, and a real server.
+"""Helpers for tests of agents.
 
-The package decides how a test starts a server and workers, moves a run's clock, and replaces an agent's planner, model or
-MCP server. Only `pytest_plugin` imports pytest; the installed package registers it, and it imports and starts nothing
-else until a test uses one of its fixtures (`provider`, `serve`, `temporal_server`, `temporal_address`, `use_mcp`,
-`use_model`). Begin with `ScriptedPlanner`; `sojourn.testing.models` replaces models and records their responses,
+They are a planner that follows a script, a clock that can be moved, and a real server. The package
+decides how a test starts a server and workers, moves a run's clock, and replaces an agent's
+planner, model or MCP server. Only `pytest_plugin` imports pytest; the installed package registers
+it, and it imports and starts nothing else until a test uses one of its fixtures (`provider`,
+`serve`, `temporal_server`, `temporal_address`, `use_mcp`, `use_model`). Begin with
+`ScriptedPlanner`; `sojourn.testing.models` replaces models and records their responses,
 `sojourn.testing.providers` answers like a provider, `sojourn.testing.mcp` replaces MCP servers.
 """
 
@@ -20,7 +22,8 @@ _HOMES = {"ScriptedPlanner": "scripted", "Step": "scripted", "replays": "replay"
 
 
 def __getattr__(name: str) -> Any:
-    # pytest imports this package with the plugin, in every test run of a user, so its import has to be quick.
+    # pytest imports this package with the plugin, in every test run of a user, so the import must
+    # be quick.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415

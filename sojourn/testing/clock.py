@@ -1,7 +1,8 @@
-"""Clock: move a run's clock forward, so that a test of a wait of weeks takes milliseconds.
+"""Move a run's clock forward, so that a test of a long wait is short.
 
-Only a server of Sojourn's own can do it: `Server`, and so the fixture `temporal_address`. It is the server's own
-time skipping, for one run: timers fire in their order, and the run cannot tell the difference.
+A test of a wait of weeks takes milliseconds. Only a server of Sojourn's own can do it: `Server`, and so
+the fixture `temporal_address`. It is the server's own time skipping, for one run: timers fire in their
+order, and the run cannot tell the difference.
 """
 
 import uuid
@@ -28,11 +29,11 @@ _REFUSED = (RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.INVALID_ARGUMENT, RPCStat
 
 
 async def skip_time(run: Run, duration: timedelta) -> None:
-    """Move a run's clock forward by a duration, and return once all that was due until then has begun.
+    """Move a run's clock forward, and return once all that was due has begun.
 
-    The clock moves while the run only waits: for a person, or for a sleep to end. While a call, a plan or a child
-    run is in progress, it waits for that first. A child run has a clock of its own. A run that goes on in a new execution
-    meanwhile takes the point along up to which its clock moves.
+    The clock moves while the run only waits: for a person, or for a sleep to end. While a call, a
+    plan or a child run is in progress, it waits for that first. A child run has a clock of its own.
+    If the run goes on in a new execution meanwhile, its clock still moves up to the same point.
 
     Args:
         run: An open run.

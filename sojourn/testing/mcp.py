@@ -1,7 +1,8 @@
-"""use_mcp: replace the server of an MCP toolset by functions for the time of a test.
+"""Replace the server of an MCP toolset by functions for the time of a test.
 
-The functions become the tools of a real MCP server, on the official SDK, in the test's process: sessions, listings,
-schemas and results are those of the protocol, and nothing is started. It needs `sojourn[mcp]`.
+The functions become the tools of a real MCP server, on the official SDK, in the test's process:
+sessions, listings, schemas and results are those of the protocol, and nothing is started. It needs
+`sojourn[mcp]`.
 """
 
 from collections.abc import Callable, Generator
@@ -21,10 +22,11 @@ __all__ = ["use_mcp"]
 
 @contextmanager
 def use_mcp(toolset: McpToolset, *tools: Callable[..., Any] | MCPServer[Any]) -> Generator[MCPServer[Any]]:
-    """Let functions be the tools of an MCP toolset inside the block; yield the server that they are tools of.
+    """Replace the tools of an MCP toolset by functions inside the block.
 
-    A tool's name, description and schema come from its function, sync or async: name, docstring and annotations. The
-    server answers with the text of a `ToolError` of the SDK, and hides that of other exceptions. It applies to workers
+    Yields the server that has the functions as its tools. A tool's name, description and schema
+    come from its function, sync or async: name, docstring and annotations. The server answers with
+    the text of a `ToolError` of the SDK, and hides that of other exceptions. It applies to workers
     that are started inside the block, in this process.
 
     Args:

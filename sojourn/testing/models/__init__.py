@@ -1,12 +1,12 @@
-"""Tests of agents whose planner is a model: another model in its place, or recorded responses.
+"""Replace the model of an agent in tests with another one or recorded responses.
 
     async def test_books(use_model):
         use_model(app, TestModel())                                                        # of pydantic-ai
         use_model(app, recorded("tests/exchanges/books.json", model="openai:gpt-5-mini"))  # real answers
 
-The package decides which requests are equal, and what of an exchange is written to a file. It imports pydantic-ai and
-`sojourn.models`, so it needs `sojourn[models]`; `import sojourn.testing` imports neither. Begin with `recorded`;
-`cassette` describes its file format.
+The package decides which requests are equal, and what of an exchange is written to a file. It
+imports pydantic-ai and `sojourn.models`, so it needs `sojourn[models]`; `import sojourn.testing`
+imports neither. Begin with `recorded`; `cassette` describes its file format.
 """
 
 from sojourn.testing.models.recorded import Player, Recorder, is_recording, recorded

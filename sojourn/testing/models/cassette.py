@@ -83,7 +83,10 @@ _WIDTH: Final = 100
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A request to a model, without the model's name and settings such as the temperature."""
+    """A request to a model.
+
+    It leaves out the model's name, and settings such as the temperature.
+    """
 
     messages: list[Json]
     """The conversation, with the instructions."""
@@ -133,7 +136,10 @@ def request_of(
 
 
 def messages_json(messages: Sequence[ModelMessage], kept: Json) -> list[Json]:
-    """Return messages in pydantic-ai's JSON, with only the fields in `kept`, and only text that UTF-8 can encode."""
+    """Return messages in pydantic-ai's JSON, with only the fields in `kept`.
+
+    Text that UTF-8 cannot encode is replaced.
+    """
     dumped = ModelMessagesTypeAdapter.dump_python(
         list(messages), mode="json", include={"__all__": kept}, exclude_none=True
     )
@@ -141,7 +147,9 @@ def messages_json(messages: Sequence[ModelMessage], kept: Json) -> list[Json]:
 
 
 def difference(recorded: Sequence[RecordedRequest], now: RecordedRequest) -> str:
-    """Return a unified diff against the most similar recorded request; bounded and printable.
+    """Return a unified diff against the most similar recorded request.
+
+    It is bounded and printable.
 
     Args:
         recorded: The requests of a cassette, in order.
@@ -164,7 +172,10 @@ def difference(recorded: Sequence[RecordedRequest], now: RecordedRequest) -> str
 
 
 def _without_bytes(message: ModelMessage) -> ModelMessage:
-    """Return a message with a digest in place of the bytes of a file, and with the URL of a file that has one."""
+    """Return a message without the bytes of its files.
+
+    A digest replaces the bytes of a file, and a file that has a URL becomes its URL.
+    """
 
     def light(content: UserContent) -> UserContent:
         if isinstance(content, FileUrl):
@@ -186,12 +197,15 @@ def _without_bytes(message: ModelMessage) -> ModelMessage:
 
 
 def _is_empty(part: Json) -> bool:
-    """Whether a part has no content, only a provider's signature, which a played response lacks."""
+    """Return whether a part has no content, only a provider's signature.
+
+    A played response lacks the signature.
+    """
     return part["part_kind"] in ("text", "thinking") and not part["content"]
 
 
 def _ids(stored: Sequence[Json]) -> dict[str, str]:
-    """Return the ids of this run, its parent runs and its calls, with their placeholders."""
+    """Map the ids of this run, its parent runs and its calls to placeholders."""
     ids: dict[str, str] = {}
     if activity.in_activity():
         run = activity.info().workflow_id or ""
@@ -205,7 +219,10 @@ def _ids(stored: Sequence[Json]) -> dict[str, str]:
 
 
 def _replacer(ids: dict[str, str], ignore: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that replaces what changes from run to run in a text by placeholders."""
+    """Return a function that replaces text that changes from run to run.
+
+    Placeholders replace such text.
+    """
     longest_first = sorted((id for id in ids if len(id) >= _SHORTEST_ID), key=len, reverse=True)
     known = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})(?![\w-])")
     patterns = [*((re.compile(pattern), "[...]") for pattern in ignore), *_VOLATILE]
@@ -233,7 +250,10 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _lines(request: RecordedRequest) -> Iterator[str]:
-    """Yield the lines of a request for a diff: printable, and short enough to show what changed in each."""
+    """Yield the lines of a request for a diff.
+
+    They are printable, and short enough to show what changed in each.
+    """
     asked = [*request.messages, *({"tool": tool.pop("name"), **tool} for tool in map(dict, request.tools))]
     for line in json.dumps(asked, ensure_ascii=False, indent=1).replace(r"\n", "\\n\n").splitlines():
         safe = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
@@ -268,7 +288,9 @@ class _File(BaseModel):
 
 
 def response_json(response: ModelResponse, first_call: int) -> Json:
-    """Return a response as a cassette stores it: with its cost, and with its calls numbered through the file.
+    """Return a response as a cassette stores it.
+
+    It has its cost, and its calls are numbered through the file.
 
     Args:
         response: The response of the provider.
@@ -285,7 +307,9 @@ def response_json(response: ModelResponse, first_call: int) -> Json:
 
 
 def write(path: Path, model: str, exchanges: Sequence[tuple[RecordedRequest, Json]]) -> None:
-    """Write a cassette, in place of an earlier one; make its folders if needed.
+    """Write a cassette, in place of an earlier one.
+
+    Its folders are made if needed.
 
     Args:
         path: The file.
@@ -310,7 +334,7 @@ def write(path: Path, model: str, exchanges: Sequence[tuple[RecordedRequest, Jso
 
 
 def read(path: Path, ignore: Sequence[str] = ()) -> tuple[str, list[tuple[RecordedRequest, ModelResponse]]]:
-    """Return the name of the model, and each request with the response to it, in order.
+    """Return the name of the model, and each request with its response, in order.
 
     Args:
         path: The file.
