@@ -1,4 +1,7 @@
-"""Webhook: sends notices to a URL, signed as Standard Webhooks specifies, so that the receiver can trust them."""
+"""Send notices to a URL, signed as Standard Webhooks specifies.
+
+With the signature the receiver can trust them.
+"""
 
 import hashlib
 from base64 import b64decode
@@ -73,7 +76,7 @@ class Webhook:
             "webhook-timestamp": str(int(now.timestamp())),
             "webhook-signature": self._signer.sign(message_id, now, body.decode()),
         }
-        # The body of the answer is not read: nobody needs it, and it may have any size.
+        # The body of the answer is not read: Sojourn does not need it, and it may have any size.
         async with (
             http_client(timeout=_TIMEOUT) as client,
             client.stream("POST", self._url, content=body, headers=headers) as answer,

@@ -1,7 +1,7 @@
-"""Worker: serves the runs of an app on one task queue.
+"""Serve the runs of an app on one task queue.
 
-`shell()` imports the workflow and the activities, from an installed wheel or from a source tree; no other code of the
-library does.
+`shell()` imports the workflow and the activities, from an installed wheel or from a source tree; no
+other code of the library does.
 """
 
 import asyncio
@@ -77,11 +77,13 @@ class Shell:
 
 
 def shell(app: Served, *, transcripts: Any = None) -> Shell:
-    """Return the workflow and the activities, from the wheel's `sojourn.service` or from a source tree.
+    """Return the workflow and the activities that a worker registers.
+
+    They come from the wheel's `sojourn.service`, or from a source tree.
 
     Args:
         app: The app to serve.
-        transcripts: What knows the runs' transcripts; by default a cache that asks the runs.
+        transcripts: The transcripts of runs; by default a cache that queries the runs.
     """
     try:
         importlib.import_module("sojourn.service")
@@ -186,7 +188,10 @@ class Worker:
         return f"<Worker task_queue={self.task_queue} of {self._app!r}>"
 
     async def run(self) -> None:
-        """Serve until cancelled or shut down; raise a fatal error of Temporal's worker."""
+        """Serve until cancelled or shut down.
+
+        A fatal error of Temporal's worker is raised.
+        """
         await self._open()
         try:
             await self._worker.run()
@@ -194,7 +199,10 @@ class Worker:
             await self._close()
 
     async def ready(self) -> None:
-        """Wait until the app is open; with `run()`, polling starts right after."""
+        """Wait until the app is open.
+
+        With `run()`, polling starts right after.
+        """
         await self._opened.wait()
 
     async def shutdown(self) -> None:
@@ -244,12 +252,17 @@ class Worker:
 
 
 def _fetched_at_once(client: temporalio.client.Client) -> int:
-    """How many payloads of a workflow task are fetched from external storage at once; without a storage the SDK needs no tasks for it."""
+    """Return how many payloads a workflow task fetches from external storage at once.
+
+    Without a storage the SDK needs no tasks for it.
+    """
     return MAX_FETCHED if client.data_converter.external_storage else 1
 
 
 def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C, then drain; configures the logs unless the program has.
+    """Serve until SIGTERM or Ctrl-C, then drain.
+
+    It configures the logs unless the program has.
 
     Args:
         app: The app to serve.
@@ -347,7 +360,10 @@ def _planners(app: Served) -> dict[str, str]:
 
 
 async def _connected(options: dict[str, Any], stop: asyncio.Event) -> temporalio.client.Client | None:
-    """Connect, again and again until the server answers; return None when asked to stop before that."""
+    """Connect, again and again until the server answers.
+
+    None if the worker is stopped before that.
+    """
     delay = 0.5
     while not stop.is_set():
         try:

@@ -1,7 +1,8 @@
-"""pytest fixtures: a real Temporal server for the whole test session, workers on it, and stand-ins for what is remote.
+"""Pytest fixtures for a real Temporal server, its workers, and stand-ins.
 
-Under pytest-xdist each worker process has its own server: it starts in less than a
-second, and the tests of one process cannot disturb those of another.
+The whole test session uses one server. The stand-ins replace remote services. Under pytest-xdist
+each worker process has its own server: it starts in less than a second, and the tests of one
+process cannot disturb those of another.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
@@ -24,7 +25,10 @@ _AT_ONCE = timedelta(0)
 
 @pytest.fixture(scope="session")
 def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> "Generator[Server]":
-    """Yield a tuned development server on free ports, with its data in a file and without UI."""
+    """Yield a tuned development server on free ports.
+
+    Its data is in a file, and it has no UI.
+    """
     from sojourn.server import Server  # noqa: PLC0415
 
     folder = tmp_path_factory.mktemp("temporal")
@@ -52,12 +56,13 @@ def temporal_address(temporal_server: "Server") -> str:
 
 @pytest.fixture
 async def serve(temporal_address: str) -> "AsyncGenerator[Callable[[App], Awaitable[Client]]]":
-    """Yield what starts a worker until the test ends, and returns its client; needs pytest-asyncio.
+    """Yield a function that starts a worker until the test ends.
 
         client = await serve(app)
 
-    Each call starts a worker on a task queue of its own, and returns the client of that queue. What the client needs
-    beside it is passed on: `await serve(app, storage=..., codec=...)`, as for `Client.connect`.
+    It needs pytest-asyncio. Each call starts a worker on a task queue of its own, and returns the
+    client of that queue. Other arguments are passed to `Client.connect`: `await serve(app,
+    storage=..., codec=...)`.
     """
     import uuid  # noqa: PLC0415
 
@@ -77,12 +82,13 @@ async def serve(temporal_address: str) -> "AsyncGenerator[Callable[[App], Awaita
 
 @pytest.fixture
 async def provider() -> "AsyncGenerator[ProviderServer]":
-    """Yield a stand-in for model providers until the test ends; needs `sojourn[http,models]` and pytest-asyncio.
+    """Yield a stand-in for model providers until the test ends.
 
         provider.script = [fails("rate_limit", retry_after=1), calls(find.call(id=7)), "It is on its way."]
         use_model(app, provider.model("anthropic"))
 
-    An exception of the script, or a request for which it has no answer, fails the test.
+    It needs `sojourn[http,models]` and pytest-asyncio. An exception of the script, or a request for
+    which it has no answer, fails the test.
     """
     from sojourn.testing.providers import ProviderServer  # noqa: PLC0415
 
@@ -94,7 +100,10 @@ async def provider() -> "AsyncGenerator[ProviderServer]":
 
 @pytest.fixture
 def use_mcp() -> "Generator[Callable[..., Any]]":
-    """Yield a function that replaces an MCP server until the test ends: `use_mcp(toolset, read, write)`; needs `sojourn[mcp]`."""
+    """Yield a function that replaces an MCP server until the test ends.
+
+    Call it as `use_mcp(toolset, read, write)`. It needs `sojourn[mcp]`.
+    """
     from sojourn.testing.mcp import use_mcp as using  # noqa: PLC0415
 
     with ExitStack() as stack:
@@ -107,7 +116,10 @@ def use_mcp() -> "Generator[Callable[..., Any]]":
 
 @pytest.fixture
 def use_model() -> "Generator[Callable[[Any, Any], Any]]":
-    """Yield a function that replaces a model until the test ends: `use_model(app, TestModel())`; needs `sojourn[models]`."""
+    """Yield a function that replaces a model until the test ends.
+
+    Call it as `use_model(app, TestModel())`. It needs `sojourn[models]`.
+    """
     from sojourn.testing.models import use_model as using  # noqa: PLC0415
 
     with ExitStack() as stack:

@@ -1,4 +1,7 @@
-"""The plans of a recorded history: what each planner was given, what it decided, and how its calls ended."""
+"""Read the plans of a recorded history.
+
+Each has the planner's input, its decision, and how its calls ended.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +57,9 @@ class RecordedTranscript:
 async def recorded_plans(
     histories: Sequence[WorkflowHistory], converter: DataConverter
 ) -> list[RecordedPlan]:
-    """Return the plans of a run in order, without those that failed or exceeded the time budget.
+    """Return the plans of a run in order.
+
+    Plans that failed or exceeded the time budget are left out.
 
     Args:
         histories: The histories of the run's executions, oldest first.
@@ -96,5 +101,8 @@ async def recorded_plans(
 
 
 def _knowing(task: PlanTask, memory: dict[str, Any]) -> PlanTask:
-    """The input of a plan with the memory of its run, for which the run cannot be asked any more."""
+    """Return the input of a plan with the memory of its run.
+
+    The planner cannot query the run for its memory any more.
+    """
     return task.model_copy(update={"memory": memory, "asks_memory": False})

@@ -39,7 +39,7 @@ _ALSO = {"decision", "notes", "refused", "result"}
 
 
 def difference(recorded: PlanOutcome, present: PlanOutcome) -> str:
-    """Return the unified diff of two decisions; empty where they are the same.
+    """Return the unified diff of two decisions, or an empty text if they are the same.
 
     Ids of calls and waits, tokens and cost are not part of a decision.
     """
@@ -69,7 +69,10 @@ def _lines(outcome: PlanOutcome) -> list[str]:
 
 
 def _written(call: ToolRequest) -> Any:
-    """The arguments as they were written: how they were read is no decision of the planner."""
+    """Return the arguments as the planner wrote them.
+
+    How they were read is no decision of the planner.
+    """
     text = call.raw if call.written is None else call.written
     if text is None:
         return call.payload
@@ -96,13 +99,13 @@ async def replays(
 ) -> None:
     """Assert that an app decides in recorded runs as it decided then.
 
-    Temporal's `Replayer` runs the workflow on each history. Then each planner gets every turn again that it got then,
-    and its decision is compared with the recorded one; policy engines and interceptors are asked too, tools do not run.
-    Each call that was accepted then has to fit its tool's schema now. Plans that failed then, or that the time
-    budget cut off, are not made again.
+    Temporal's `Replayer` runs the workflow on each history. Then each planner gets every turn again
+    that it got then, and its decision is compared with the recorded one. Policy engines and
+    interceptors run too, tools do not. Each call that was accepted then has to fit its tool's
+    schema now. Plans that failed then, or that the time budget cut off, are not made again.
 
-    A `ModelPlanner` sends no request: give its planner another model with `use_model`, such as the recorded exchanges
-    of the run, or pass `plans=False`.
+    A `ModelPlanner` sends no request: give its planner another model with `use_model`, such as the
+    recorded exchanges of the run, or pass `plans=False`.
 
     Args:
         path: A history that `sojourn export RUN --history FILE` wrote, or a folder, for each `*.json` in it.
@@ -115,7 +118,8 @@ async def replays(
             decided now.
         FileNotFoundError: There is no such file, or no history in the folder.
         TypeError: `app` is no App.
-        ValueError: A file is not a history, or it cannot be decoded, or the beginning of its run's transcript is in external storage.
+        ValueError: A file is not a history, or it cannot be decoded, or the beginning of its run's transcript is in
+            external storage.
     """
     __tracebackhide__ = True  # pytest shows the difference, not how it was found
     if not isinstance(app, App):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
@@ -187,7 +191,7 @@ async def _compare(file: Path, app: App, history: WorkflowHistory, plan: Recorde
 
 
 async def _planned(app: App, history: WorkflowHistory, plan: RecordedPlan) -> PlanOutcome:
-    """Make a plan again; return the decision as a history would have it."""
+    """Make a plan again, and return the decision as a history would have it."""
     environment, now = ActivityEnvironment(), datetime.now(UTC)
     environment.info = dataclasses.replace(
         environment.info,
@@ -204,7 +208,10 @@ async def _planned(app: App, history: WorkflowHistory, plan: RecordedPlan) -> Pl
 
 
 def _refused_now(app: App, plan: RecordedPlan, call: ToolRequest) -> str:
-    """Return why a call that was accepted then is refused now; empty where it is not, or was refused too."""
+    """Return why a call that was accepted then is refused now.
+
+    Empty if it is not refused now, or was refused then too.
+    """
     then = plan.results.get(call.tool_call_id)
     if app.interceptors or then is None:
         return ""  # an interceptor may complete a payload before it is checked

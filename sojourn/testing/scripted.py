@@ -1,8 +1,8 @@
-"""ScriptedPlanner: a planner that follows a list of steps, for tests and examples.
+"""A planner that follows a list of steps, for tests and examples.
 
-Planners run in activities: a plan may be retried, and the next one may run in another
-process. So the planner counts no steps itself. It counts the assistant messages of the
-transcript, of which each plan that the run accepted adds one.
+Planners run in activities: a plan may be retried, and the next one may run in another process. So
+the planner counts no steps itself. It counts the assistant messages of the transcript: each plan
+that the run accepted adds one.
 """
 
 import inspect

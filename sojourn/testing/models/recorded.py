@@ -1,4 +1,7 @@
-"""Recorded models: `Recorder` asks a model and writes its responses to a file; `Player` returns them without a request."""
+"""Models that record responses to a file, and models that play them back.
+
+`Recorder` asks a model and writes its responses to a file. `Player` returns them without a request.
+"""
 
 import copy
 import os
@@ -32,9 +35,10 @@ __all__ = ["Player", "Recorder", "is_recording", "recorded"]
 
 
 def recorded(path: str | PathLike[str], *, model: str | Model, ignore: Sequence[str] = ()) -> Model:
-    """Return a model that plays a file, or one that records it if `SOJOURN_RECORD` is 1.
+    """Return a model that plays a file, or one that records it.
 
-    Nothing is recorded by accident: without that variable a test whose file is missing fails, and sends no request.
+    It records if `SOJOURN_RECORD` is 1. Nothing is recorded by accident: without that variable a
+    test whose file is missing fails, and sends no request.
 
     Args:
         path: The file, relative to the current folder.
@@ -54,7 +58,10 @@ def is_recording() -> bool:
 
 
 class _Unprepared(Model):
-    """A model that gets messages as they are: what is changed for a provider is not compared."""
+    """A model that gets messages as they are.
+
+    So changes that are made for a provider are not compared.
+    """
 
     takes_any_message = True
 

@@ -1,4 +1,4 @@
-"""use_model: replace the model of an agent's planner for the time of a test."""
+"""Replace the model of an agent's planner for the time of a test."""
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,9 +17,10 @@ M = TypeVar("M", bound=str | Model)
 
 @contextmanager
 def use_model(of: App | Agent | ModelPlanner, model: M) -> Generator[M]:
-    """Replace the model of planners, and its fallbacks, inside the block; yield the new model.
+    """Replace the model of planners, and its fallbacks, inside the block.
 
-    It applies to workers in this process, from their next plan on. If blocks are nested, the inner model is used.
+    Yields the new model. It applies to workers in this process, from their next plan on. If blocks
+    are nested, the inner model is used.
 
     Args:
         of: A planner, an agent with one, or an app, for every model planner of its agents.
@@ -38,7 +39,10 @@ def use_model(of: App | Agent | ModelPlanner, model: M) -> Generator[M]:
 
 
 def _planners(of: object) -> Iterator[ModelPlanner]:
-    """Yield the model planners, each once; also one inside another planner, such as `RepairingPlanner`."""
+    """Yield the model planners, each once.
+
+    A planner inside another one, such as `RepairingPlanner`, counts too.
+    """
     if isinstance(of, App):
         found = (planner for id in of.list_agents() for planner in _planners(of.agent(id)))
         yield from {id(planner): planner for planner in found}.values()

@@ -1,6 +1,9 @@
-"""A stand-in provider to point any client at: `python -m sojourn.testing.providers [--script JSON] [--env]`.
+"""A stand-in provider to point any client at: the package as a program.
 
-The process prints its URL as the first line, and serves until it is interrupted. Without a script it repeats what the user says.
+    python -m sojourn.testing.providers [--script JSON] [--env]
+
+The process prints its URL as the first line, and serves until it is interrupted. Without a script
+it repeats what the user says.
 """
 
 import argparse

@@ -37,7 +37,10 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
 
 
 def read_message(message: dict[str, Any]) -> Iterator[Message]:
-    """Yield a message as messages of all protocols: each tool result is a message of its own, before the text beside it."""
+    """Yield a message as messages of all protocols.
+
+    Each tool result is a message of its own, before the text beside it.
+    """
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     rest = Message(message["role"], text_of(blocks))
@@ -122,7 +125,10 @@ def end_of(reply: Reply) -> dict[str, Any]:
 
 
 def block_of(part: Text | Thinking | ToolCall | Refusal) -> dict[str, Any] | None:
-    """Return a block of the complete response; None for a refusal, which has no block."""
+    """Return a block of the complete response.
+
+    None for a refusal, which has no block.
+    """
     match part:
         case Text():
             return {"type": "text", "text": part.text, "citations": None}
@@ -160,7 +166,10 @@ def deltas_of(part: Text | Thinking | ToolCall, size: int) -> Iterator[dict[str,
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """Return the usage; tokens read from the cache are not among the input tokens."""
+    """Return the usage.
+
+    Tokens read from the cache are not among the input tokens.
+    """
     return {
         "input_tokens": usage.input - usage.cached - usage.written,
         "output_tokens": usage.output,

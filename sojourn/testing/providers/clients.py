@@ -1,6 +1,7 @@
-"""How clients reach a stand-in provider: base URLs, environment variables, and pydantic-ai's models.
+"""How clients reach a stand-in provider.
 
-The SDKs are imported when a model is made: to import Anthropic's takes a second, in each process that collects tests.
+They use base URLs, environment variables, and pydantic-ai's models. The SDKs are imported when a
+model is made: to import Anthropic's takes a second, in each process that collects tests.
 """
 
 import ssl
@@ -21,12 +22,18 @@ KEY = "sk-standin"
 
 
 def base_url(protocol: Protocol, url: str) -> str:
-    """Return the base URL that a provider's SDK takes, which differs in whether the version is a part of it."""
+    """Return the base URL that a provider's SDK takes.
+
+    For some SDKs the version is a part of it.
+    """
     return f"{url}/v1" if protocol.startswith("openai") else url
 
 
 def environment(url: str) -> dict[str, str]:
-    """Return the environment variables with which models by name, such as `openai:gpt-5-mini`, use a server."""
+    """Return the environment variables with which models by name use a server.
+
+    A model by name is, for example, `openai:gpt-5-mini`.
+    """
     return {
         "OPENAI_BASE_URL": f"{url}/v1",
         "OPENAI_API_KEY": KEY,
@@ -118,5 +125,8 @@ def _openai_of(protocol: Protocol) -> Any:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Read the certificates once: an SDK reads them for each client, which takes 60 ms, and the server needs none."""
+    """Read the certificates once.
+
+    An SDK reads them for each client, which takes 60 ms, and the server needs none.
+    """
     return ssl.create_default_context()

@@ -1,4 +1,7 @@
-"""The format of Google's Gemini API: `POST /v1beta/models/MODEL:generateContent`, and `:streamGenerateContent` for a stream."""
+"""The format of Google's Gemini API: `POST /v1beta/models/MODEL:generateContent`.
+
+For a stream, the path ends with `:streamGenerateContent`.
+"""
 
 import json
 import re
@@ -45,7 +48,10 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
 
 
 def read_content(content: dict[str, Any]) -> Iterator[Message]:
-    """Yield a content as messages of all protocols: each function's response is a message of its own, before the text beside it."""
+    """Yield a content as messages of all protocols.
+
+    Each function's response is a message of its own, before the text beside it.
+    """
     rest = Message(ROLES[content.get("role", "user")], text_of(content["parts"]))
     for part in content["parts"]:
         if result := part.get("functionResponse"):
@@ -79,7 +85,10 @@ def answer(reply: Reply, request: Request) -> dict[str, Any]:
 
 
 def events(reply: Reply, request: Request) -> Iterator[Event]:
-    """Yield the response as a stream of `GenerateContentResponse`; a call comes whole."""
+    """Yield the response as a stream of `GenerateContentResponse`.
+
+    A call comes whole.
+    """
     id = new_id()
     for part in reply.parts:
         if isinstance(part, Text | Thinking):
@@ -94,7 +103,10 @@ def events(reply: Reply, request: Request) -> Iterator[Event]:
 def chunk(
     reply: Reply, request: Request, parts: list[Any], *, finish: str | None = None, id: str = ""
 ) -> dict[str, Any]:
-    """Return a response with these parts; the whole one and the last of a stream have a finish reason."""
+    """Return a response with these parts.
+
+    A whole response, and the last one of a stream, have a finish reason.
+    """
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
     if finish is not None:
         candidate["finishReason"] = finish
@@ -107,7 +119,10 @@ def chunk(
 
 
 def part_of(part: Text | Thinking | ToolCall | Refusal) -> dict[str, Any] | None:
-    """Return a part of the response; None for a refusal, which is a finish reason."""
+    """Return a part of the response.
+
+    None for a refusal, which is a finish reason.
+    """
     match part:
         case Text():
             return {"text": part.text}
@@ -129,7 +144,10 @@ def finish_of(reply: Reply) -> str:
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """Return the usage; the prompt tokens include the cached tokens."""
+    """Return the usage.
+
+    The prompt tokens include the cached tokens.
+    """
     return {
         "promptTokenCount": usage.input,
         "candidatesTokenCount": usage.output,

@@ -110,7 +110,10 @@ def finish_of(reply: Reply) -> str:
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """Return the usage; the prompt tokens include the cached tokens."""
+    """Return the usage.
+
+    The prompt tokens include the cached tokens.
+    """
     return {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,

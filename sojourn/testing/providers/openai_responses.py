@@ -19,7 +19,10 @@ Item = dict[str, Any]
 
 
 def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
-    """Return the messages and the tools of a request; adjacent items of the model are one message."""
+    """Return the messages and the tools of a request.
+
+    Adjacent items of the model are one message.
+    """
     messages = [Message("system", body["instructions"])] if body.get("instructions") else []
     items = body["input"]
     items = [{"role": "user", "content": items}] if isinstance(items, str) else items
@@ -194,7 +197,10 @@ def content_steps(content: Item, size: int) -> Iterator[tuple[str, dict[str, Any
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """Return the usage; the input tokens include the cached tokens."""
+    """Return the usage.
+
+    The input tokens include the cached tokens.
+    """
     return {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},

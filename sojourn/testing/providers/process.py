@@ -1,4 +1,7 @@
-"""A stand-in provider in a process of its own, controlled by the process that has started it."""
+"""A stand-in provider in a process of its own.
+
+The process that has started it controls it.
+"""
 
 import json
 import subprocess
@@ -21,9 +24,10 @@ WrittenScript = Sequence[Answer | str] | dict[str, Any]
 
 
 class ProviderProcess:
-    """A server that does not end with a process that a test kills: `with ProviderProcess(script) as provider`.
+    """A server that does not end with a process that a test kills.
 
-    It needs no event loop, so tests that are not async can use it, too.
+    Use it as `with ProviderProcess(script) as provider`. It needs no event loop, so tests that are
+    not async can use it, too.
     """
 
     def __init__(self, script: WrittenScript = ()) -> None:
@@ -59,7 +63,10 @@ class ProviderProcess:
         return clients.base_url(protocol, self.url)
 
     def load(self, script: WrittenScript) -> None:
-        """Replace the script; the next request gets its first answer."""
+        """Replace the script.
+
+        The next request gets its first answer.
+        """
         self._post("script", _write(script))
 
     def release(self) -> None:

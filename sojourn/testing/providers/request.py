@@ -125,7 +125,7 @@ class Request:
 
     @property
     def max_tokens(self) -> int | None:
-        """Most tokens of the answer; None if the request does not say."""
+        """Most tokens of the answer, or None if the request does not say."""
         sent = self.body | self.body.get("generationConfig", {})
         names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
         return next((sent[name] for name in names if name in sent), None)

@@ -1,8 +1,8 @@
-"""What providers refuse: messages, tools, and sizes.
+"""The messages, tools and sizes that providers refuse.
 
-The texts are those of the providers, as their users report them; `docs/testing.md` has a source for each. A chat
-template is that of the model that a server of open models has: some take one system message, as the first, and the user
-and the model by turns.
+The texts are those of the providers, as their users report them; `docs/testing.md` has a source for
+each. A server of open models uses the chat template of its model. Some templates take one system
+message, as the first, and then messages of the user and the model by turns.
 """
 
 import re
@@ -47,13 +47,18 @@ MAX_ANTHROPIC: Final = 32 * 1024 * 1024
 
 
 def size_refusal_of(request: Request, size: int) -> str | None:
-    """Return the message with which a provider refuses a request of this size, which has HTTP 413; None if it does not."""
+    """Return the message with which a provider refuses a request of this size.
+
+    Such a refusal has HTTP 413. None if the provider does not refuse the request.
+    """
     too_large = request.protocol == "anthropic" and size > MAX_ANTHROPIC
     return "Request exceeds the maximum size" if too_large else None
 
 
 def refusal_of(request: Request, *, strict_template: bool) -> str | None:
-    """Return the message with which a provider refuses the messages of a request; None if it does not.
+    """Return the message with which a provider refuses the messages of a request.
+
+    None if it does not refuse them.
 
     Args:
         request: The request.
@@ -67,7 +72,10 @@ def refusal_of(request: Request, *, strict_template: bool) -> str | None:
 
 
 def _anthropic(body: dict[str, Any]) -> Iterator[str]:
-    """Yield what Anthropic refuses: blank blocks, ids of another form, and calls apart from their results."""
+    """Yield Anthropic's refusals of messages.
+
+    It refuses blank blocks, ids of another form, and calls apart from their results.
+    """
     yield from _blanks("system", _blocks(body.get("system") or []))
     messages: list[Block] = body["messages"]
     for at, message in enumerate(messages):
@@ -98,8 +106,9 @@ def _blanks(where: str, blocks: list[Block]) -> Iterator[str]:
 
 
 def _anthropic_order(messages: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the calls whose results do not begin the next message, and the results without a call before them.
+    """Yield the refusals of calls and results that are apart.
 
+    The results of calls must begin the next message, and each result needs a call before it.
     Messages of the same role in a row are one message.
     """
     called: set[str] = set()
@@ -126,7 +135,10 @@ def _anthropic_order(messages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _chat(body: dict[str, Any]) -> Iterator[str]:
-    """Yield what OpenAI's chat API refuses: long ids and texts, and calls apart from their results."""
+    """Yield the refusals of OpenAI's chat API.
+
+    It refuses long ids and texts, and calls apart from their results.
+    """
     messages: list[Block] = body["messages"]
     yield from _chat_sizes(messages)
     open_ids: list[str] = []
@@ -167,7 +179,10 @@ def _chat_sizes(messages: list[Block]) -> Iterator[str]:
 
 
 def _responses(body: dict[str, Any]) -> Iterator[str]:
-    """Yield what OpenAI's Responses API refuses: long ids and texts, and items without those that belong to them."""
+    """Yield the refusals of OpenAI's Responses API.
+
+    It refuses long ids and texts, and items without those that belong to them.
+    """
     sent: str | list[Block] = body["input"]
     items = [] if isinstance(sent, str) else sent
     for at, item in enumerate(items):
@@ -195,7 +210,10 @@ def _is_of_model(item: Block) -> bool:
 
 
 def _google(body: dict[str, Any]) -> Iterator[str]:
-    """Yield what Google refuses: contents without parts, and calls apart from their results."""
+    """Yield Google's refusals of messages.
+
+    It refuses contents without parts, and calls apart from their results.
+    """
     contents: list[Block] = body.get("contents") or []
     before: Block = {"role": "model", "parts": []}
     end: Block = {"role": "end", "parts": [{}]}
@@ -230,7 +248,7 @@ def _too_long(where: str, most: int, text: str) -> str:
 
 
 def _template(messages: list[dict[str, Any]]) -> str | None:
-    """Return why a strict chat template refuses messages; None if it does not."""
+    """Return why a strict chat template refuses messages, or None if it does not."""
     later = [message for message in messages[1:] if message["role"] in ("system", "developer")]
     if later:
         return "Jinja Exception: System message must be at the beginning."
@@ -261,7 +279,10 @@ MAX_FUNCTIONS = 512
 
 
 def tool_refusal_of(request: Request) -> str | None:
-    """Return the message with which a provider refuses the tools of a request; None if it does not."""
+    """Return the message with which a provider refuses the tools of a request.
+
+    None if it does not refuse them.
+    """
     faults = {"anthropic": anthropic, "google": google}.get(request.protocol, openai)
     return next(faults(request.tools), None)
 

@@ -1,6 +1,7 @@
-"""The parts of a script: answers and faults, the same for every protocol, and models that are functions.
+"""The parts of a script, which are answers and faults, and function models.
 
-Each part is a pydantic model, so that a script can be sent to another process as JSON.
+They are the same for every protocol. Each part is a pydantic model, so that a script can be sent to
+another process as JSON.
 """
 
 import json
@@ -146,12 +147,15 @@ AnyAnswer = Annotated[Reply | HttpError | Body, Field(discriminator="kind")]
 
 
 def says(text: str, **fields: Any) -> Reply:
-    """Return an answer with a text; `fields` are those of `Reply`."""
+    """Return an answer with a text.
+
+    `fields` are those of `Reply`.
+    """
     return Reply(parts=(Text(text=text),), **fields)
 
 
 def calls(*tool_calls: ToolCall | ToolRequest, **fields: Any) -> Reply:
-    """Return an answer with tool calls; `fields` are those of `Reply`.
+    """Return an answer with tool calls.
 
     Args:
         tool_calls: Calls as the provider sends them, or as a Sojourn tool makes them: `calls(read_order.call(order_id=7))`.
@@ -186,7 +190,10 @@ def _as_sent(call: ToolCall | ToolRequest) -> ToolCall:
 
 
 def as_answer(answer: Any) -> Any:
-    """Return an answer; a bare string becomes an answer with this text."""
+    """Return an answer.
+
+    A bare string becomes an answer with this text.
+    """
     return says(answer) if isinstance(answer, str) else answer
 
 
@@ -208,7 +215,10 @@ def pieces(text: str, size: int) -> Sequence[str]:
 
 
 def object_of(arguments: str) -> dict[str, Any]:
-    """Return the object of a JSON text; for any other text an object that holds the text."""
+    """Return the object of a JSON text.
+
+    For any other text, return an object that holds the text.
+    """
     try:
         parsed = json.loads(arguments)
     except ValueError:
@@ -221,7 +231,10 @@ Task = Callable[[Request], Answer]
 
 
 def counts(tool: str, times: int, arguments: str = "{}", answer: str | Reply = "Done.") -> Task:
-    """Call a tool `times` times, once in each response, then answer. `{turn}` in the arguments is the call's number, from 1."""
+    """Call a tool `times` times, once in each response, then answer.
+
+    `{turn}` in the arguments is the call's number, from 1.
+    """
 
     def reply(request: Request) -> Answer:
         done = len(request.tool_results)
@@ -234,9 +247,10 @@ def counts(tool: str, times: int, arguments: str = "{}", answer: str | Reply = "
 
 
 def repairs(tool: str, bad: str, good: str, facts: Sequence[str], answer: str | Reply = "Done.") -> Task:
-    """Make a bad call, and the good call once the last result's text has all the facts; then answer.
+    """Make a bad call, then the good call, then answer.
 
-    Without the facts the model makes the bad call again, so that it never repairs the call by chance.
+    The model makes the good call once the last result's text has all the facts. Without the facts
+    it makes the bad call again, so that it never repairs the call by chance.
     """
 
     def reply(request: Request) -> Answer:
@@ -254,7 +268,10 @@ TASKS: dict[str, Callable[..., Task]] = {"counts": counts, "repairs": repairs}
 
 
 def load(written: Any) -> Task | list[Any]:
-    """Return a script from JSON: a list of answers, or `{"task": name}` with the task's own fields."""
+    """Return a script from JSON.
+
+    The JSON is a list of answers, or `{"task": name}` with the task's own fields.
+    """
     if isinstance(written, list):
         return SCRIPT.validate_python(written)
     return TASKS[written["task"]](**{key: value for key, value in written.items() if key != "task"})

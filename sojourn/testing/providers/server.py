@@ -1,7 +1,8 @@
-"""The stand-in provider in this process: a server on a free loopback port, with its script and its requests.
+"""The stand-in provider in this process: a server on a free loopback port.
 
-uvicorn's HTTP protocol is used without its `Server`, which would handle the process's signals and wait for open
-connections, whereas a stand-in ends at once. uvicorn is imported when a server starts, since only `sojourn[http]` has it.
+It holds its script and its requests. uvicorn's HTTP protocol is used without its `Server`, which
+would handle the process's signals and wait for open connections, whereas a stand-in ends at once.
+uvicorn is imported when a server starts, since only `sojourn[http]` has it.
 """
 
 import asyncio
@@ -49,10 +50,11 @@ class _NoAnswerLeftError(LookupError):
 
 
 class ProviderServer:
-    """A server that answers like a model provider, by its script: `async with ProviderServer(script) as provider`.
+    """A server that answers like a model provider, by its script.
 
-    It speaks OpenAI's Chat Completions and Responses, Anthropic's Messages and Google's Gemini API, streamed or not, and
-    refuses a request that the provider would refuse (see `tool_rules` and `message_rules`).
+    Use it as `async with ProviderServer(script) as provider`. It speaks OpenAI's Chat Completions
+    and Responses, Anthropic's Messages and Google's Gemini API, streamed or not, and refuses a
+    request that the provider would refuse (see `rules`).
 
     Args:
         script: The answers; `provider.script = ...` replaces them.
@@ -81,7 +83,10 @@ class ProviderServer:
 
     @property
     def script(self) -> Script:
-        """The script; after it is set, the next request gets its first answer."""
+        """The script.
+
+        After it is set, the next request gets its first answer.
+        """
         return self._script
 
     @script.setter
@@ -142,7 +147,10 @@ class ProviderServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables with which models by name, such as `openai:gpt-5-mini`, use this server."""
+        """The environment variables with which models by name use this server.
+
+        A model by name is, for example, `openai:gpt-5-mini`.
+        """
         return clients.environment(self.url)
 
     def model(self, protocol: Protocol, name: str | None = None, **options: Any) -> "Model":
@@ -195,11 +203,14 @@ class ProviderServer:
         self._released = asyncio.Event()
 
     def administer(self, path: str, content: bytes) -> tuple[int, dict[str, Any]]:
-        """Carry out a request of another process, and return the status and the body of the response.
+        """Carry out a request of another process.
 
         - `POST /admin/script` replaces the script, by JSON as for `script.load`.
         - `POST /admin/release` continues the answers on hold.
         - `GET /admin/state` returns `state`.
+
+        Returns:
+            The status and the body of the response.
         """
         match path:
             case "/admin/script":
@@ -215,7 +226,10 @@ class ProviderServer:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The requests, with the end and the times of each, and the other records, as JSON."""
+        """The requests and the other records, as JSON.
+
+        Each request has its end and its times.
+        """
         kept = ("protocol", "headers", "body", "end", "arrived_at", "ended_at")
         return {
             "requests": [{name: getattr(request, name) for name in kept} for request in self.requests],
@@ -281,7 +295,10 @@ class ProviderServer:
                 await _respond(send, answer.status, headers, answer.content.encode())
 
     def _refusal(self, request: Request) -> tuple[int, str | None]:
-        """Return the status and the message with which the provider refuses a request; None for the message if it does not."""
+        """Return the status and message with which the provider refuses a request.
+
+        The message is None if the provider does not refuse it.
+        """
         size = int(request.headers.get("content-length", 0))
         if too_large := size_refusal_of(request, size):
             return 413, too_large
@@ -397,7 +414,10 @@ def _request_id(request: Request) -> dict[str, str]:
 
 
 def _place(part: float | None, count: int) -> int | None:
-    """Return the number of the chunk at a fraction of a response; after the first chunk for any fraction above 0."""
+    """Return the number of the chunk at a fraction of a response.
+
+    It is after the first chunk for any fraction above 0.
+    """
     if part is None:
         return None
     return max(1, int(part * count)) if part else 0

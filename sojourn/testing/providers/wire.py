@@ -1,7 +1,8 @@
-"""The formats of the protocols: requests read, and answers and errors as bytes.
+"""Read requests, and write answers and errors, in the format of each protocol.
 
-An error has the status and the body that the provider sends, since clients tell errors apart by them. Google's daily
-quota and its rate limit differ only in the quota that the details name, its wrong key only in their reason.
+An error has the status and the body that the provider sends, since clients tell errors apart by
+them. Google's daily quota and its rate limit differ only in the quota that the details name, its
+wrong key only in their reason.
 """
 
 import json
@@ -170,14 +171,17 @@ _DETAILS: Final[dict[ErrorKind, dict[str, Any]]] = {
 
 
 def protocol_at(path: str) -> Protocol | None:
-    """Return the protocol of a path; None if no protocol has it."""
+    """Return the protocol of a path, or None if no protocol has it."""
     return "google" if google_gemini.PATH.match(path) else _BY_PATH.get(path)
 
 
 def read(
     protocol: Protocol, body: dict[str, Any], headers: dict[str, str], number: int, path: str = ""
 ) -> Request:
-    """Read a request; in Google's, the path says which model is asked, and whether for a stream."""
+    """Read a request.
+
+    In Google's protocol, the path names the model, and says whether to stream the answer.
+    """
     messages, tools = WIRES[protocol].read(body)
     choice = body.get("toolConfig" if protocol == "google" else "tool_choice")
     request = Request(protocol, body, headers, messages, tools, choice, number)
@@ -237,7 +241,10 @@ def _error_of(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
 
 
 def _error_event(kind: ErrorKind, request: Request, number: int) -> tuple[str | None, dict[str, Any]]:
-    """Return the event of an error that ends a stream; Responses nests the error, unlike its specification."""
+    """Return the event of an error that ends a stream.
+
+    Responses nests the error, unlike its specification.
+    """
     body = _error_of(kind, request)[1]
     match request.protocol:
         case "anthropic":
@@ -249,6 +256,9 @@ def _error_event(kind: ErrorKind, request: Request, number: int) -> tuple[str | 
 
 
 def _encode_event(name: str | None, data: dict[str, Any] | str) -> bytes:
-    """Return one event; those of Chat Completions and of Google have no names."""
+    """Return one event.
+
+    Events of Chat Completions and of Google have no names.
+    """
     text = data if isinstance(data, str) else json.dumps(data)
     return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
