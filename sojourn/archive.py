@@ -43,7 +43,7 @@ class Part:
     """A JSON array of events, compressed, in Base64."""
 
     def events(self) -> list[Event]:
-        """The part's events."""
+        """Return the events of the part, unpacked."""
         return _EVENTS.validate_json(decompressed(self.archive, MAX_PART_BYTES))
 
 
@@ -92,7 +92,7 @@ async def load_part(client: Client, driver: StorageDriver, run_id: str, claim: C
 async def archived_events(
     client: Client, driver: StorageDriver, run_id: str, last: Part
 ) -> AsyncIterator[Event]:
-    """The events of a run's archive, in order.
+    """Yield the events of a run's archive, in order.
 
     Args:
         client: The client, with the codec that encrypts what runs store.

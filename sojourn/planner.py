@@ -64,7 +64,7 @@ _METHODS = ("plan_start", "plan_resume")
 
 
 def _fault(planner: Any) -> str | None:
-    """Why an object is no planner and what to write, or None."""
+    """Return why an object is no planner and what to write, or None."""
     if isinstance(unfinished := getattr(planner, UNFINISHED, None), str):
         return unfinished
     if isinstance(planner, type):
@@ -95,7 +95,10 @@ def _fault(planner: Any) -> str | None:
 
 
 def _method_fault(planner: Planner, name: str) -> str | None:
-    """Why a method of a planner cannot plan: its result is not awaitable."""
+    """Return why a method of a planner cannot plan, or None.
+
+    It cannot plan if its result is not awaitable.
+    """
     method = getattr(planner, name)
     if not inspect.ismethod(method) or inspect.iscoroutinefunction(method):
         return None
@@ -106,7 +109,10 @@ def _method_fault(planner: Planner, name: str) -> str | None:
 
 
 def _turn_fault(plan: Callable[..., Any]) -> str | None:
-    """Why an async function cannot plan: it does not take one turn."""
+    """Return why an async function cannot plan, or None.
+
+    It cannot plan if it does not take one turn.
+    """
     try:
         inspect.signature(plan).bind(None)
     except TypeError:

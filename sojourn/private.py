@@ -119,7 +119,7 @@ def runtime_path(server: str, name: str) -> Path | None:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host, as a name or an address, is this machine itself."""
+    """Return whether a host, as a name or an address, is this machine itself."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

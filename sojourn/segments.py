@@ -84,7 +84,7 @@ def decompressed(text: str, most: int) -> bytes:
 
 
 def of_run(client: Client, run_id: str) -> StorageDriverStoreContext:
-    """The context in which a driver stores what is a run's."""
+    """Return the context in which a driver stores the data of a run."""
     return StorageDriverStoreContext(
         target=StorageDriverWorkflowInfo(namespace=client.namespace, id=run_id, type=AGENT_RUN)
     )

@@ -30,7 +30,8 @@ class Webhook:
 
     Each notice is a POST of `{"type": "sojourn.<kind>", "timestamp": ..., "data": <the notice>}` with the headers
     `webhook-id`, `webhook-timestamp` and `webhook-signature` of [Standard Webhooks](https://www.standardwebhooks.com).
-    Every answer but 2xx, and none, makes Temporal send it again, with the same `webhook-id`; after 410 it is given up.
+    If there is no answer, or one other than 2xx, Temporal sends the notice again, with the same `webhook-id`. It gives
+    up after 410.
     Redirects are not followed.
 
     Args:
@@ -56,14 +57,14 @@ class Webhook:
         self._host = parts.hostname
 
     def __repr__(self) -> str:
-        """The host, without the path, which may hold a secret too."""
+        """Return the host, without the path, which may hold a secret too."""
         return f"<Webhook {self._host}>"
 
     async def __call__(self, notice: Notice) -> None:
         """Send a notice.
 
         Raises:
-            ApplicationError: `WebhookRefused`, where the answer is not 2xx.
+            ApplicationError: `WebhookRefused`, if the answer is not 2xx.
             httpx2.TransportError: There was no answer.
         """
         now = datetime.now(UTC)

@@ -184,7 +184,7 @@ class Worker:
         serve_by_whole_tasks(self._worker)
 
     def __repr__(self) -> str:
-        """The task queue, and the app."""
+        """Return the task queue and the app."""
         return f"<Worker task_queue={self.task_queue} of {self._app!r}>"
 
     async def run(self) -> None:

@@ -45,7 +45,7 @@ async def connect(
 
 
 async def _fault(text: str, options: dict[str, Any]) -> SojournError:
-    """The error for a failed connection, with what to do about it."""
+    """Return the error for a failed connection, with what to do about it."""
     address = (
         options["target_host"] if options["target_host"].isprintable() else ascii(options["target_host"])
     )
@@ -99,6 +99,6 @@ def converter_with(
 
 
 def _brief(text: str) -> str:
-    """The innermost message of an error that many layers have wrapped."""
+    """Return the innermost message of an error that many layers have wrapped."""
     found = re.search(r'message: "([^"]+)"', text)
     return (found[1] if found else text.split("\n", 1)[0])[:200]

@@ -28,7 +28,7 @@ _AWAY = {
 def is_page_outdated(error: RPCError) -> bool:
     """Return whether the token of a history page is outdated.
 
-    The server has loaded the run anew, so the history has to be read again from its start.
+    The server has then loaded the run again, so the history has to be read again.
     """
     return b"CurrentBranchChangedFailure" in error.raw_grpc_status
 
@@ -53,7 +53,7 @@ class OutageRetry:
     async def may_retry(self, error: RPCError) -> bool:
         """Wait before a retry, and return whether to retry.
 
-        True if the server is unavailable or has loaded the run anew. False for any other error, or
+        True if the server is unavailable or has loaded the run again. False for any other error, or
         after an outage of more than `LONGEST_OUTAGE`.
         """
         if error.status not in _AWAY and not is_page_outdated(error):
@@ -101,7 +101,10 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
 
 
 def unreadable(run_id: str, reason: str) -> RunUnreadable:
-    """The error for a run whose records this client cannot decode, with what to do."""
+    """Return the error for a run whose records this client cannot decode.
+
+    Its text says what to do.
+    """
     return RunUnreadable(
         f"the data of run {run_id} cannot be read here ({reason}); use the codec of its workers: "
         "--codec MODULE:CODEC, SOJOURN_CODEC, or in a program the codec of its client",

@@ -98,7 +98,7 @@ def event_loop() -> str:
 def _readable() -> dict[str, str]:
     """Return the environment without variables that are not valid UTF-8.
 
-    The SDK's core cannot read an environment with such a variable, whatever its name.
+    The SDK's core does not read such variables, whatever their names.
     """
     return {name: value for name, value in os.environ.items() if is_writable(name + value)}
 

@@ -71,7 +71,7 @@ def tls_fault(text: str, *, in_tls: bool = False) -> str | None:
 
 
 def is_key_fault(text: str) -> bool:
-    """Whether the error is that the client certificate or its key cannot be read."""
+    """Return whether the client certificate or its key cannot be read."""
     return bool(re.search(r"PrivateKeyParseError|CertificateParseError|InvalidClientCert", text))
 
 

@@ -1,8 +1,8 @@
 """A codec that is safe against bad payloads, and payloads that did not open.
 
 A payload that cannot be opened is replaced by a marked one, so that decoding continues with the next; the
-converter then decides by its caller. Where there is a type hint, Sojourn wrote the payload: it is an error,
-and a workflow task that meets it is attempted again. Where there is none, anybody may have sent the payload.
+converter then decides by its caller. If there is a type hint, Sojourn wrote the payload: it is an error,
+and a workflow task that meets it is attempted again. If there is none, any client may have sent the payload.
 
 A codec raises when a payload was not written with its keys, and Temporal fails the whole workflow task for
 it, for ever. `GuardedCodec` replaces such a payload by one that is marked as unreadable. It does so only
@@ -48,7 +48,7 @@ class CodecFailedError(UnreadableError):
 
 
 def unread(reason: str) -> Payload:
-    """The marked payload in place of one that cannot be opened."""
+    """Return the marked payload in place of one that cannot be opened."""
     return Payload(metadata={"encoding": _ENCODING, _REASON: reason.encode(errors="replace")})
 
 
@@ -60,7 +60,7 @@ def reason_of(payload: Payload) -> str | None:
 
 
 def clear(payload: Payload) -> Payload:
-    """A copy of a payload, marked as clear text."""
+    """Return a copy of a payload, marked as clear text."""
     marked = Payload()
     marked.CopyFrom(payload)
     marked.metadata[_CLEAR] = b"true"

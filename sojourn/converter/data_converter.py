@@ -166,7 +166,10 @@ class SojournPayloadConverter(CompositePayloadConverter):
     _only: ClassVar[Self | None] = None
 
     def __new__(cls) -> Self:
-        """The one converter, which has no state: the SDK makes one for every activation."""
+        """Return the one converter.
+
+        It has no state, and the SDK makes a converter for every activation.
+        """
         made = cls.__dict__.get("_only")
         if made is None:
             made = cls._only = super().__new__(cls)
@@ -174,7 +177,7 @@ class SojournPayloadConverter(CompositePayloadConverter):
         return made
 
     def __init__(self) -> None:
-        """Nothing: `__new__` has made the converter."""
+        """Do nothing, since `__new__` has made the converter."""
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Decode payloads, with or without type hints.

@@ -74,7 +74,7 @@ def failure_of(error: FailureError) -> ToolError:
 
 
 def chain_of(cause: BaseException) -> ToolError:
-    """A failure as a chain, error by error."""
+    """Return a failure as a chain, error by error."""
     while isinstance(cause, (ActivityError, ChildWorkflowError)) and cause.cause is not None:
         cause = cause.cause
     if isinstance(cause, ApplicationError):

@@ -24,7 +24,7 @@ class NearbyTransport:
         self._hub = hub
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether the run's deltas have a subscriber in this process."""
+        """Return whether the run's deltas have a subscriber in this process."""
         return self._local.is_wanted(topic)
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:

@@ -292,7 +292,7 @@ def _lock(held: BinaryIO) -> bool:
 
 
 async def _take_over(hub: Hub, path: Path, held: BinaryIO) -> None:
-    while not _lock(held):  # noqa: ASYNC110 - the system tells nobody that a lock is free again
+    while not _lock(held):  # noqa: ASYNC110 - the system does not report that a lock is free again
         await asyncio.sleep(TAKE_OVER)
     with contextlib.suppress(OSError):
         await hub.listen(path)

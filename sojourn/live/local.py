@@ -44,7 +44,7 @@ class LocalTransport:
         self._logs: dict[str, _Log] = {}
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether the run's deltas have a subscriber in this process."""
+        """Return whether the run's deltas have a subscriber in this process."""
         return topic in self._logs
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:

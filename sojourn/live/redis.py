@@ -150,7 +150,7 @@ class RedisTransport:
 
 
 def _is_cancelled() -> bool:
-    """Whether this task is cancelled.
+    """Return whether this task is cancelled.
 
     The client uses `asyncio.wait_for`, which before Python 3.12 loses a cancellation that coincides with a result.
     """

@@ -90,7 +90,7 @@ def in_short(exception: list[dict[str, Any]]) -> str:
 
 
 def _message(error: BaseException) -> str:
-    """The text of an exception, without its class, which stands beside it."""
+    """Return the text of an exception without its class, which is logged beside it."""
     return ToolError.from_error(error, current_mask()).message.removeprefix(
         f"{safe_exceptions.kind(error)}: "
     )

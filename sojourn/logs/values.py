@@ -82,7 +82,7 @@ def masked(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict
 def printable(text: str, limit: int = MAX_TEXT) -> str:
     """Return a text with its secrets masked, cut at `limit` characters.
 
-    Control characters except line breaks and tabs are removed.
+    It has no control characters except line breaks and tabs.
     """
     mask = current_mask()
     shown = mask(text) if mask else text

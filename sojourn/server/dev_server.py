@@ -50,7 +50,7 @@ class Server:
         start_timeout: timedelta = timedelta(seconds=30),
         on_progress: Progress | None = None,
     ) -> None:
-        """Configure a server, without starting it.
+        """Configure a server, which `start` then starts.
 
         Args:
             db_filename: The SQLite file of all data; in memory when None.

@@ -27,7 +27,7 @@ _IN_USE = re.compile(r":(\d+): bind: address already in use")
 
 
 def is_free(port: int) -> bool:
-    """Whether a server can listen on the port now."""
+    """Return whether a server can listen on the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

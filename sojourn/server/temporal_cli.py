@@ -92,7 +92,7 @@ def _places() -> Iterator[tuple[CliSource, Path]]:
         yield "environment", Path(path)
     if path := shutil.which("temporal"):
         yield "PATH", Path(path)
-    if os.path.isfile(_cached_cli()):  # not `Path.is_file`, which raises where a folder may not be entered
+    if os.path.isfile(_cached_cli()):  # not `Path.is_file`, which raises if a folder may not be entered
         yield "cache", _cached_cli()
 
 

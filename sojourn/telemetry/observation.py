@@ -249,7 +249,7 @@ class Observation(Observer):
         )
 
     def _is_new(self, *what: Any) -> bool:
-        """Whether to record this: not in a replay, and once in this process."""
+        """Return whether to record this: not in a replay, and once in this process."""
         return (
             workflow.in_workflow()
             and not workflow.unsafe.is_replaying()

@@ -27,7 +27,7 @@ class Observer:
 
         Args:
             run: The run's input.
-            began: When the run began, where it goes on.
+            began: When the run began, if it goes on in another execution.
         """
 
     def answered(

@@ -119,7 +119,7 @@ class TelemetryRecorder:
             return self.tracer.start_span(name, context, attributes=attributes, start_time=start)
 
     def is_first(self, *parts: str) -> bool:
-        """Whether these parts are new in this process, among the last 20,000.
+        """Return whether these parts are new in this process, among the last 20,000.
 
         A workflow may report the same thing twice outside a replay: when the server refuses the result of a
         workflow task, because a signal arrived meanwhile, the task is executed again.

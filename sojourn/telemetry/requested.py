@@ -19,7 +19,7 @@ Signal = Literal["traces", "metrics"]
 
 
 def is_disabled() -> bool:
-    """Whether `OTEL_SDK_DISABLED` turns everything off."""
+    """Return whether `OTEL_SDK_DISABLED` turns everything off."""
     return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
@@ -71,7 +71,7 @@ def own_meters() -> "MeterProvider | None":
 
 
 def is_requested() -> bool:
-    """Whether any signal is requested."""
+    """Return whether any signal is requested."""
     if is_disabled():
         return False
     return bool(exporters("traces") or exporters("metrics") or own_tracers() or own_meters())

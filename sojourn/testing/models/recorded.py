@@ -53,7 +53,10 @@ def recorded(path: str | PathLike[str], *, model: str | Model, ignore: Sequence[
 
 
 def is_recording() -> bool:
-    """Whether `SOJOURN_RECORD` is 1, so that requests are sent and responses recorded."""
+    """Return whether `SOJOURN_RECORD` is 1.
+
+    Then requests are sent and responses recorded.
+    """
     return os.environ.get("SOJOURN_RECORD") == "1"
 
 

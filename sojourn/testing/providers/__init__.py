@@ -9,8 +9,8 @@ for every protocol:
 
 The package decides how a provider answers, refuses and fails. It needs `sojourn[http]` to serve, and `sojourn[models]` to
 make a model; it may import nothing of Sojourn but contracts. Begin with `script.py`, the parts of a script, and
-`request.py`, what a client sent; `rules.py` and `rules.py` say what is refused, a module for each format how
-it looks.
+`request.py`, what a client sent; `rules.py` says what providers refuse, and each format has a
+module.
 """
 
 from sojourn.testing.providers.process import ProviderProcess

@@ -205,7 +205,10 @@ def _responses(body: dict[str, Any]) -> Iterator[str]:
 
 
 def _is_of_model(item: Block) -> bool:
-    """Whether the model has made an item: a message of it, a call, or more reasoning."""
+    """Return whether the model has made an item.
+
+    Such an item is a message of the model, a call, or more reasoning.
+    """
     return item.get("role", "assistant") == "assistant" and item.get("type") != "function_call_output"
 
 

@@ -278,7 +278,7 @@ def load(written: Any) -> Task | list[Any]:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two texts are the same arguments, apart from white space in JSON."""
+    """Return whether two texts are the same arguments, apart from white space in JSON."""
     try:
         return json.loads(one) == json.loads(other)
     except ValueError:
