@@ -1,7 +1,7 @@
-"""Answers: one description of an open wait, one token of it, and one way to answer.
+"""Describe an open wait, name it by a token, and answer it.
 
-`wait_view` makes the `WaitView` that every face renders, `WaitRef` is what an answer is bound to, and `submit` sends an
-answer: it checks the role, and recognizes an answer that was sent before.
+`wait_view` makes the `WaitView` that every face renders, `WaitRef` is what an answer is bound to,
+and `submit` sends an answer. It checks the role, and recognizes an answer that was sent before.
 """
 
 from sojourn.answers.submitting import (

@@ -1,8 +1,9 @@
-"""submit: the one way by which a person or a program answers what a run waits for.
+"""Send a person's or a program's answer to an open wait of a run.
 
-Every command, route, protocol and page calls `submit`. It asks `sojourn.core.awaits.deciding` who may decide; the run
-asks again. An answer that the same principal gave before is recognized by `answered_before`, so a client that got no
-reply may send its answer again.
+Every command, route, protocol and page calls `submit`. It checks by `sojourn.core.awaits.deciding`
+who may decide, and the run checks again. Sending an answer is idempotent: `answered_before`
+recognizes one that the same principal gave before, so a client that got no reply may send its
+answer again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +101,10 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Results of external calls, all or some: for each `tool_call_id`, and `result` or `error`."""
+    """Results of all or some external calls of a wait.
+
+    Each has its `tool_call_id`, and `result` or `error`.
+    """
 
     results: Sequence[Mapping[str, Any]]
     kind: ClassVar[KindName] = "tool_results"
@@ -124,7 +128,10 @@ class Answered:
 
 
 class AlreadyAnswered(Answered):
-    """The wait has this answer from before; nothing was sent, or the run has ignored it."""
+    """The wait has this answer already.
+
+    Either nothing was sent, or the run has ignored it.
+    """
 
     __slots__ = ()
 
@@ -150,11 +157,13 @@ async def submit(
     conversation: Run | None = None,
     trusted: bool = False,
 ) -> Answered:
-    """Answer a wait, and return `Answered`; `AlreadyAnswered` if it has this answer from before, by this principal.
+    """Send an answer to a wait, and return `Answered`.
+
+    If this principal gave the wait this answer before, return `AlreadyAnswered`.
 
     Args:
         run: The run that waits. The caller has checked that the principal may see it.
-        principal: Who answers; None if the caller does not know.
+        principal: The principal that answers, or None if the caller does not know it.
         wait: The wait as it was shown, or its id.
         answer: The answer.
         by: The name that is recorded; by default the principal's subject.
@@ -165,8 +174,8 @@ async def submit(
 
     Raises:
         ApprovalVoid: The tool was changed since it was shown, so that the call did not run.
-        AwaitClosed: The wait has another answer, has expired or never was; or the run has ended.
-        InvalidInput: The answer does not fit the wait, which stays open; or an approval names no digest.
+        AwaitClosed: The wait has another answer, has expired or never was, or the run has ended.
+        InvalidInput: The answer does not fit the wait, which stays open, or an approval names no digest.
         MissingRole: The principal may not answer; `NotApprover` if it may not decide.
         NoWorker: No worker accepted the answer within 30 s.
         OtherKind: The answer is of another kind than the wait.
@@ -190,21 +199,23 @@ async def submit(
             raise
         return earlier
     if message_id and conversation is not None and conversation.id != run.id:
-        with suppress(InvalidInput):  # the run above is no conversation, and gets no message
+        with suppress(InvalidInput):  # raised if the run above is no conversation, which gets no message
             await conversation.remember(message_id)
     return Answered(run.id, await_id, answer.done, _name(principal, by))
 
 
 def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answer: GivenAnswer) -> None:
-    """Check that a principal may give an answer, as far as roles say; `submit` does so too.
+    """Check that a principal has the roles to give an answer.
+
+    `submit` checks this too.
 
     Args:
-        principal: Who answers; None is refused only by a call whose tool or rules say who may decide.
-        wait: The wait; of one that is not open, what names it.
+        principal: The principal that answers. None is refused only if the call's tool or rules say who may decide.
+        wait: The open wait, or the `WaitRef` of one that is not open.
         answer: The answer.
 
     Raises:
-        MissingRole: It may not; `NotApprover` if it may not decide.
+        MissingRole: It may not give the answer. `NotApprover` if it may not decide.
     """
     if not isinstance(answer, Decision):
         if principal is not None and USER not in principal.roles:
@@ -229,12 +240,12 @@ async def answered_before(
     *,
     children: bool = False,
 ) -> AlreadyAnswered | None:
-    """Tell whether a wait that is not open has this answer; None if there is no such wait.
+    """Return this answer if a closed wait has it already, or None without such a wait.
 
     Args:
         run: The run that waits, or with `children` a run above it.
-        principal: Who answers; None compares the answers only.
-        wait: What names the wait.
+        principal: The principal that answers. None compares the answers only.
+        wait: The reference or the id of the wait.
         answer: The answer.
         children: Whether the wait may be one of a child run.
 
@@ -258,7 +269,11 @@ async def answered_before(
 
 
 def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal | None = None) -> bool:
-    """Whether a closed wait has this answer, and from this principal; of an external call the history keeps no answer to compare."""
+    """Whether a closed wait has this answer, from this principal.
+
+    With None as the principal, only the answers are compared. The history has no results of
+    external calls to compare, so any results count as the same if the wait ended by an answer.
+    """
     event = closed.event
     if principal is not None and not _is_by(event, principal):
         return False
@@ -277,7 +292,7 @@ def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal
 async def closed_wait(
     run: Run, is_it: Callable[[WaitView], bool], *, children: bool = False
 ) -> ClosedWait | None:
-    """Find a wait that is not open any more in the events of its run; None if there is none.
+    """Find a closed wait in the events of its run, or return None if there is none.
 
     Args:
         run: The run that waits, or with `children` a run above it.
@@ -310,7 +325,11 @@ async def closed_wait(
 
 
 def audit_facts(wait: WaitView | WaitRef, answer: GivenAnswer) -> dict[str, Any]:
-    """What an audit log records of an answer: the run, the wait, and of a decision the verdict and what it is about."""
+    """Return the fields that the audit log records of an answer.
+
+    These are the run and the wait. A decision adds the verdict, the scope, and the digest of the
+    arguments.
+    """
     facts: dict[str, Any] = {"run_id": wait.run_id, "await_id": wait.await_id}
     if isinstance(answer, Decision):
         digest = answer.digest if answer.digest is not None else wait.digest
@@ -325,7 +344,7 @@ def _ref(run: Run, wait: WaitView | WaitRef | str) -> WaitRef:
 
 
 async def _open_call(run: Run, await_id: str) -> WaitView | None:
-    """The call that waits for a decision under this id; None if no call does."""
+    """Return the call that waits for approval under this id, or None."""
     status = await run.status()
     waits = [wait for wait in status.awaits if wait.id == await_id and isinstance(wait, AwaitConfirmation)]
     return wait_view(waits[0], run.id, status=status) if waits else None
@@ -361,10 +380,12 @@ async def _send(
 
 
 def _check_bound(ref: WaitRef, wait: WaitView | WaitRef | str, answer: GivenAnswer) -> None:
-    """Check that an approval names what was seen, so that it cannot apply to a call that opens meanwhile.
+    """Check that an approval names the digest that was displayed.
+
+    Otherwise it could apply to a call that opens meanwhile.
 
     Raises:
-        InvalidInput: It names nothing.
+        InvalidInput: It names no digest.
     """
     if isinstance(wait, WaitView) or not isinstance(answer, Decision) or not answer.approved:
         return

@@ -1,4 +1,4 @@
-"""WaitRef: all that an answer is bound to, and the texts by which clients name it."""
+"""Everything that an answer is bound to, and the tokens that name it for clients."""
 
 import hashlib
 import json
@@ -12,7 +12,10 @@ _DIGEST = 64
 
 @dataclass(frozen=True, slots=True)
 class WaitRef:
-    """A wait as it was shown: an answer to something that has changed since fits no open wait."""
+    """A wait as it was displayed.
+
+    If the wait has changed since, an answer to this reference fits no open wait.
+    """
 
     run_id: str
     """The run that waits: the one that a client follows, or a child run of it."""
@@ -24,7 +27,9 @@ class WaitRef:
     """Of a wait for results, the call."""
 
     def token(self, root: str) -> str:
-        """The id of the wait for a client that follows the run `root`, unique among its waits and those below.
+        """Return the id of the wait for a client that follows the run `root`.
+
+        It is unique among the waits of that run and of its child runs.
 
         `confirm-c1@/c0#DIGEST` is the approval `confirm-c1` of the child run that answers the call `c0`.
         """
@@ -35,7 +40,10 @@ class WaitRef:
 
     @property
     def code(self) -> str:
-        """Twelve characters by which a person names a call as it was shown; empty without a digest."""
+        """A short code that names the call as displayed, for a person to type.
+
+        It has twelve characters, and is empty if the wait has no digest.
+        """
         if not self.digest:
             return ""
         bound = json.dumps([self.run_id, self.await_id, self.digest])

@@ -1,7 +1,8 @@
-"""WaitView: one description of an open wait for every reader, and the JSON shape that the API and the commands print.
+"""One description of an open wait for every reader.
 
-A face renders a `WaitView`, and reads no `Await`. Texts are as the planner, the tool or the model wrote them: a face that
-prints them makes them harmless first.
+It is also the JSON shape that the API and the commands print. A face renders a `WaitView`, and
+reads no `Await`. Texts are as the planner, the tool or the model wrote them: a face that prints
+them makes them harmless first.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -149,7 +150,7 @@ class WaitView(_Shape):
 
     @property
     def is_for_people(self) -> bool:
-        """Whether a person answers; a program gives the results of external calls."""
+        """Whether a person answers. A program gives the results of external calls."""
         return kind_of(self.wait).is_for_people
 
     @property
@@ -166,12 +167,12 @@ class WaitView(_Shape):
 
     @property
     def call(self) -> AwaitConfirmation | None:
-        """The call to approve; None for another kind."""
+        """The call to approve, or None for another kind of wait."""
         return self.wait if isinstance(self.wait, AwaitConfirmation) else None
 
     @property
     def question(self) -> AwaitClarification | None:
-        """The question; None for another kind."""
+        """The question, or None for another kind of wait."""
         return self.wait if isinstance(self.wait, AwaitClarification) else None
 
     @property
@@ -184,12 +185,18 @@ class WaitView(_Shape):
 
     @property
     def roles(self) -> Sequence[Sequence[str]]:
-        """Lists of roles; a principal needs one of each to answer. Empty if only a function of the app judges."""
+        """Lists of roles: a principal needs one role of each list to answer.
+
+        Empty if only a function of the app decides who may answer.
+        """
         return needed_roles(self.call) if self.call else [["user"]]
 
     @property
     def deciders(self) -> str:
-        """Who may decide on the call, in words; empty if its tool and the rules do not say."""
+        """Who may decide on the call, in words.
+
+        Empty if neither its tool nor a rule says so.
+        """
         return in_words(self.call) if self.call else ""
 
     @property
@@ -198,7 +205,10 @@ class WaitView(_Shape):
         return self.call is not None and is_restricted(self.call)
 
     def may_answer(self, principal: Principal) -> bool:
-        """Whether a principal may answer in some way; one that asked for a call may at least deny it."""
+        """Whether a principal may answer in some way.
+
+        A principal that asked for a call may at least deny it.
+        """
         if self.call is None:
             return "user" in principal.roles
         return may_decide(self.call, principal, approved=False)
@@ -255,7 +265,10 @@ def wait_view(
 
 
 def open_waits(status: RunStatus) -> list[WaitView]:
-    """The open waits of a run and its child runs, the run's own first; external calls that have a result are left out."""
+    """Return the open waits of a run and its child runs, the run's own first.
+
+    External calls of the run that have a result are left out.
+    """
     given = [call.tool_call_id for call in status.calls if call.state not in _AWAITED]
     own = [wait_view(wait, status.run_id, status=status).without_calls(given) for wait in status.awaits]
     own = [view for view in own if view.calls or view.kind != "tool_results"]

@@ -1,8 +1,11 @@
-"""Forms: a flat JSON Schema as fields, and the texts that a person fills in as values, with errors per field.
+"""Show a flat JSON Schema as a form, and read the filled-in texts as values.
 
-The package decides which schemas are forms, and what a text means for a field; every reader of a question, such as the console, the command
-line and the protocols, only renders it. What workflow code checks an answer by is `mismatch_of` of `sojourn.core.awaits.form`; nothing here
-may run in a workflow. It imports the core alone. Begin at `fields.py`, then `values.py`.
+The package decides which schemas are forms, and what a text means for a field, and gives errors per
+field. Every reader of a question, such as the console, the command line and the protocols, only
+renders it.
+
+Workflow code checks an answer by `mismatch_of` of `sojourn.core.awaits.form`. Nothing here may run
+in a workflow. The package imports the core alone. Begin at `fields.py`, then `values.py`.
 """
 
 from sojourn.forms.elicitation import elicitation_schema, sanitize_form

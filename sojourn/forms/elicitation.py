@@ -1,7 +1,9 @@
-"""Forms of MCP's elicitation, both ways: a foreign server's schema as a form, and a question's form as a schema for a client.
+"""Convert forms to and from the schemas of MCP's elicitation.
 
-A form is a flat object of simple fields. Of a server's untrusted schema only those keywords are kept that a person is shown or an answer is
-checked against. Names and choices go back to the server unchanged, so a form is refused if one of them cannot be shown.
+A foreign server's schema becomes a form, and a question's form becomes a schema for a client. A
+form is a flat object of simple fields. A server's schema is untrusted: only those keywords remain
+that the form displays or that an answer is checked against. Names and choices go back to the server
+unchanged, so a form is refused if one of them cannot be displayed.
 """
 
 import json
@@ -62,11 +64,11 @@ _KEYWORDS = ("type", "title", "description", "enum", "default", *_BOUNDS["string
 
 
 def elicitation_schema(form: Mapping[str, Any] | None, missing: Sequence[str]) -> Schema | None:
-    """Return the schema of an elicitation for a question, or None if its form is not flat.
+    """Return a question's elicitation schema, or None if its form is not flat.
 
     Args:
         form: The question's form.
-        missing: The fields that the question is about; without any it is about all.
+        missing: The fields that the question is about. If empty, it is about all.
     """
     fields: Any = (form or {}).get("properties") or {}
     names = [name for name in missing if name in fields] or list(fields)
@@ -140,7 +142,10 @@ def _field(name: str, schema: Any, clean: CleanText) -> Schema:
 
 
 def _choices(schema: Schema) -> list[Choice] | None:
-    """Return the choices, none of them if the schema has alternatives that are no choices, and None without either."""
+    """Return the choices of a schema, or None if it has none.
+
+    The list is empty if the schema has alternatives that are no choices.
+    """
     found = choices_of(schema)
     return [] if found is None and any(is_array(schema.get(word)) for word in ("oneOf", "anyOf")) else found
 
@@ -161,7 +166,7 @@ def _chosen(place: str, kind: str, choices: Sequence[Choice] | None, clean: Clea
 
 
 def _is_default(field: Schema, value: Any) -> bool:
-    """Whether a value can be shown, and would be accepted as a person's answer to the field."""
+    """Whether a value can be displayed, and would be accepted as an answer."""
     if field["type"] == "array":
         can_be_shown = is_array(value) and len(value) <= _MAX_CHOICES and all(map(_IS["string"], value))
     else:

@@ -1,6 +1,7 @@
-"""The fields of a form: one for each simple value of a JSON Schema, and JSON for a value that has more.
+"""The fields of a form, one for each value of a JSON Schema.
 
-Schemas come from authors, planners and foreign servers, so a malformed one gives fewer fields, never an error.
+A value that is not simple gets a field for JSON. Schemas come from authors, planners and foreign
+servers, so a malformed one gives fewer fields, never an error.
 """
 
 import json
@@ -89,7 +90,10 @@ class FormField:
 
     @property
     def input_type(self) -> str:
-        """The `type` of an HTML input; `text` if an input of its kind could not show its text."""
+        """The `type` of an HTML input.
+
+        It is `text` if an input of the field's kind could not show its text.
+        """
         shown = _SHOWN.get(self.kind)
         return "text" if shown and self.text and not shown.match(self.text) else self.kind
 
@@ -102,7 +106,9 @@ class FormField:
 def form_fields(
     schema: Mapping[str, Any] | None, prefix: str, example: Mapping[str, Any] | None = None
 ) -> tuple[FormField, ...] | None:
-    """Return the fields of a schema, or None unless it is a flat object of at most 60 values.
+    """Return the fields of a schema, or None if a form cannot show it.
+
+    A form shows a flat object of 1 to 60 values.
 
     Args:
         schema: A JSON Schema, perhaps a foreign and malformed one.
@@ -137,7 +143,10 @@ def form_fields(
 
 
 def whole_field(schema: Mapping[str, Any] | None, key: str, label: str, example: Any = None) -> FormField:
-    """Return one field for a value of a schema: of its own kind if the value is simple, else for JSON."""
+    """Return one field for a whole value.
+
+    A simple value has a field of its own kind, any other a field for JSON.
+    """
     if schema and schema.get("type") in _SIMPLE:
         simple = _field(label, key, dict(schema))
         if simple.kind != "json":
@@ -147,7 +156,9 @@ def whole_field(schema: Mapping[str, Any] | None, key: str, label: str, example:
 
 
 def resolve_field(root: Schema, schema: Any, *, drop_null: bool = False) -> Schema:
-    """Return a schema with what it refers to; its own keywords win. Empty if it is no schema.
+    """Return a schema with its references resolved.
+
+    The schema's own keywords win over those that it refers to. The result is empty if it is no schema.
 
     Args:
         root: The whole schema.
@@ -177,7 +188,11 @@ def resolve_field(root: Schema, schema: Any, *, drop_null: bool = False) -> Sche
 
 
 def choices_of(schema: Schema) -> list[Choice] | None:
-    """Return the choices of a schema (`enum` with MCP's `enumNames`, `const`, or titled alternatives), or None."""
+    """Return the choices of a schema, or None if it has none.
+
+    Choices are an `enum` (with MCP's `enumNames`), a `const`, or alternatives that are each a
+    `const`, perhaps with a title.
+    """
     for word in ("oneOf", "anyOf"):
         options = [each for each in _items(schema.get(word)) if is_object(each) and "const" in each]
         if options and len(options) == len(schema[word]):

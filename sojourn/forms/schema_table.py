@@ -1,7 +1,8 @@
-"""A JSON Schema as rows of a table: each field with its types and rules in words, and its description.
+"""A JSON Schema as the rows of a table.
 
-Schemas come from authors and from foreign servers: what is no schema is left out, a type that contains itself is shown once, and a table
-has at most 200 rows.
+Each field has its types and rules in words, and its description. Schemas come from authors and from
+foreign servers: what is no schema is left out, a type that contains itself is shown once, and a
+table has at most 200 rows.
 """
 
 import json
@@ -70,7 +71,10 @@ class SchemaTable:
 
 
 def schema_table(schema: Any) -> SchemaTable:
-    """Return the rows of a JSON Schema; a value that is no object has one row without a name."""
+    """Return the rows of a JSON Schema.
+
+    A value that is no object has one row without a name.
+    """
     if not isinstance(schema, Mapping):
         return SchemaTable([], is_whole=True, about="")
     root: Schema = dict(schema)  # pyright: ignore[reportUnknownArgumentType] - a foreign schema

@@ -1,4 +1,7 @@
-"""Read the texts of a form as values: what each field means, what the schema says of it, and errors per field."""
+"""Read the texts of a filled-in form as values.
+
+Each text is read by the kind of its field, then checked by the schema. Errors are given per field.
+"""
 
 import json
 import math
@@ -82,13 +85,15 @@ def read_fields(fields: Sequence[FormField], form: FormTexts) -> FilledForm:
 def read_value(
     fields: Sequence[FormField], schema: Mapping[str, Any] | None, form: FormTexts, *, is_flat: bool
 ) -> tuple[tuple[FormField, ...], Any]:
-    """Return the fields, with faults by kind and by schema, and the value that they give.
+    """Return the fields with their faults, and the value that they give.
+
+    A field has a fault if its text does not fit its kind, or its value does not fit the schema.
 
     Args:
         fields: The fields of the form.
         schema: The schema of the value, or None if it is not known.
         form: The texts.
-        is_flat: Whether each field is a value of an object; else one field is the whole value.
+        is_flat: Whether each field is a value of an object. Otherwise one field is the whole value.
     """
     filled = read_fields(fields, form)
     value: Any = dict(filled.values) if is_flat else next(iter(filled.values.values()), None)
@@ -122,9 +127,10 @@ def check_answer(form: Mapping[str, Any] | None, filled: FilledForm) -> FilledFo
 
 
 def typed_value(form: Mapping[str, Any] | None, name: str, text: str) -> Any:
-    """Return the value that a text is for a field of a form, as `NAME=TEXT` at the command line.
+    """Return the value of a text for a field, as in `NAME=TEXT` on a command line.
 
-    It is the text itself if the field may be a string or has no type, or if it is no JSON: then the run's own check says what is wrong.
+    The text stays as it is if the field may be a string or has no type, or if the text is not JSON.
+    The run's own check then says what is wrong.
     """
     root = dict(form or {})
     properties = root.get("properties")
@@ -140,14 +146,14 @@ def typed_value(form: Mapping[str, Any] | None, name: str, text: str) -> Any:
 
 
 def read_number(text: str, *, is_whole: bool) -> int | float:
-    """Return the number that a text is; no digit of a whole number is lost.
+    """Read a number, without losing a digit of a whole number.
 
     Args:
         text: The text, perhaps with spaces around it.
-        is_whole: Whether it must be a whole number; `1e3` and `3.0` are.
+        is_whole: Whether it must be a whole number, such as `1e3` or `3.0`.
 
     Raises:
-        ValueError: It is none; the message says what would be.
+        ValueError: It is no such number. The message says what is wrong.
     """
     plain = text.strip()
     if not _NUMBER.match(plain):
@@ -165,7 +171,10 @@ def read_number(text: str, *, is_whole: bool) -> int | float:
 
 
 def _types(schema: Schema) -> list[Any]:
-    """Return the JSON types that a schema names; `enum` and `const` may be of any type."""
+    """Return the JSON types that a schema names.
+
+    A schema with `enum` or `const` may be of any type, so `any` is added.
+    """
     kind: Any = schema.get("type")
     named: list[Any] = [kind] if isinstance(kind, str) else kind if is_array(kind) else []
     return [*named, "any"] if "enum" in schema or "const" in schema else named

@@ -1,7 +1,7 @@
-"""Cached, coalesced reads of Temporal, for the command line, the HTTP service and the console.
+"""Cached, coalesced reads of Temporal for commands, the service and the console.
 
-Nothing here decides who may see what. A caller passes a selection that has the
-tenant and the viewer, and what is cached is cached by that selection.
+Nothing here decides who may see what. A caller passes a selection that has the tenant and the
+viewer, and the selection is part of the cache key.
 """
 
 from sojourn.reader.cache import Cache

@@ -1,7 +1,7 @@
-"""Cache: bounded, with a lifetime per entry, and one reading at a time for each key.
+"""A bounded cache with a lifetime per entry, which coalesces concurrent reads.
 
-cachetools bounds the entries and expires them. It knows no coroutines, so the
-coalescing of concurrent reads is here.
+cachetools bounds the entries and expires them. It knows no coroutines, so the coalescing is here:
+there is one read at a time for each key.
 """
 
 import asyncio
@@ -29,7 +29,9 @@ class _Entry(Generic[V]):
 
 
 class Cache(Generic[K, V]):
-    """Values by key; the least recently used are evicted, and errors are not cached.
+    """A bounded cache of values by key.
+
+    The least recently used values are evicted. Errors are not cached.
 
     A key holds everything that the value depends on: the version of a history,
     or who may see what is in it.
@@ -53,7 +55,7 @@ class Cache(Generic[K, V]):
         return len(self._entries)
 
     def peek(self, key: K) -> V | None:
-        """The cached value, or None; starts no reading."""
+        """Return the cached value or None, without starting a read."""
         entry = self._entries.get(key)
         return entry.value if entry else None
 
@@ -64,12 +66,18 @@ class Cache(Generic[K, V]):
         self._entries[key] = _Entry(value, now, now, now + self._seconds)
 
     def discard(self, key: K) -> None:
-        """Forget a value; a reading that is under way is not cached."""
+        """Drop a value from the cache.
+
+        The result of a read that is under way is not cached.
+        """
         self._reads.pop(key, None)
         self._entries.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all values; readings that are under way are not cached."""
+        """Drop all values from the cache.
+
+        The results of reads that are under way are not cached.
+        """
         self._reads.clear()
         self._entries.clear()
 
@@ -95,15 +103,17 @@ class Cache(Generic[K, V]):
         first: float | None = None,
         share: int = 0,
     ) -> V | None:
-        """The newest value that is there within a time: an older one while it is read again, or None.
+        """Return the newest value that is available within a time, or None.
+
+        While the value is read again, this may be an older one.
 
         Args:
             key: The key.
-            read: Reads the value; raises in this call only if it fails within the time.
-            fresh: Seconds for which a value is not read again.
-            patience: Seconds to wait for a reading.
+            read: Reads the value. Its error is raised by this call only if it fails within the time.
+            fresh: Seconds for which a cached value is returned without another read.
+            patience: Seconds to wait for a read.
             first: The same while there is no older value.
-            share: Read again at the earliest after so many times the time that the reading took.
+            share: The value is also returned without another read for this many times the duration of its last read.
         """
         entry = self._entries.get(key)
         task = self._reads.get(key)
@@ -117,7 +127,10 @@ class Cache(Generic[K, V]):
         return entry.value if entry else None
 
     def refresh(self, key: K, read: Callable[[], Awaitable[V]]) -> asyncio.Task[V]:
-        """Begin to read a value, whatever is cached, unless it is being read; a caller must not cancel the task."""
+        """Begin to read a value even if it is cached, unless a read is under way.
+
+        The caller must not cancel the task: others may wait for it.
+        """
         return self._reads.get(key) or self._start(key, read, None)
 
     def _start(self, key: K, read: Callable[[], Awaitable[V]], seconds: float | None) -> asyncio.Task[V]:
@@ -133,7 +146,7 @@ class Cache(Generic[K, V]):
             if is_current:
                 del self._reads[key]
             if done.cancelled() or done.exception() is not None:
-                return  # whoever waits for it gets the error
+                return  # the callers that wait for it get the error
             if is_current:
                 self._entries[key] = _Entry(done.result(), began, self._clock(), began + lifetime)
 

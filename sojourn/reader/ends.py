@@ -1,4 +1,7 @@
-"""Ends of histories: how a run ended, what it used, and the last messages of a conversation."""
+"""How runs ended, what they used, and the last messages of conversations.
+
+These are read from the ends of histories.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +40,10 @@ MAX_BEFORE = 2
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended; both are None if its last event cannot be decoded here."""
+    """How a run ended.
+
+    Both fields are None if its last event cannot be decoded here.
+    """
 
     output: RunOutput | None = None
     error: ToolError | None = None
@@ -87,7 +93,7 @@ async def read_end(client: Access, run_id: str) -> RunEnd:
 
 
 async def read_tail(client: Access, run_id: str) -> Sequence[HistoryEvent]:
-    """The last events of a history, in their order; none if the history is gone."""
+    """Return the last events of a history in order, or none if the history is gone."""
     request = GetWorkflowExecutionHistoryReverseRequest(
         namespace=client.temporal.namespace,
         execution=WorkflowExecution(workflow_id=run_id),
@@ -127,7 +133,7 @@ def _message_in(record: HistoryRecord) -> tuple[str, bool]:
 
 
 async def read_turns(client: Access, run_id: str) -> Turns:
-    """Read the turns of a conversation from the history of its last execution, with no query to a worker.
+    """Read a conversation's turns from its last execution, without querying a worker.
 
     A preview is a page of a history; this is an execution, so no list refreshes it.
 

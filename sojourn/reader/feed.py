@@ -1,4 +1,4 @@
-"""The feed of a run: one reading of its events, and of those of its child runs, for all subscribers in a process."""
+"""Follow a run and its child runs once for all subscribers in a process."""
 
 import asyncio
 import contextlib
@@ -59,9 +59,9 @@ class Feed:
         redact: Applied to each event.
         since: How far its first subscriber has read. Of a run that continued as new, the executions before that of this
             event are not read.
-        max_events: Most events that are kept.
-        max_bytes: Most bytes of events that are kept; the last event always is.
-        on_change: Called after each event with the change of the kept bytes.
+        max_events: Most events to keep.
+        max_bytes: Most bytes of events to keep. The last event always stays.
+        on_change: Called after each event with the change in bytes.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class Feed:
 
     @property
     def first(self) -> int:
-        """The number of the first event that is kept."""
+        """The number of the oldest event in the buffer."""
         return self.next - len(self._entries)
 
     def covers(self, position: Position, *, children: bool) -> bool:
-        """Whether every event after a position is kept, or yet to come."""
+        """Whether every event after a position is in the buffer, or yet to come."""
         for run_id, event_id in self._dropped.position.after.items():
             if run_id != self.run_id and (not children or run_id not in position.after):
                 continue  # the subscriber does not want it, or has read it to its end
@@ -139,7 +139,10 @@ class Feed:
         self._resize(-len(entry.line))
 
     async def close(self) -> None:
-        """Stop reading; subscribers learn that they can resume elsewhere."""
+        """Stop reading.
+
+        Subscribers learn that they can resume at another process.
+        """
         self._task.cancel()
         await asyncio.wait({self._task})
         self._resize(-self.kept_bytes)
@@ -171,7 +174,7 @@ class Feed:
     def _add(self, event: Event) -> None:
         place = place_of(event.event_id)
         if not self._has_begun and event.event_id and event.run_id == self.run_id:
-            # What is before this execution is as what is no longer kept.
+            # Events before this execution count as dropped from the buffer.
             self._has_begun = True
             self._dropped = Cursor(self.run_id, place_in(place[0], 0) if place[0] else None)
         entry = Entry(self.next, event, place, event_line(event))
@@ -214,7 +217,10 @@ class Feed:
 
 
 class _OnDemand(LiveTransport):
-    """A transport that is subscribed to once a subscriber wants deltas: without one, workers send none."""
+    """A transport that subscribes only once a subscriber wants deltas.
+
+    Workers send no deltas without a subscription.
+    """
 
     def __init__(self, transport: LiveTransport) -> None:
         self.wanted = asyncio.Event()
@@ -233,4 +239,4 @@ class _OnDemand(LiveTransport):
                 yield deltas
 
     async def close(self) -> None:
-        pass  # it is the client's
+        pass  # the client owns the transport

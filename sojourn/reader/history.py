@@ -1,7 +1,8 @@
-"""Parts of a run's history as timelines: its present execution, what was before an event, a wait, its decisions.
+"""Read parts of a run's history as timelines.
 
-A long run is many executions, each of which begins with the state of those
-before. Nobody reads more of them than what is shown.
+A part is the present execution, the events before an event, a wait, or the decisions. A long run is
+many executions. Each begins with the state of those before, so a page reads no more of them than it
+displays.
 """
 
 import asyncio
@@ -90,7 +91,10 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPart:
-    """Events of one execution, or of the present one and those that continue it meanwhile."""
+    """Events of one execution.
+
+    Of the present execution, these include the events of those that continue it meanwhile.
+    """
 
     run_id: str
     events: list[Event]
@@ -154,12 +158,15 @@ async def read_snapshot(client: Client, run_id: str, *, most: int) -> Snapshot:
 
 
 def may_be_stuck(status: RunStatus) -> bool:
-    """Whether a run is to go on by itself: it waits for nobody."""
+    """Whether a run should proceed by itself, since no wait is open."""
     return status.status == "running" and not (status.awaits or status.child_awaits)
 
 
 async def _fold_of(client: Client, run_id: str, execution: str) -> tuple[Fold, list[Event]]:
-    """The fold of an execution and of those that continue it meanwhile, and their events."""
+    """Return an execution's fold and its events.
+
+    If other executions continue it meanwhile, theirs are included.
+    """
     outage = OutageRetry()
     while True:
         fold, found = Fold(run_id), list[Event]()
@@ -180,12 +187,14 @@ def _ended_status(fold: Fold, described: WorkflowExecutionDescription) -> RunSta
 
 
 async def read_part(client: Client, run_id: str, before: str = "") -> HistoryPart:
-    """Read the present execution of a run; or what is before a place in the execution of that place.
+    """Read the present execution of a run, or the events before a place.
+
+    The events before a place are those of the execution that has the place.
 
     Args:
         client: The client.
         run_id: The run.
-        before: An event_id; the beginning of an execution means the whole execution before.
+        before: The event_id of the place. The beginning of an execution means the whole execution before it.
 
     Raises:
         RunNotFound: There is no such run.
@@ -208,7 +217,10 @@ async def read_part(client: Client, run_id: str, before: str = "") -> HistoryPar
 
 
 async def read_event(client: Client, run_id: str, event_id: str) -> Event | None:
-    """Read an event by its id; raises as `read_part`."""
+    """Read an event by its id, or return None if the history does not have it.
+
+    Raises as `read_part` does.
+    """
     wanted = place_of(event_id)
     async with aclosing(_events(client, run_id, place_in(wanted[0], 0))) as events:
         async for event in events:
@@ -218,7 +230,10 @@ async def read_event(client: Client, run_id: str, event_id: str) -> Event | None
 
 
 async def read_decisions(client: Client, run_id: str) -> RunDecisions:
-    """Read the decisions in a run, at most from its first 20,000 events; raises as `read_part`."""
+    """Read a run's decisions, at most from its first 20,000 events.
+
+    Raises as `read_part` does.
+    """
     timeline, left = Timeline(run_id, most=1, most_records=MAX_EVENTS), MAX_EVENTS
     async with aclosing(_events(client, run_id)) as events:
         async for event in events:
@@ -229,7 +244,10 @@ async def read_decisions(client: Client, run_id: str) -> RunDecisions:
 
 
 async def present_events(client: Client, run_id: str) -> AsyncGenerator[Event]:
-    """The events of the present execution alone; raises as `read_part`."""
+    """Yield the events of the present execution only.
+
+    Raises as `read_part` does.
+    """
     try:
         execution = await present_execution(client.temporal, run_id)
         async for _, events in records_of(client.temporal, Fold(run_id), execution, follow=False):
@@ -255,7 +273,10 @@ def _events(client: Client, run_id: str, since: str = "") -> AsyncGenerator[Even
 
 
 def conversation_timeline(run_id: str) -> Timeline:
-    """An empty timeline of a conversation, whose events may begin in the middle of a turn."""
+    """Return an empty timeline of a conversation.
+
+    Its events may begin in the middle of a turn.
+    """
     return Timeline(run_id, MAX_TURN_ENTRIES, most_records=0, is_conversation=True)
 
 
@@ -296,7 +317,10 @@ async def read_conversation(client: Client, run_id: str, *, before: str = "", be
 
 
 async def _turns_from(client: Client, run_id: str, chain: int | None, before: str) -> tuple[Timeline, int]:
-    """What an execution and those after it have, to an event; and the number of that execution."""
+    """Fold an execution and those after it, up to an event.
+
+    Returns the timeline and the execution's number.
+    """
     temporal = client.temporal
     execution = (
         await present_execution(temporal, run_id)
@@ -314,14 +338,14 @@ async def _turns_from(client: Client, run_id: str, chain: int | None, before: st
                 if until and place_of(event.event_id) >= until:
                     return timeline, began
                 timeline.feed(event)
-            await asyncio.sleep(0)  # others are served between two records of a long history
+            await asyncio.sleep(0)  # let other requests proceed between two records of a long history
     timeline.memory = fold.state.memory
     timeline.spent = Spent.of(fold.totals())
     return timeline, began
 
 
 async def _turns_from_the_beginning(client: Client, run_id: str, before: str) -> Timeline:
-    """What all of the run has, to an event; with what is archived."""
+    """Fold the whole run up to an event, including its archived part."""
     timeline = conversation_timeline(run_id)
     async with aclosing(_events(client, run_id)) as events:
         async for event in events:

@@ -1,4 +1,4 @@
-"""Reader: what lists and pages read of runs, shared by everybody who may see the same."""
+"""Read runs for lists and pages, with a cache shared by equal selections."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
@@ -64,10 +64,10 @@ class StuckRuns:
 
 
 class Reader:
-    """Reads runs; concurrent reads of the same are one, and what was read is shared for a moment.
+    """Coalesces concurrent reads of runs and caches them briefly.
 
-    It decides nothing about who may see what. A selection has the tenant and the
-    viewer, and is part of the key of what is cached; what is read of a run by its
+    It does not decide who may see what. A selection has the tenant and the
+    viewer, and is part of the cache key. What is read of a run by its
     id is for a caller that may see the run.
 
     Args:
@@ -123,7 +123,10 @@ class Reader:
         return await (self._pages.get(key, read, seconds=fresh) if fresh else read())
 
     async def count(self, selection: Selection, *, fresh: float = 0.0) -> int:
-        """The number of runs of a selection; arguments and errors are those of `runs`."""
+        """Return the number of runs of a selection.
+
+        Arguments and errors are those of `runs`.
+        """
 
         async def read() -> int:
             return await count_of(self.client.temporal, selection)
@@ -131,7 +134,10 @@ class Reader:
         return await (self._pages.get(("count", selection), read, seconds=fresh) if fresh else read())
 
     async def waiting_runs(self, selection: Selection) -> WaitingRuns:
-        """All waiting runs of a selection, at most 5,000; raises as `runs`."""
+        """Return all waiting runs of a selection, at most 5,000.
+
+        Raises as `runs` does.
+        """
         found: dict[str, str] = {}
         cursor: str | None = None
         while len(found) < MAX_WAITING:
@@ -142,7 +148,10 @@ class Reader:
         return WaitingRuns(found, is_whole=False)
 
     async def stuck(self, selection: Selection) -> StuckRuns:
-        """The stuck ones among the newest running runs of a selection, as they were at most ten seconds ago; raises as `runs`."""
+        """Return the stuck ones among the newest running runs of a selection.
+
+        The result may be ten seconds old. Raises as `runs` does.
+        """
 
         async def read() -> StuckRuns:
             page = await self.runs(replace(selection, status="running"), most=STUCK_RUNS)
@@ -152,9 +161,10 @@ class Reader:
         return await self._stuck.get(selection, read)
 
     async def details(self, runs: Iterable[ListedRun]) -> dict[str, Detail]:
-        """What open runs do and how ended ones ended, without those that were not read in two seconds.
+        """Return the status of each open run, and the end of each ended one.
 
-        Open runs, whose workers are asked, hold up no ended one.
+        Runs that were not read within two seconds are left out. Open runs, whose workers are
+        queried, do not delay ended ones.
         """
         until = asyncio.get_running_loop().time() + PATIENCE
         opened, ended = asyncio.Semaphore(MAX_READS), asyncio.Semaphore(MAX_READS)
@@ -187,21 +197,28 @@ class Reader:
         return await self._statuses.get(run_id, read)
 
     async def end(self, run_id: str, closed_at: datetime | None) -> RunEnd:
-        """How a run ended; raises as `read_end`.
+        """Return how a run ended.
+
+        Raises as `read_end` does.
 
         Args:
             run_id: The run.
-            closed_at: When: a run that is reset ends again.
+            closed_at: When it ended, for the cache key: a run that is reset ends again.
         """
         return await self._ends.get((run_id, closed_at), lambda: read_end(self.client, run_id))
 
     async def decisions(self, described: WorkflowExecutionDescription) -> RunDecisions:
-        """The decisions in a run as Temporal describes it; raises as `read_decisions`."""
+        """Return the decisions in a run as Temporal describes it.
+
+        Raises as `read_decisions` does.
+        """
         key = described.id, described.run_id, described.history_length
         return await self._decisions.get(key, lambda: read_decisions(self.client, described.id))
 
     async def preview(self, run_id: str) -> Preview:
-        """The last message of a conversation, as it was at most a second ago; empty if its history is gone.
+        """Return the last message of a conversation, at most a second old.
+
+        It is empty if the conversation's history is gone.
 
         Raises:
             RunUnreadable: The conversation's records cannot be decoded here.
@@ -217,7 +234,10 @@ class Reader:
         return await self._tails.get(run_id, read)
 
     async def previews(self, run_ids: Iterable[str]) -> dict[str, Preview]:
-        """The last messages of conversations, without those that were not read in two seconds each."""
+        """Return the last messages of conversations.
+
+        Those that were not read within two seconds each are left out.
+        """
         gate = asyncio.Semaphore(MAX_READS)
 
         async def read(run_id: str) -> Preview | None:

@@ -83,5 +83,8 @@ def decode_cursor(cursor: str | None, of: str) -> bytes | None:
 
 
 def _checksum(position: bytes, of: str) -> bytes:
-    """A check against mistakes, and no secret: Temporal takes 6 s to refuse a token that it has not made."""
+    """Return a checksum against mistaken cursors. It is not a secret.
+
+    Temporal takes 6 s to refuse a token that it has not made.
+    """
     return hashlib.sha256(of.encode() + b"\0" + position).digest()[:_CHECKSUM]

@@ -1,7 +1,7 @@
-"""Subscriptions to runs: each event after a cursor once, from the feed of the run or from its history.
+"""Deliver each event after a cursor once, from a run's feed or its history.
 
-What waits for a subscriber is bounded. One that needs older events than the feed
-keeps reads the history by itself, and resumes at any process.
+What waits for a subscriber is bounded. One that needs older events than the feed has reads the
+history by itself, and can resume at any process.
 """
 
 import asyncio
@@ -62,7 +62,10 @@ STOPPED = "this process of the service stops"
 
 
 class FeedStopped(RunError):  # noqa: N818 - named as Sojourn's other errors
-    """This process stops; a subscriber resumes at another one."""
+    """This process is shutting down.
+
+    The subscriber can resume at another process.
+    """
 
     error_kind = ErrorKind(
         "service_stops",
@@ -72,7 +75,9 @@ class FeedStopped(RunError):  # noqa: N818 - named as Sojourn's other errors
 
 
 class SlowSubscriber(RunError):  # noqa: N818
-    """A subscriber reads more slowly than the run goes on; it can resume.
+    """The subscriber reads more slowly than the run goes on.
+
+    It can resume.
 
     Args:
         run_id: The run.
@@ -112,12 +117,12 @@ class Feeds:
 
     Args:
         client: The client.
-        gauges: Where they are measured.
+        gauges: The gauges that measure them.
         redact: Applied to each event before it is delivered.
-        max_events: Most events of a run that are kept.
-        max_bytes: Most bytes of a run's events that are kept.
-        max_total: Most bytes of all runs' events that are kept.
-        readings: How often a subscriber may read the history by itself; then it is too slow.
+        max_events: Most events to keep of a run.
+        max_bytes: Most bytes to keep of a run's events.
+        max_total: Most bytes to keep of all runs' events.
+        readings: How often a subscriber may read the history by itself before it counts as too slow.
         linger: Seconds for which a run without subscribers is followed.
     """
 
@@ -178,7 +183,10 @@ class Feeds:
                 self._leaving[feed] = loop.call_later(self._linger, self._leave, feed)
 
     async def close(self) -> None:
-        """End every stream; subscribers resume at another process."""
+        """End every stream.
+
+        Subscribers can resume at another process.
+        """
         self.is_closed = True
         for leaving in self._leaving.values():
             leaving.cancel()
@@ -253,11 +261,13 @@ class Subscription:
         return str(self._cursor)
 
     async def batches(self, idle: float) -> AsyncGenerator[list[Delivery]]:
-        """Events to the end of the run, in batches; an empty one after `idle` seconds without any.
+        """Yield the events to the end of the run in batches.
+
+        If no event comes for `idle` seconds, yield an empty batch.
 
         Raises:
-            SlowSubscriber: The subscriber reads more slowly than the run goes on; it can resume.
-            FeedStopped: This process stops; the subscriber can resume.
+            SlowSubscriber: The subscriber reads more slowly than the run goes on. It can resume.
+            FeedStopped: This process is shutting down. The subscriber can resume.
             SojournError: The events cannot be read.
         """
         readings, due = self._readings, time.monotonic() + idle
@@ -293,7 +303,10 @@ class Subscription:
         return True
 
     async def _history(self) -> AsyncGenerator[list[Delivery]]:
-        """What the history has after the cursor; the feed keeps only the end of it."""
+        """Yield the events after the cursor from the history.
+
+        The feed has only the newest ones.
+        """
         client, pace = self._feed.client, Pace()
         events = stream(
             client.temporal,
@@ -353,7 +366,10 @@ def _within(entries: Sequence[Entry], most: int) -> Sequence[Entry]:
 
 
 class _Unread:
-    """Which events come after a position, by the rules of `Cursor`; asked in the order of the feed."""
+    """Decides which events come after a position, by the rules of `Cursor`.
+
+    Events must be passed in the order of the feed.
+    """
 
     def __init__(self, run_id: str, position: Position) -> None:
         self._position = position
@@ -364,7 +380,7 @@ class _Unread:
     def is_new(self, event: BaseEvent, place: tuple[int, ...]) -> bool:
         """Whether the subscriber has not had the event."""
         run_id = event.run_id
-        if run_id not in self._at:  # its start is no longer kept: it is open in the position, or was read
+        if run_id not in self._at:  # its start was dropped: it is open in the position, or was read
             self._at[run_id] = self._position if run_id in self._position.after else None
         at = self._at[run_id]
         if at is None:
@@ -385,9 +401,12 @@ class _Unread:
 
 
 class _Drafts:
-    """Which deltas a subscriber gets: those of the present plan from their beginning, and none of plans before.
+    """Decides which deltas a subscriber gets.
 
-    Nobody can resume in the middle of what a planner is writing.
+    These are the deltas of the present plan from its beginning, and none of the plans before. A
+    subscriber cannot resume in the middle of a draft.
+
+
 
     Args:
         feed: The feed of the run.

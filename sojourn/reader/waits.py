@@ -1,4 +1,4 @@
-"""The open waits of many runs: each run's are read once, and again when its history has grown."""
+"""Read the open waits of many runs, each again only when its history has grown."""
 
 import asyncio
 import heapq
@@ -60,14 +60,14 @@ class FoundWait:
     """Where it is in the order of the waits."""
 
     def __post_init__(self) -> None:
-        """Compute the place once; every page sorts by it."""
+        """Compute the place once, since every page sorts by it."""
         since = self.opened.since or datetime.min.replace(tzinfo=UTC)
         moment = since.astimezone(UTC).isoformat(timespec="microseconds")
         object.__setattr__(self, "place", (moment, self.run_id, self.opened.wait.id))
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """Id of the run that has the wait."""
         return self.waiting.status.run_id
 
     @property
@@ -82,7 +82,7 @@ class FoundWait:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRuns:
-    """The runs that wait for somebody."""
+    """The runs that wait for an answer."""
 
     runs: Mapping[str, str]
     """By run, its oldest wait, as the store has it."""
@@ -156,23 +156,23 @@ class OpenWaits:
     ) -> FoundWaits:
         """A page of the open waits of these runs.
 
-        Without `patience` the first page compares every run with its history, by a reading that begins after the page was asked for, and that pages
-        asked for meanwhile share. Those after it compare the runs of the page, those of which the store says something
-        new, and those that were not compared for a while.
+        Without `patience` the first page compares every run with its history, by a read that begins after the call. Calls
+        that arrive meanwhile share the read. Later pages compare only the runs of the page, those for which the store has
+        another oldest wait, and those that were not compared for a while.
 
-        With `patience` a page compares only runs that are not cached, those whose oldest wait is another one by
-        the store, and those that it shows. After so many seconds the answer is what is cached, and the rest is read meanwhile.
+        With `patience` a page compares only runs that are not cached, those for which the store has another oldest wait,
+        and those that it displays. After so many seconds it returns what is cached, and the rest is read in the background.
 
         Args:
             listed: The waiting runs.
-            fits: Whether a wait is asked for.
-            newest: Whether the newest come first, else the oldest.
+            fits: Whether a wait is wanted.
+            newest: Whether the newest waits come first. Otherwise the oldest do.
             most: Most waits of the page.
             cursor: The cursor of the page before.
             patience: Seconds.
 
         Raises:
-            InvalidInput: The cursor is none of this list.
+            InvalidInput: The cursor is not one of this list.
             ServerUnavailable: The server does not answer.
         """
         begin, runs = _position(cursor), listed.runs
@@ -211,7 +211,9 @@ class OpenWaits:
         )
 
     async def count_runs(self, listed: WaitingRuns, patience: float) -> int:
-        """How many of these runs have a wait that is shown, as far as they are known within so many seconds.
+        """Return how many of these runs have a wait that `listed` shows.
+
+        Runs that are not known within so many seconds are not counted.
 
         Raises:
             ServerUnavailable: The server does not answer.
@@ -238,7 +240,11 @@ class OpenWaits:
         return found.waiting
 
     def _outdated(self, run_ids: Iterable[str], listed: Mapping[str, str], since: float) -> list[str]:
-        """The runs that are not known, of which the store says something else, or that were compared before."""
+        """Return the runs that have to be compared with their histories.
+
+        They are not known, the store has another oldest wait for them, or they were compared before
+        the time `since`.
+        """
         return [
             run_id
             for run_id in run_ids
@@ -248,7 +254,10 @@ class OpenWaits:
         ]
 
     def _sweep(self, listed: Mapping[str, str]) -> None:
-        """Begin to compare some of the runs that were compared longest ago: the store knows only the oldest wait of each."""
+        """Begin to compare some of the runs that were compared longest ago.
+
+        The store knows only the oldest wait of each run.
+        """
         until = time.monotonic() - SWEPT_AFTER
         old = ((known.at, run_id) for run_id in listed if (known := self._known.peek(run_id)))
         for at, run_id in heapq.nsmallest(SWEPT, old):
@@ -261,7 +270,11 @@ class OpenWaits:
                 yield from known.found
 
     async def _compare(self, run_ids: Iterable[str], listed: Mapping[str, str], until: float | None) -> None:
-        """Compare runs with their histories: all, or those that were not compared just now, until a moment."""
+        """Compare runs with their histories.
+
+        Without `until`, this compares all of them. Otherwise it compares those that were not
+        compared just now, and stops waiting at that moment.
+        """
         if until is None:
             for task in [self._next(run_id, listed[run_id]) for run_id in run_ids]:
                 await asyncio.shield(task)

@@ -1,8 +1,10 @@
-"""Timeline: one reducer of a run's events, which every face renders.
+"""Fold a run's events into one timeline, which every face renders.
 
-The package decides what events come to: messages, plans, calls, waits, notes and ends, grouped in turns; which waits
-are open, what was decided, and what was delivered under which message id. It is pure, and imports only contracts and
-core. Begin with `Timeline`; `TimelineTree` covers child runs too.
+A timeline has messages, plans, calls, waits, notes and ends, grouped in turns. It also has the open
+waits, the decisions, and what was delivered under each message id.
+
+The package is pure, and imports only contracts and core. Begin with `Timeline`. `TimelineTree`
+covers child runs too.
 """
 
 from sojourn.timeline.endings import RUN_END_TYPES as RUN_END_TYPES

@@ -1,4 +1,4 @@
-"""How runs, turns and waits end: the events that say so, and the outcome in a word."""
+"""The events that end runs, turns and waits, and their outcome in a word."""
 
 from typing import TypeAlias, TypeGuard
 

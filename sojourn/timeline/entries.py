@@ -1,7 +1,7 @@
-"""What a timeline consists of: entries in the order of their events, and turns that group them.
+"""The entries of a timeline, in the order of their events, and its turns.
 
-A `Timeline` changes an entry in place while the run goes on, and notes its version then. Renderers read entries and
-never change them.
+A `Timeline` changes an entry in place while the run goes on, and sets the entry's version then.
+Renderers read entries and never change them.
 """
 
 from dataclasses import dataclass, field
@@ -95,7 +95,10 @@ class Entry:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class UserMessage(Entry):
-    """A message to the agent: the run's opening, a message of a conversation, or one that came with a resume."""
+    """A message to the agent.
+
+    It opened the run, was sent to a conversation, or came with a resume.
+    """
 
     kind: ClassVar[str] = "message"
     message: Message
@@ -125,7 +128,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Draft:
-    """What the planner is writing; live only."""
+    """What the planner is writing now. Only live readers have it."""
 
     text: str = ""
     thinking: str = ""
@@ -165,7 +168,7 @@ class Plan(Entry):
 
     @property
     def took(self) -> timedelta | None:
-        """From its start to its end; None while it is open."""
+        """Time from its start to its end, or None while it is open."""
         return self.ended_at - self.at if self.ended_at else None
 
     @property
@@ -262,7 +265,7 @@ class Call(Entry):
 
     @property
     def took(self) -> timedelta | None:
-        """From its first event to its end; None while it is open."""
+        """Time from its first event to its end, or None while it is open."""
         return self.ended_at - self.at if self.ended_at else None
 
     @property
@@ -314,7 +317,10 @@ class WaitEntry(Entry):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Note(Entry):
-    """An event that stands alone: a note, a pause, a limit, a change of policy or memory, a fork, a continuation."""
+    """An event that stands alone, outside plans, calls and waits.
+
+    It is a note, a pause, a limit, a change of policy or memory, a fork, or a continuation.
+    """
 
     kind: ClassVar[str] = "note"
     event: Event
@@ -429,7 +435,7 @@ class Turn:
 
     @property
     def took(self) -> timedelta | None:
-        """From its start to its end; None while it is under way."""
+        """Time from its start to its end, or None while it is under way."""
         return self.end.at - self.at if self.end else None
 
     @property

@@ -1,7 +1,7 @@
-"""The timeline of one run: what its events come to, and what changed since a version.
+"""Fold the events of one run into entries, and tell what changed since a version.
 
-A child run appears as the call that started it, and has a timeline of its own. A timeline keeps its newest entries; the
-history has those before.
+A child run appears as the call that started it, and has a timeline of its own. A timeline keeps its
+newest entries. The history has those before.
 """
 
 from collections import deque
@@ -70,9 +70,9 @@ class Timeline:
     """Grows with the events of a run.
 
     Args:
-        run_id: The run; events of other runs change nothing.
-        most: Most entries that are kept, the newest ones.
-        most_records: Most decisions, and most deliveries, that are kept, the newest ones. Defaults to `most`.
+        run_id: The run. Events of other runs change nothing.
+        most: Most entries to keep. The oldest are dropped.
+        most_records: Most decisions, and most deliveries, to keep. The oldest are dropped. Defaults to `most`.
         is_conversation: Whether the run is known to be a conversation. Otherwise its first message or turn says so;
             events that begin in the middle of a turn need it.
         memory: The run's memory before the first event.
@@ -145,7 +145,7 @@ class Timeline:
         return [entry for entry in self._entries if entry.version > since]
 
     def call(self, call_id: str) -> Call | None:
-        """A call by its id, if it is kept."""
+        """Return the call with this id, or None if the timeline does not have it any more."""
         return self._calls.get(call_id)
 
     @property
@@ -173,9 +173,9 @@ class Timeline:
 
         Args:
             event: The event.
-            cursor: The cursor after it, by which a reader of a tree of runs resumes. Defaults to the event's id.
+            cursor: The cursor after it, from which a reader of a tree of runs resumes. Defaults to the event's id.
 
-        An event that was taken before changes nothing, so that a reader may resume from an earlier cursor.
+        This is idempotent: an event that was taken before changes nothing, so a reader may resume from an earlier cursor.
         """
         if event.run_id != self.run_id or self._has(event):
             return
@@ -195,7 +195,10 @@ class Timeline:
             take(self, event)
 
     def keep_turns(self, most: int) -> None:
-        """Drop all but the last turns, and a first turn without its beginning unless it is the only one."""
+        """Drop all but the last turns.
+
+        A first turn without its beginning is dropped too, unless it is the only one.
+        """
         gone = self.turns[:-most]
         del self.turns[:-most]
         if len(self.turns) > 1 and not self.turns[0].has_start:
@@ -252,14 +255,20 @@ class Timeline:
         turn.version = self.version
 
     def _turn(self, event: Event) -> Turn | None:
-        """The turn of an event: the one under way, or the last one if the event belongs to no later one."""
+        """Return the turn of an event: the one under way, or the last one.
+
+        The last one counts if it is the event's own, or if the event names no turn.
+        """
         last = self.turns[-1] if self.turns else None
         if last and (not last.is_over or not event.turn_id or last.id == event.turn_id):
             return last
         return None
 
     def _turn_at_work(self, event: Event) -> Turn | None:
-        """The turn of an event that only a turn has; one without its beginning if the events begin in its middle."""
+        """Return the turn of an event that only occurs within a turn.
+
+        If the events begin in the middle of a turn, a turn without its beginning is added.
+        """
         turn = self._turn(event)
         if turn is None and self.is_conversation:
             turn = Turn(event.event_id, event.turn_id, event.time, has_start=False, born=self.version)

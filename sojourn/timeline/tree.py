@@ -1,4 +1,7 @@
-"""The timelines of a run and its child runs, with what they wait for, decided and got as one list."""
+"""The timelines of a run and its child runs.
+
+Their open waits, their decisions and their deliveries are merged.
+"""
 
 from collections import deque
 
@@ -25,9 +28,9 @@ class TimelineTree:
     """Grows with the events of a run and its child runs, in the order of their stream.
 
     Args:
-        run_id: The run at the top; events outside its tree change nothing.
-        most: Most entries of each run that are kept, the newest ones.
-        most_records: Most decisions, and most deliveries, that are kept, the newest ones. Defaults to `most`.
+        run_id: The run at the top. Events outside its tree change nothing.
+        most: Most entries to keep of each run. The oldest are dropped.
+        most_records: Most decisions, and most deliveries, to keep. The oldest are dropped. Defaults to `most`.
         is_conversation: Whether the run is known to be a conversation.
     """
 
@@ -98,7 +101,10 @@ class TimelineTree:
         return self.runs[run_id]
 
     def _update_waits(self, run: Timeline, event: Event) -> None:
-        """Take over the waits of the event's run, and close those of runs below that ended with it."""
+        """Merge the waits of the event's run.
+
+        Close the waits of runs below it that ended with the event.
+        """
         if isinstance(event, ToolEndEvent | ToolResultReceivedEvent):
             self._close_below(f"{event.run_id}/{event.tool_call_id}")
         elif is_turn_end(event) or is_run_end(event) or isinstance(event, RunStreamEndEvent):
