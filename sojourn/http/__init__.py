@@ -1,8 +1,12 @@
-"""The HTTP service: runs, answers, waits and conversations for programs that are not in Python.
+"""The HTTP service, for programs that are not in Python.
 
-The package decides how a request becomes a call of the client and an answer or error of it becomes JSON; it holds nothing that
-another process would not find in Temporal, and may import FastAPI, the client, the events and the app's declarations, but no
-worker. Begin at `app.py`, then `routes/runs.py`, `event_streams.py` for streams, and `security/middleware.py` for who asks.
+It serves runs, answers, waits and conversations. The package decides how a request becomes a call
+of the client, and how an answer or error becomes JSON. It holds no state that another process would
+not find in Temporal. It may import FastAPI, the client, the events and the app's declarations, but
+no worker.
+
+Begin at `app.py`, then `routes/runs.py`, `event_streams.py` for streams, and
+`security/middleware.py` for authentication.
 """
 
 from importlib import import_module
@@ -39,7 +43,10 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for: FastAPI takes half a second to import."""
+    """Import a public name on first use.
+
+    FastAPI takes half a second to import.
+    """
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"No {__name__} attribute {name}")

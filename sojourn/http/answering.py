@@ -1,4 +1,7 @@
-"""Answer a wait on behalf of a request: only that of a run which the principal may see, and noted for the audit log."""
+"""Answer a wait on behalf of a request, and record it in the audit log.
+
+The wait must be one of a run that the principal may see, or of a call that it may decide on.
+"""
 
 from sojourn.answers import (
     Answered,

@@ -1,4 +1,7 @@
-"""The application: routes, errors, OpenAPI document, and the connection while it serves."""
+"""Assemble the application from routes, errors, middleware and OpenAPI document.
+
+Its connection to Temporal is open while it serves.
+"""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -54,7 +57,10 @@ def create_api(
     pages: Pages | None = None,
     temporal_ui: str | None = None,
 ) -> FastAPI:
-    """The HTTP service of an app, with the pages that are passed in; see `sojourn.asgi.create_app`."""
+    """Return the HTTP service of an app, with the given pages.
+
+    See `sojourn.asgi.create_app`.
+    """
     service = Service(app, client, ui_address(temporal_ui) if temporal_ui else "")
 
     @asynccontextmanager
@@ -82,7 +88,7 @@ def create_api(
     for router in routers:
         if prefix:
             web.include_router(router, prefix=prefix)
-        else:  # the same routes for every application: to analyse them anew takes longer than all else here
+        else:  # share the routes between applications: analysing them takes longer than everything else here
             web.router.routes.extend(router.routes)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
@@ -104,7 +110,11 @@ def create_api(
 
 
 class _Door(Route):
-    """A route of a protocol whose calls have one path; the request knows it, as it does FastAPI's, and is counted by it."""
+    """A route of a protocol whose calls all have one path.
+
+    It is set in the request's scope, as FastAPI does with its routes, so that requests are counted
+    by it.
+    """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether the route is that of a request."""
@@ -141,7 +151,7 @@ def _document_of(web: FastAPI, *, is_locked: bool) -> Callable[[], dict[str, Any
 
 
 def _remove_security(document: dict[str, Any]) -> None:
-    """Leave out the credentials: without an authentication method nobody needs any."""
+    """Leave out the credentials, which a service without authentication does not need."""
     document["components"].pop("securitySchemes", None)
     for operations in document["paths"].values():
         for operation in operations.values():
@@ -149,9 +159,10 @@ def _remove_security(document: dict[str, Any]) -> None:
 
 
 def _require_what_is_sent(document: dict[str, Any]) -> None:
-    """Require every field of what only answers hold, which have their defaults too; a typed client need not look for them.
+    """Require every field of schemas that only answers have.
 
-    Events are written without their defaults.
+    Their defaults are always sent, so a typed client need not check whether a field is there.
+    Events are the exception: they are written without their defaults.
     """
     schemas: dict[str, Any] = document["components"]["schemas"]
     sent, others = list[Any](), list[Any]()
@@ -167,11 +178,14 @@ def _require_what_is_sent(document: dict[str, Any]) -> None:
             for example in schemas[name].get("examples", ()):
                 example |= {
                     each: None for each in properties if each not in example
-                }  # FastAPI drops each null
+                }  # restore the nulls that FastAPI drops
 
 
 def _named(node: Any, schemas: dict[str, Any]) -> set[str]:
-    """The names of the schemas that a part of the document needs, with those that they need."""
+    """Return the names of the schemas that a part of the document needs.
+
+    These include the ones that those schemas need.
+    """
     found, left = set[str](), list[Any]([node])
     while left:
         each = left.pop()
@@ -188,10 +202,11 @@ def _named(node: Any, schemas: dict[str, Any]) -> set[str]:
 
 
 def _correct(node: Any) -> None:
-    """Let the document say what is so, where the schemas of the library say something else.
+    """Correct schemas that the library generates inaccurately.
 
-    A part of a message fits more than one kind: the last kind is that of newer versions, which any part fits. A duration is one of
-    ISO 8601, with fractions of seconds, which the format of JSON Schema does not have.
+    A part of a message fits more than one kind: the last kind is that of newer versions, which any
+    part fits. A duration is one of ISO 8601, with fractions of seconds, which the format of JSON
+    Schema does not have.
     """
     if isinstance(node, dict):
         schema = cast("dict[str, Any]", node)

@@ -1,4 +1,7 @@
-"""Bodies: what requests hold; strict, and never with the name of a person, who is whoever asks."""
+"""Request bodies, validated strictly.
+
+None has the name of a person: the principal of the request is the one who acts.
+"""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -60,7 +63,9 @@ class _Body(JsonBody):
 
 
 def _check_parts(name: str, parts: Sequence[Part]) -> None:
-    """Check that a message from outside has only what somebody can say: calls, results and reasoning are the run's own.
+    """Check that a message has only parts that a user can send.
+
+    Calls, results and reasoning are the run's own.
 
     Raises:
         ValueError: It has another part.

@@ -1,6 +1,8 @@
-"""Connections: how many the process has, and for how long and how much one sends or takes before it is a request, or an answer.
+"""Limit the connections of a process, and the time and bytes that each may take.
 
-uvicorn bounds none of that: a connection that sends nothing, or a head of a byte a second, or reads no answer, would be there for ever.
+The limits apply before a connection has sent a request, and while it does not read its answer.
+uvicorn bounds none of that: a connection that sends nothing, or one byte of a head each second, or
+reads no answer, would stay open forever.
 """
 
 import asyncio
@@ -86,7 +88,10 @@ class Connections:
 
 
 def _network(named: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """A network of trusted proxies; None for what is no address, such as `*`, which bounds nobody else."""
+    """Return a network of trusted proxies, or None if the text is not an address.
+
+    An example is `*`, which does not exempt any client from the limits.
+    """
     try:
         return ipaddress.ip_network(named, strict=False)
     except ValueError:
@@ -111,7 +116,7 @@ class Connection(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.conn = h11.Connection(h11.SERVER, 2 * _LONG_HEAD)  # ours is looked at first
+        self.conn = h11.Connection(h11.SERVER, 2 * _LONG_HEAD)  # our own limit applies first
         self._address: str | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
@@ -167,7 +172,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
         if (
             self.conn.their_state is h11.SEND_BODY
-        ):  # a body that nobody reads any more, which each byte would prolong
+        ):  # the application no longer reads the body, and each byte would prolong it
             self._expect_head()
 
     def pause_writing(self) -> None:
@@ -200,7 +205,10 @@ class Connection(H11Protocol):
 
 
 def _is_of_events(begin: bytes) -> bool:
-    """Whether a request line may have a long cursor: `GET /.../events?after=... HTTP/1.1`, or with the cursor in a header."""
+    """Whether a request line may have a long cursor.
+
+    An example is `GET /.../events?after=... HTTP/1.1`. The cursor may also be in a header.
+    """
     method, _, rest = begin.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
     return has_long_cursor(method.decode("latin-1"), path.decode("latin-1"))

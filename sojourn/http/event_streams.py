@@ -1,9 +1,12 @@
-"""Server-Sent Events: responses that end if the client disconnects, and drop one that reads too slowly.
+"""Server-Sent Events that end on disconnect and drop slow clients.
 
-A stream that cannot go on here, such as one whose key was revoked, is aborted: the connection closes without an end, so that its client
-connects again and resumes by its cursor. sse-starlette can abort a stream only by an exception, which the server logs as a fault of the
-application; and its heartbeat is a task beside the stream, while these streams know when they are idle.
-`tests/http/security/test_disconnect.py` and `tests/http/protocols/test_sent_again.py` show that a stream is aborted, and resumed.
+A stream that cannot go on here, such as one whose key was revoked, is aborted: the connection
+closes without an end, so that its client connects again and resumes by its cursor. sse-starlette
+can abort a stream only by an exception, which the server logs as a fault of the application. Its
+heartbeat is a task beside the stream, while these streams know when they are idle.
+
+`tests/http/security/test_disconnect.py` and `tests/http/protocols/test_sent_again.py` show that a
+stream is aborted, and resumed.
 """
 
 import asyncio
@@ -73,7 +76,10 @@ class SseResponse(Response, ABC):
 
     @abstractmethod
     async def stream(self, write: Write) -> bool:
-        """Send the stream; returns whether it is whole: else the connection is closed without an end, and the client comes back."""
+        """Send the stream, and return whether it is complete.
+
+        If it is not, the connection is closed without an end, so that the client connects again.
+        """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, until the stream ends or the client disconnects."""
@@ -96,7 +102,10 @@ class SseResponse(Response, ABC):
 
 
 async def until_one_ends(*tasks: asyncio.Task[None]) -> None:
-    """Wait until one of the tasks has ended, and cancel the others; raises nothing of theirs."""
+    """Wait until one of the tasks has ended, and cancel the others.
+
+    Their exceptions are not raised.
+    """
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -179,7 +188,10 @@ _leaving: set[asyncio.Task[None]] = set()
 
 
 class StreamCut(Exception):  # noqa: N818 - it is no error of the turn
-    """The stream ends before its turn does: the connection closes without the protocol's end, so that a client comes back."""
+    """The stream ends before its turn does.
+
+    The connection closes without the protocol's end, so that the client connects again.
+    """
 
 
 class FrameResponse(SseResponse):
@@ -204,7 +216,7 @@ class FrameResponse(SseResponse):
         self._has_ended = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request; then, if the client has left, do what follows from that."""
+        """Answer the request, then call `left` if the client disconnected early."""
         await super().__call__(scope, receive, send)
         if self._left is not None and not self._has_ended:
             task = asyncio.ensure_future(self._left())
@@ -259,7 +271,9 @@ too that is on purpose."""
 
 
 class AbortedStreams:
-    """Knows which responses were aborted on purpose, so that the server logs no error for them.
+    """Middleware that notes which responses were aborted on purpose.
+
+    The server then logs no error for them.
 
     Args:
         app: The application.

@@ -1,4 +1,7 @@
-"""Listening: where the service is reached; apart from the service, so that `sojourn dev` need not load it."""
+"""Listen on the address of the service.
+
+This is apart from the service, so that `sojourn dev` need not load it.
+"""
 
 import ipaddress
 import socket
@@ -34,10 +37,10 @@ def listen(host: str, port: int | None) -> socket.socket:
 
     Args:
         host: The address or name.
-        port: The port; 0 for any free one, None for the usual one or the next that is free.
+        port: The port. 0 stands for any free one, None for the usual one or the next that is free.
 
     Raises:
-        DefinitionError: The port is taken, or the address is none of this machine.
+        DefinitionError: The port is in use, or the address is not one of this machine.
     """
     ports = range(USUAL_PORT, USUAL_PORT + TRIED) if port is None else [port]
     fault: OSError | None = None

@@ -6,7 +6,10 @@ __all__ = ["content_length", "is_stream", "media_type"]
 
 
 def media_type(start: Message) -> str:
-    """The media type of an answer, in lower case and without parameters; empty where it names none."""
+    """Return the media type of an answer, in lower case and without parameters.
+
+    It is empty if the answer names none.
+    """
     for key, value in start.get("headers", ()):
         if key.lower() == b"content-type":
             return value.decode("latin-1").partition(";")[0].strip().lower()
@@ -14,7 +17,10 @@ def media_type(start: Message) -> str:
 
 
 def content_length(start: Message) -> int | None:
-    """How many bytes an answer says that it has; None for a stream, which does not know."""
+    """Return the `Content-Length` of an answer in bytes, or None.
+
+    A stream has none.
+    """
     for key, value in start.get("headers", ()):
         if key.lower() == b"content-length" and value.isdigit():
             return int(value)
@@ -22,7 +28,11 @@ def content_length(start: Message) -> int | None:
 
 
 def is_stream(start: Message) -> bool:
-    """Whether an answer lasts: a stream of events, or another one that does not know its length, such as a table that is read on the way."""
+    """Whether an answer is a stream.
+
+    This is a stream of events, or another answer without a `Content-Length`, such as a table that
+    is sent while it is read.
+    """
     if media_type(start) == "text/event-stream":
         return True
     return start.get("status") == 200 and content_length(start) is None

@@ -1,4 +1,7 @@
-"""Metrics: counts of the service's own work, as text for Prometheus; those of runs and calls are the workers'."""
+"""Counts of the service's own work, as text for Prometheus.
+
+Workers have the metrics of runs and calls.
+"""
 
 import time
 from collections import Counter, defaultdict
@@ -63,11 +66,13 @@ def _heading(name: str, kind: str, about: str) -> Iterator[str]:
 
 
 class Counted:
-    """Counts the requests of an application, by the path of their route, of which there are few, and its open streams.
+    """Middleware that counts requests and open streams.
+
+    Requests are counted by the path of their route, since there are few of these.
 
     Args:
         app: The application.
-        metrics: Where they are counted.
+        metrics: The metrics to update.
         waiting: Paths of routes whose answers have the form of a stream, but are one answer that the request waits for.
     """
 

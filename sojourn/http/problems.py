@@ -1,4 +1,7 @@
-"""Problem details (RFC 9457): the answer to every refused or failed request, with a code and what to do next."""
+"""Problem details (RFC 9457) for every refused or failed request.
+
+Each has a code, and says what to do next.
+"""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -162,13 +165,19 @@ def set_renderer(scope: Scope, render: ProblemRenderer) -> None:
 
 
 def render_problem(problem: Problem, scope: Scope) -> Response:
-    """Render a problem as the response to a request: problem details, unless its protocol has another format."""
+    """Render a problem in the format of the request's protocol.
+
+    Without a format of the protocol's own, it is rendered as problem details.
+    """
     render: ProblemRenderer | None = scope.get(_RENDERER)
     return problem.response() if render is None else render(problem)
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem details of an error; those of an unexpected one say nothing about it."""
+    """Return the problem details of an error.
+
+    Those of an unexpected error do not reveal its message.
+    """
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):
@@ -192,7 +201,10 @@ def problem_of(error: Exception) -> Problem:
 
 
 def stopped() -> Problem:
-    """The problem of a request or stream whose process stops; another process goes on with it."""
+    """Return the problem of a request or stream whose process is shutting down.
+
+    Another process goes on with it.
+    """
     return problem_of(FeedStopped(STOPPED))
 
 
@@ -259,9 +271,9 @@ def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[st
             return render_problem(problem_of(error), request.scope)
         path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         fits = [(pattern.pattern, names) for pattern, names in methods if pattern.match(path)]
-        # a later pattern that fits too takes the end of the path for a part of an id
+        # only the first pattern counts: a later one that fits takes the end of the path for a part of an id
         allowed = {method for pattern, names in fits if pattern == fits[0][0] for method in names}
-        error.headers = {"Allow": ", ".join(sorted(allowed))}  # Starlette tells those of one route
+        error.headers = {"Allow": ", ".join(sorted(allowed))}  # Starlette names the methods of one route only
         return render_problem(problem_of(error), request.scope)
 
     async def known(request: Request, error: Exception) -> Response:
@@ -271,4 +283,4 @@ def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[st
     web.add_exception_handler(HTTPException, refused)
     for kind in (Problem, SojournError):
         web.add_exception_handler(kind, known)
-    web.add_exception_handler(Exception, known)  # which the server logs
+    web.add_exception_handler(Exception, known)  # the server logs the exception as well

@@ -1,7 +1,8 @@
-"""Shown: what is told over HTTP, without what is for operators only.
+"""Redact what is for operators only from everything that is sent over HTTP.
 
-Whoever asks over HTTP may be a stranger. The file and line of an author's code, and the name of a client of Temporal's, which by
-default is a process id and a host, are in Temporal's own history and at the command line.
+An HTTP client may be a stranger. It does not see the file and line of an author's code, or the name
+of a client of Temporal's, which by default is a process id and a host. Both are in Temporal's own
+history and at the command line.
 """
 
 import re
@@ -41,12 +42,12 @@ _TEXTS_OF_EVENTS: Mapping[str, tuple[str, ...]] = {
 
 
 def redact_text(text: str) -> str:
-    """A text about what went wrong, without places in code and without names of Temporal's clients."""
+    """Redact places in code and names of Temporal's clients from an error text."""
     return _SENDER.sub("", _PLACE.sub("", text))
 
 
 def redact(value: T) -> T:
-    """A record as it is told over HTTP; itself where it has nothing that is for operators only."""
+    """Return a value redacted, or the value itself if there is nothing to redact."""
     return cast("T", _redact(value))
 
 
@@ -65,7 +66,10 @@ def _redact(value: Any) -> Any:
 
 
 def _is_read(value: Any) -> bool:
-    """Whether a value can have records in it: what is plain JSON belongs to authors, and is told as it is."""
+    """Whether a value can have records in it.
+
+    Plain JSON belongs to authors, and is sent unchanged.
+    """
     if isinstance(value, list):
         items = cast("list[Any]", value)
         return bool(items) and _is_read(items[0])

@@ -1,4 +1,4 @@
-"""Replies: what answers hold that is no record of the library's own."""
+"""Shapes of answers that are not records of the library."""
 
 from typing import Any, Literal
 

@@ -1,6 +1,7 @@
-"""Let a request wait until its client disconnects or loses access, or the server shuts down.
+"""Stop waiting if the client disconnects, loses access, or the server shuts down.
 
-What it waits for goes on by itself: nothing is sent or changed while it waits, so that nothing is lost if the wait ends early.
+What a request waits for goes on by itself. Nothing is sent or changed while it waits, so nothing is
+lost if the wait ends early.
 """
 
 import asyncio
@@ -44,11 +45,14 @@ class RequestScope:
         count_stream(self._scope)
 
     def add_stop_header(self, name: str, value: str) -> None:
-        """Add a header to the answer that the request gets where the server ends it since it stops."""
+        """Add a header to the answer that is sent if the server shuts down meanwhile."""
         disconnect_of(self._scope).if_stopped[name] = value
 
     def hold(self) -> None:
-        """Let a library that cancels its work when the client leaves learn of that only once the request waits, or has sent all."""
+        """Hold back a disconnect until the request waits, or has sent everything.
+
+        This is for libraries that cancel their work when the client disconnects.
+        """
         disconnect_of(self._scope).hold()
 
     def release(self) -> None:
@@ -56,16 +60,16 @@ class RequestScope:
         disconnect_of(self._scope).release()
 
     async def wait(self, awaited: Coroutine[Any, Any, Result], seconds: float) -> Result:
-        """Wait for something; where the client leaves, the answering ends here.
+        """Wait for something, and end the request if the client disconnects.
 
         Args:
-            awaited: What is waited for. It is cancelled where the wait is over before, so it must be without effect.
-            seconds: How long.
+            awaited: The coroutine to wait for. It is cancelled if the wait ends first, so it must not have side effects.
+            seconds: The longest time to wait.
 
         Raises:
-            ServerStopping: This process stops.
+            ServerStopping: This process is shutting down.
             TimeoutError: The time is over.
-            Problem: The principal has too many streams (429), or is let in no longer (401).
+            Problem: The principal has too many streams (429), or has lost access (401).
         """
         presence, stopping, metrics = disconnect_of(self._scope), self.service.stopping, self.service.metrics
         presence.release()

@@ -1,4 +1,7 @@
-"""Sent before: another text under the id of a message that a conversation has is refused, so that it gets no old answer."""
+"""Refuse a changed text under a message id that a conversation already has.
+
+Otherwise the new text would get the old answer.
+"""
 
 from collections.abc import Callable
 from contextlib import aclosing
@@ -16,7 +19,10 @@ Delivered = MessageReceivedEvent | AwaitAnsweredEvent
 
 
 def is_same(delivered: Delivered, message: Message) -> bool:
-    """Whether what was delivered is this message; of an answer to a question the text counts."""
+    """Whether a message is the one that was delivered.
+
+    Of an answer to a question, the text is compared.
+    """
     if isinstance(delivered, MessageReceivedEvent):
         return delivered.message == message
     return delivered.approved is not None or delivered.text == message.text
@@ -55,7 +61,10 @@ async def require_same(
 
 
 async def _delivered(run: Run, accepted: Accepted) -> Delivered | None:
-    """What the histories have under the id; None where they have it no more."""
+    """Find what was delivered under the message's id, or None.
+
+    The histories may have it no longer.
+    """
     after = None if accepted.is_answer else accepted.after or None
     events = run.events(after=after, follow=False, children=accepted.is_answer)
     async with aclosing(events):

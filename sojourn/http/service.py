@@ -1,4 +1,4 @@
-"""Service: what every route gets: the app, the client, the followers of runs, and who may see what."""
+"""The app, the client and the feeds behind every route, and who may see what."""
 
 import asyncio
 import hashlib
@@ -83,12 +83,14 @@ MAX_VIEWS = 1_000
 
 
 class Service:
-    """The application's state, which is none but the connection: any other process answers the same.
+    """The application's state, which is nothing but the connection.
+
+    Any other process answers the same.
 
     Args:
         app: The app, whose agents are the catalogue.
-        client: The client; one of the service's own, by the standard settings, when left out.
-        temporal_ui: Where Temporal's UI is, as `ui_address` has it; empty where nobody has told.
+        client: The client. If None, the service makes its own from the standard settings.
+        temporal_ui: The address of Temporal's UI, as `ui_address` returns it. Empty if it is not configured.
     """
 
     def __init__(self, app: App, client: Client | None = None, temporal_ui: str = "") -> None:
@@ -149,7 +151,10 @@ class Service:
             await self.end_streams()
 
     async def end_streams(self) -> None:
-        """End every stream and all waiting; a client goes on at another process, or at this one while it still answers."""
+        """End every stream and every wait.
+
+        Clients go on at another process, or at this one while it still answers.
+        """
         if self._stopping is not None and not self._stopping.done():
             self._stopping.set_result(None)
         if self._feeds is not None:
@@ -165,7 +170,7 @@ class Service:
 
     @property
     def client(self) -> Client:
-        """The client."""
+        """The client, which the service has while it is open."""
         assert self._client is not None, "the service is open while it answers"
         return self._client
 
@@ -203,10 +208,13 @@ class Service:
             )
         return agent
 
-    # What is started for whom.
+    # Starting and forking runs.
 
     async def start(self, asking: Principal, body: StartBody, run_id: str | None) -> Run:
-        """Start a run for the principal; raises as `Client.start`."""
+        """Start a run for the principal.
+
+        Raises as `Client.start` does.
+        """
         return await self.client.start(
             body.agent_id,
             body.opening,
@@ -219,7 +227,10 @@ class Service:
         )
 
     async def fork(self, asking: Principal, run: Run, body: ForkBody, *, result: Any) -> Run:
-        """Fork a run that the principal may see; raises as `Client.fork`."""
+        """Fork a run that the principal may see.
+
+        Raises as `Client.fork` does.
+        """
         return await self._fork(asking, run, body, result, self.chosen(asking, body.run_id))
 
     async def _fork(
@@ -241,14 +252,16 @@ class Service:
         )
 
     async def fork_once(self, asking: Principal, run: Run, body: ForkBody, *, result: Any, made: str) -> Run:
-        """Fork a run as `fork` does; what is asked for again by the same form is the fork that there is.
+        """Fork a run as `fork` does, idempotently.
+
+        If the same form is sent again, this returns the existing fork.
 
         Args:
-            asking: Who asks.
+            asking: The principal.
             run: The run to fork.
-            body: The point and the change; it chooses no id.
+            body: The point and the change. It chooses no id.
             result: The result that replaces another one, or `MISSING`.
-            made: What tells this form from all others; the fork's id is made of it and of what the form asks for.
+            made: The idempotency token of the form. The fork's id is derived from it and from the content of the form.
         """
         asked = [asking.tenant, asking.subject, run.id, made, body.model_dump(mode="json")]
         if result is not MISSING:
@@ -266,13 +279,19 @@ class Service:
             return await self.run(asking, new_id)
 
     def chosen(self, asking: Principal, run_id: str | None) -> str | None:
-        """The run id for the one that a request chooses, if it does; raises as `chosen_id`."""
+        """Return the run id for the id that a request chooses, or None without one.
+
+        Raises as `chosen_id` does.
+        """
         return None if run_id is None else chosen_id(asking, run_id)
 
-    # Who may see what: the only places that decide it.
+    # Visibility: only the methods below decide who may see what.
 
     async def has_started(self, asking: Principal, run_id: str, body: StartBody) -> bool:
-        """Whether a run of the principal's was started by this request; raises as `run`."""
+        """Whether this request has started a run of the principal's before.
+
+        Raises as `run` does.
+        """
         await self.run(asking, run_id)
         same = opened_run(
             run_id,
@@ -286,7 +305,9 @@ class Service:
         return await is_start_of(self.client.temporal, run_id, same)
 
     async def run(self, asking: Principal, run_id: str) -> Run:
-        """The run of this id, if there is one that the principal may see; anything else does not exist.
+        """Return the run of this id if the principal may see it.
+
+        For any other run, the error is the same as for one that does not exist.
 
         Raises:
             InvalidInput: No run can have this id.
@@ -300,7 +321,9 @@ class Service:
         return run
 
     async def asked_run(self, asking: Principal, run_id: str, await_id: str) -> Run:
-        """The run of this id, to look at one of its waits and settle it; raises as `run`.
+        """Return the run of this id, to show one of its waits and answer it.
+
+        Raises as `run` does.
 
         A principal that may not see the run gets it if it may look at this wait: it may decide on it, or could have.
         """
@@ -312,7 +335,7 @@ class Service:
             return self.client.get_run(run_id)
 
     async def _asks(self, asking: Principal, run_id: str, await_id: str) -> bool:
-        """Whether a run of the tenant has, or had, this wait, and the principal may look at it."""
+        """Whether a run of the tenant has or had this wait, and the principal may see it."""
         described = await self._described(run_id)
         if described is None or not await may_see(View(asking.tenant), described, self.app):
             return False
@@ -331,7 +354,7 @@ class Service:
         return call is not None and may_look_at(asking, call)
 
     async def _described(self, run_id: str) -> WorkflowExecutionDescription | None:
-        """A run as Temporal describes it; None where there is none."""
+        """Return a run as Temporal describes it, or None if there is none."""
         try:
             found = await self.client.temporal.get_workflow_handle(run_id).describe()
         except RPCError as error:
@@ -351,12 +374,15 @@ class Service:
         if described.root_id not in (None, described.id):
             root = await self._described(described.root_id)
             return root is not None and await self._may_see(view, root)
-        # It began before its agent's runs were seen by their subjects only, or has no plan yet.
+        # It began before its agent's runs became visible to their subjects only, or has no plan yet.
         status = await self.client.get_run(described.id).status()
         return status.principal is not None and mark_of(status.principal) == view.viewer
 
     async def may_see(self, asking: Principal, described: WorkflowExecutionDescription) -> bool:
-        """Whether a principal may see a run, as Temporal describes it; raises as `run`."""
+        """Whether a principal may see a run, as Temporal describes it.
+
+        Raises as `run` does.
+        """
         return await self._may_see(view_of(asking), described)
 
     async def runs(
@@ -369,18 +395,26 @@ class Service:
         cursor: str | None = None,
         fresh: float = 0.0,
     ) -> Runs:
-        """A page of the runs that the principal may see; arguments and errors are those of `Reader.runs`."""
+        """Return a page of the runs that the principal may see.
+
+        Arguments and errors are those of `Reader.runs`.
+        """
         seen = self._seen(selection, view_of(asking))
         return await self.reader.runs(seen, labels, most=most, cursor=cursor, fresh=fresh)
 
     async def stuck(self, asking: Principal) -> StuckRuns:
-        """The stuck ones among the newest runs that the principal may see; raises as `runs`."""
+        """Return the stuck ones among the newest runs that the principal may see.
+
+        Raises as `runs` does.
+        """
         return await self.reader.stuck(self._seen(Selection(), view_of(asking)))
 
     async def decided_runs(
         self, asking: Principal, selection: Selection, *, most: int, cursor: str | None
     ) -> Runs:
-        """A page of the runs in which a principal may look at decisions; raises as `runs`.
+        """Return a page of the runs whose decisions a principal may see.
+
+        Raises as `runs` does.
 
         A principal that decides on calls gets all runs of its tenant: of those that it may not see (`may_see`), it looks
         only at what `may_look_at` lets.
@@ -390,9 +424,10 @@ class Service:
         return await self.reader.runs(self._seen(selection, view), most=most, cursor=cursor)
 
     async def waiting_runs(self, asking: Principal, selection: Selection) -> WaitingRuns:
-        """The waiting runs of a selection that the principal may see, and those of whose calls it may decide on some; raises as `runs`.
+        """Return the waiting runs of a selection that the principal may see.
 
-        Of the latter it sees those calls only.
+        These include runs that it may not see, if it may decide on some of their calls. Of such a
+        run, it sees those calls only. Raises as `runs` does.
         """
         seen = await self.reader.waiting_runs(self._seen(selection, view_of(asking)))
         if not view_of(asking).deciding:
@@ -415,9 +450,11 @@ class Service:
         cursor: str | None,
         patience: float | None = None,
     ) -> FoundWaits:
-        """A page of the open waits that the principal may look at; arguments and errors are those of `OpenWaits.page`.
+        """Return a page of the open waits that the principal may see.
 
-        With `patience` the list of the waiting runs is shared too: what is cached is shown, and what is new is read meanwhile.
+        Arguments and errors are those of `OpenWaits.page`.
+
+        With `patience` the list of the waiting runs is cached too: the cached one is used, and a new one is read meanwhile.
         """
         began, is_first = time.monotonic(), False
         if patience is None:
@@ -442,14 +479,20 @@ class Service:
         )
 
     async def count(self, asking: Principal, selection: Selection, *, fresh: float = 0.0) -> int:
-        """The number of runs of a selection that the principal may see; raises as `runs`."""
+        """Return how many runs of a selection the principal may see.
+
+        Raises as `runs` does.
+        """
         return await self.reader.count(self._seen(selection, view_of(asking)), fresh=fresh)
 
     def _seen(self, selection: Selection, view: View) -> Selection:
         return replace(selection, tenant=view.tenant, viewer=view.viewer, by_subject=self.app.subject_agents)
 
     async def count_waiting(self, asking: Principal, selection: Selection, *, fresh: float = 0.0) -> int:
-        """The number of runs that wait for somebody, child runs among them; raises as `runs`. The store counts paused ones as waiting too."""
+        """Return the number of runs that wait for an answer, including child runs.
+
+        The store counts paused runs as waiting too, so these are subtracted. Raises as `runs` does.
+        """
 
         async def count() -> int:
             among = replace(selection, children=True)
@@ -467,9 +510,10 @@ class Service:
         return await self._totals.get((view_of(asking), selection), count, seconds=fresh)
 
     async def _count_calls(self, asking: Principal, selection: Selection) -> int:
-        """The number of further runs of the tenant that wait for an approval first on which the principal may decide.
+        """Count further runs of the tenant that wait for a decision by the principal.
 
-        The store knows no roles. It says whether there are such runs; which of them the principal sees, their waits say.
+        These are runs that wait for an approval first. The store knows no roles. It says whether
+        there are such runs. Which of them the principal sees, their waits say.
         """
         calls = replace(selection, status="waiting", awaits=CALL)
         every = self._seen(calls, View(asking.tenant))
@@ -481,7 +525,10 @@ class Service:
         return await self.reader.waits.count_runs(replace(runs, runs=others), COUNTING)
 
     async def waiting_count(self, asking: Principal) -> int | None:
-        """The count beside the inbox, as it was some seconds ago; None if the store has not told yet, or for a minute."""
+        """Return the count beside the inbox, as it was some seconds ago.
+
+        None if the store has not answered yet, or not for a minute.
+        """
         view = view_of(asking)
         try:
             return await self._counts.get_soon(
@@ -499,11 +546,17 @@ class Service:
             self._counts.put(view, count - 1)
 
     def sees_deployment(self, asking: Principal) -> bool:
-        """Whether the principal may see what all tenants share: the workers, the task queues, and the settings."""
+        """Whether the principal may see what all tenants share.
+
+        That is the workers, the task queues, and the settings.
+        """
         return not asking.tenant
 
     async def conversation(self, asking: Principal, agent_id: str, session_id: str) -> Run:
-        """The run of a conversation, if there is one that the principal may see; raises as `run`."""
+        """Return the run of a conversation, if the principal may see it.
+
+        Raises as `run` does.
+        """
         session = self.client.session(agent_id, session_id, principal=asking)
         return await self.run(asking, session.run.id)
 
@@ -516,10 +569,12 @@ class Service:
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
     ) -> Session:
-        """A handle to send messages with: of a conversation that the principal may see, or that does not exist yet.
+        """Return a handle for sending messages to a conversation.
 
-        Somebody else may begin it before the handle's first message arrives. The run refuses that message then. What
-        reads the run, or answers it, before a message of the principal was accepted has to ask `run` first.
+        The conversation is one that the principal may see, or does not exist yet.
+
+        Another principal may begin it before the handle's first message arrives. The run refuses that message then. A caller
+        that reads the run, or answers it, before a message of the principal was accepted has to call `run` first.
 
         Raises:
             InvalidInput: An id breaks its rule.
@@ -541,8 +596,8 @@ class Service:
 
 
 async def _noted(fork: ForkReview) -> None:
-    """Note what kind of change a fork is given, and its digest, for the line of the request in the audit log."""
-    left_out = {"given"}  # no body is in the audit log
+    """Record a fork's kinds of change and their digests in the audit log."""
+    left_out = {"given"}  # the audit log has no bodies
     changes = [
         each.model_dump(mode="json", exclude_defaults=True, exclude=left_out) for each in fork.origin.changes
     ]

@@ -1,4 +1,4 @@
-"""Serving: an application on a socket, by uvicorn, until it is asked to stop."""
+"""Serve an application on a socket with uvicorn, until a signal stops it."""
 
 import asyncio
 import contextlib
@@ -30,22 +30,24 @@ SPARE = 256
 
 
 async def serve(web: FastAPI, listener: socket.socket, *, announce: Callable[[], None] | None = None) -> None:
-    """Serve an application until SIGTERM or Ctrl-C; a second signal ends the requests too.
+    """Serve an application until SIGTERM or Ctrl-C.
+
+    A second signal ends the open requests too.
 
     Args:
         web: What `create_app` returned.
-        listener: Where to listen.
+        listener: The socket to listen on.
         announce: Called once the Temporal server has answered, before the first request is.
 
     Raises:
         ServerUnavailable: The Temporal server does not answer at the beginning.
     """
     service: Service = web.state.service
-    await service.open()  # here, since uvicorn would print the traceback of an error at its beginning
+    await service.open()  # uvicorn would print a traceback if this failed at its startup
     if announce is not None:
         announce()
     filter_server_log()
-    # What is there by now stays. To look through it again takes 200 ms of the event loop, each time that many objects are new.
+    # Existing objects stay. A full collection would block the event loop for 200 ms whenever many new objects exist.
     gc.collect()
     gc.freeze()
     if slow := check_cookies():
@@ -65,9 +67,12 @@ async def serve(web: FastAPI, listener: socket.socket, *, announce: Callable[[],
 
 
 def _room_for(connections: int) -> int:
-    """How many connections the process may have, after it was allowed as many descriptors as that takes."""
+    """Return how many connections the process may have.
+
+    This first raises the process's limit of descriptors to what the connections need, if it may.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * connections + SPARE  # a stream may have one to the live transport too
+    wanted = 2 * connections + SPARE  # a stream may have a connection to the live transport too
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -77,7 +82,10 @@ def _room_for(connections: int) -> int:
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams before it waits for requests, and treats a signal as what it is: the way to stop a service."""
+    """Ends the streams before it waits for requests.
+
+    A signal is the usual way to stop a service, so it is not raised again.
+    """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -97,7 +105,7 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Ask to stop; at the second request, at once."""
+        """Shut down gracefully, or at once at the second signal."""
         del sig, frame
         self.force_exit = self.should_exit
         self.should_exit = True

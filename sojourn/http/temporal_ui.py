@@ -1,4 +1,4 @@
-"""Temporal's UI: its address, which the operator knows, and where it shows an execution."""
+"""Links to executions in Temporal's UI, whose address the operator configures."""
 
 from urllib.parse import quote, urlsplit
 

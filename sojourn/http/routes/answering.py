@@ -1,4 +1,4 @@
-"""Answering: the service of a request, and a record as an answer with the problems that a path may have."""
+"""Parameters that routes share, and answers with their possible problems."""
 
 from typing import Annotated, Any
 
@@ -76,7 +76,11 @@ Cursor = Annotated[str | None, Query(max_length=4_000, description="The `cursor`
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The problems of a path for the OpenAPI document: these, those that every path has, and with 400 that of a body that is not JSON."""
+    """Return the problems of a path for the OpenAPI document.
+
+    These are the given statuses and those that every path has. With 400, there is also the one for
+    a body that is not JSON.
+    """
     schema = {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}
     return {
         status: {"description": _TITLES[status], "content": {MEDIA_TYPE: schema}}
@@ -85,5 +89,5 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def json_of(record: BaseModel, status: int = 200) -> Response:
-    """A record as the answer, as it is told over HTTP."""
+    """Return a redacted record as the answer."""
     return Response(redact(record).model_dump_json(), status, media_type="application/json")

@@ -1,4 +1,7 @@
-"""`/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`: answer what a run waits for."""
+"""Routes that answer what a run waits for.
+
+They are `/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`.
+"""
 
 from fastapi import APIRouter, Response
 

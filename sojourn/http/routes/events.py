@@ -1,4 +1,7 @@
-"""The events of a run, as an array or as a stream: the same for `/v1/runs` and for `/v1/sessions`."""
+"""Send the events of a run, as an array or as a stream.
+
+`/v1/runs` and `/v1/sessions` share this.
+"""
 
 from contextlib import aclosing
 from typing import Annotated, Any
@@ -85,7 +88,7 @@ async def events_answer(
     Raises:
         InvalidInput: `after`, or `Last-Event-ID`, is no cursor.
     """
-    place = request.headers.get("last-event-id") or after or None  # which repeats its first `after`
+    place = request.headers.get("last-event-id") or after or None  # the URL keeps its first `after`
     if wants_stream(request.headers.get("accept")):
         cursor = await _cursor_at(run, place)
         return RunEventResponse(
@@ -116,10 +119,12 @@ async def events_answer(
 
 
 async def _cursor_at(run: Run, after: str | None) -> Cursor:
-    """The cursor of a text: a cursor, or an event_id of the run, of which the history has the child runs that were open.
+    """Parse a cursor, or find the one after an event_id of the run.
+
+    For an event_id, the child runs that were open then are read from the history.
 
     Raises:
-        InvalidInput: It is neither.
+        InvalidInput: The text is neither.
         RunNotFound: There is no such run.
         ServerUnavailable: The server does not answer.
     """
@@ -140,7 +145,7 @@ async def _cursor_at(run: Run, after: str | None) -> Cursor:
 
 def _plain(run: Run, after: str | None) -> Cursor:
     """The cursor of a reader who reads no child runs, of whom it says nothing."""
-    run.events(after=after, follow=False)  # raises where the text is no cursor
+    run.events(after=after, follow=False)  # raises if the text is no cursor
     return Cursor(run.id, after)
 
 

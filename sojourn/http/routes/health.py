@@ -1,4 +1,4 @@
-"""`/health` and `/metrics`: for whoever runs the service."""
+"""`/health` and `/metrics`, for the operator of the service."""
 
 from fastapi import APIRouter, Request, Response
 

@@ -1,4 +1,7 @@
-"""Known query: a path of our own refuses a parameter that it does not have, so that a misspelt filter never selects everything."""
+"""Refuse unknown query parameters on the API's paths.
+
+Otherwise a misspelt filter would select everything.
+"""
 
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -14,7 +17,10 @@ __all__ = ["KnownQueryRoute"]
 
 
 class KnownQueryRoute(APIRoute):
-    """A route that answers a parameter of the query that it does not have with 422, before it does anything."""
+    """A route that answers an unknown query parameter with 422.
+
+    It checks this before it does anything else.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler, behind the check."""

@@ -1,4 +1,7 @@
-"""The id of a session in a path: one segment, so that no misspelt path below a session is the id of another one."""
+"""Accept the id of a session as a single segment of a path.
+
+Otherwise a misspelt path below a session would be the id of another one.
+"""
 
 from typing import Annotated
 
@@ -15,7 +18,9 @@ PREFIX = "/v1/sessions/"
 def _in_one_segment(
     request: Request, session_id: Annotated[str, Path(examples=["desk-1"], max_length=200)]
 ) -> str:
-    """The id, if the path as it was sent has it in one segment: the path as it is read has a `/` for a `%2F` too.
+    """Return the id if it is a single segment of the path as sent.
+
+    In the decoded path, a `%2F` has become a `/` too.
 
     Raises:
         Problem: The path has more segments than its route, or fewer (404).

@@ -178,7 +178,10 @@ async def begin_session(
 
 
 async def _conversation(service: Service, asking: Principal, agent_id: str, session_id: str) -> Run:
-    """The run of a conversation; raises as `Service.conversation`, but a problem where there is none."""
+    """Return the run of a conversation, or raise a problem if there is none.
+
+    Otherwise raises as `Service.conversation` does.
+    """
     try:
         return await service.conversation(asking, agent_id, session_id)
     except RunNotFound as error:
@@ -210,7 +213,10 @@ async def _send(
 
 
 async def _told(attending: RequestScope, turn: SessionTurn, wait: float) -> dict[str, Any]:
-    """What there is to say of a message: its answer, or why there is none, or whom the conversation waits for."""
+    """Return the fields of the reply to a message.
+
+    They are its output, its error, or the status and the open waits of the conversation.
+    """
     try:
         found = await settled(attending, turn, wait)
     except RunFailed as error:

@@ -1,4 +1,7 @@
-"""Settling: a message's answer, or what its conversation waits for before there can be one, whichever is first."""
+"""Wait for a message's answer, or until its conversation itself needs one.
+
+Whichever comes first ends the wait.
+"""
 
 import asyncio
 from contextlib import aclosing, suppress
@@ -21,17 +24,17 @@ async def settled(attending: RequestScope, turn: SessionTurn, seconds: float) ->
     """Wait for the answer of the turn that takes a message.
 
     Args:
-        attending: Who waits.
+        attending: The request that waits.
         turn: The message.
-        seconds: How long.
+        seconds: The longest time to wait.
 
     Returns:
-        The answer; or the status of the conversation, once it or a child run waits for somebody, the time is over, or this process stops.
+        The answer. Otherwise the status of the conversation, once it or a child run has an open wait, the time is over, or this process shuts down.
 
     Raises:
         RunFailed: The turn has no answer.
         ServerUnavailable: The server did not answer for a minute.
-        Problem: The principal waits for too much, or is let in no longer.
+        Problem: The principal has too many streams and waiting requests, or has lost access.
     """
     try:
         return await attending.wait(_first(attending.service, turn), seconds)
@@ -53,7 +56,11 @@ async def _first(service: Service, turn: SessionTurn) -> RunOutput | RunStatus:
 
 
 async def _asked(service: Service, turn: SessionTurn) -> RunStatus | None:
-    """The status of the conversation once it waits for somebody, in this turn or in one that the message waits for; None once this process cannot tell any more."""
+    """Return the conversation's status once it has an open wait.
+
+    The wait may be of this turn, or of one that the message has to wait for. Returns None once this
+    process can no longer follow the conversation.
+    """
     cursor, looks = Cursor(turn.run.id, turn.after), True
     with (
         suppress(Problem, SojournError),
@@ -72,5 +79,8 @@ async def _asked(service: Service, turn: SessionTurn) -> RunStatus | None:
 
 
 def _waits(status: RunStatus) -> bool:
-    """Whether somebody is asked; a planner that plans may have read the messages that close its questions."""
+    """Whether the conversation waits for an answer.
+
+    While the planner plans, it may have read the messages that close its questions.
+    """
     return bool(status.awaits or status.child_awaits) and status.phase not in ("planning", "finalizing")

@@ -1,4 +1,7 @@
-"""`/v1/runs/{run_id}/pause`, `/resume`, `/cancel`, `/set-aside` and `/fork`: what an operator does with a run."""
+"""Routes for an operator to steer a run.
+
+They are `/v1/runs/{run_id}/pause`, `/resume`, `/cancel`, `/set-aside` and `/fork`.
+"""
 
 from fastapi import APIRouter, Response
 
@@ -58,7 +61,7 @@ async def cancel_run(
     run = await service.run(asking, run_id)
     await _require_open(run, "cancel")
     reason = f"{body.reason} (by {asking.subject})" if body.reason else f"requested by {asking.subject}"
-    await run.cancel(reason)  # Temporal has no other place for who it was
+    await run.cancel(reason)  # Temporal has no other place for the name of the principal
     return json_of(Done(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
 
 
