@@ -164,9 +164,9 @@ async def submit(
     Args:
         run: The run that waits. The caller has checked that the principal may see it.
         principal: The principal that answers, or None if the caller does not know it.
-        wait: The wait as it was shown, or its id.
+        wait: The wait as it was displayed, or its id.
         answer: The answer.
-        by: The name that is recorded; by default the principal's subject.
+        by: The name to record. Defaults to the principal's subject.
         message_id: The id of the message that is the answer, which is delivered once.
         conversation: The conversation above the run, which remembers the message too.
         trusted: Whether the caller writes to the namespace itself, as commands do: then questions and external calls need
@@ -176,7 +176,7 @@ async def submit(
         ApprovalVoid: The tool was changed since it was shown, so that the call did not run.
         AwaitClosed: The wait has another answer, has expired or never was, or the run has ended.
         InvalidInput: The answer does not fit the wait, which stays open, or an approval names no digest.
-        MissingRole: The principal may not answer; `NotApprover` if it may not decide.
+        MissingRole: The principal may not answer. `NotApprover` if it may not decide.
         NoWorker: No worker accepted the answer within 30 s.
         OtherKind: The answer is of another kind than the wait.
         RunNotFound: There is no such run.

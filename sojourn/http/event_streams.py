@@ -167,7 +167,7 @@ class RunEventResponse(SseResponse):
             await write(_problem_frame(problem))
         except TimeoutError:
             self._metrics.dropped += 1
-            return False  # a client that reads nothing cannot be told
+            return False  # a client that reads nothing gets no problem either
         return True
 
 

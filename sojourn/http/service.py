@@ -538,7 +538,7 @@ class Service:
                 patience=COUNT_PATIENCE,
             )
         except SojournError:
-            return self._counts.peek(view)  # the page says by itself that the server does not answer
+            return self._counts.peek(view)  # the page itself says that the server does not answer
 
     def note_answered(self, asking: Principal) -> None:
         """Count one waiting run less, which the store says only in a while."""

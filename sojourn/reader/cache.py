@@ -62,7 +62,7 @@ class Cache(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Cache a value that was made, or read, just now."""
         now = self._clock()
-        self._reads.pop(key, None)  # it began before
+        self._reads.pop(key, None)  # it began before this call
         self._entries[key] = _Entry(value, now, now, now + self._seconds)
 
     def discard(self, key: K) -> None:

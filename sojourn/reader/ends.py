@@ -135,7 +135,7 @@ def _message_in(record: HistoryRecord) -> tuple[str, bool]:
 async def read_turns(client: Access, run_id: str) -> Turns:
     """Read a conversation's turns from its last execution, without querying a worker.
 
-    A preview is a page of a history; this is an execution, so no list refreshes it.
+    A preview is one page of a history. This reads a whole execution, so no list refreshes it.
 
     Raises:
         RunNotFound: There is no such run.

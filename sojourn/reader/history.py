@@ -301,7 +301,9 @@ async def read_conversation(client: Client, run_id: str, *, before: str = "", be
         for _ in range(MAX_EXECUTIONS):
             if began <= 0 or begin or sum(turn.has_start for turn in found.turns) >= ENOUGH_TURNS:
                 break
-            if chain is not None and began > chain:  # what was before is deleted, and perhaps archived
+            if (
+                chain is not None and began > chain
+            ):  # the executions before were deleted, and perhaps archived
                 found = await _turns_from_the_beginning(client, run_id, before)
                 break
             chain = began - 1

@@ -406,8 +406,6 @@ class _Drafts:
     These are the deltas of the present plan from its beginning, and none of the plans before. A
     subscriber cannot resume in the middle of a draft.
 
-
-
     Args:
         feed: The feed of the run.
         is_resumed: Whether the subscriber may have the beginning of a draft from an earlier connection, which is void then.

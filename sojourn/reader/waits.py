@@ -180,7 +180,7 @@ class OpenWaits:
         until = None if patience is None else now + patience
         ordered = list(runs)
         if not newest:
-            ordered.reverse()  # the store has those first that started last
+            ordered.reverse()  # the store lists the runs that started last first
         if begin is not None or patience is not None:
             ordered = self._outdated(ordered, runs, now - LATER if patience is None else 0.0)
         await self._compare(ordered, runs, until)
@@ -331,7 +331,7 @@ class OpenWaits:
             )
         except (RunNotFound, RunUnreadable):
             return None
-        # A history says when its run started only where an execution came before.
+        # A history says when its run started only if an execution came before.
         started = read.status.started_at or described.start_time
         return replace(read, status=read.status.model_copy(update={"started_at": started}))
 

@@ -73,8 +73,8 @@ class Timeline:
         run_id: The run. Events of other runs change nothing.
         most: Most entries to keep. The oldest are dropped.
         most_records: Most decisions, and most deliveries, to keep. The oldest are dropped. Defaults to `most`.
-        is_conversation: Whether the run is known to be a conversation. Otherwise its first message or turn says so;
-            events that begin in the middle of a turn need it.
+        is_conversation: Whether the run is known to be a conversation. Otherwise its first message or turn says so.
+            Needed if the events begin in the middle of a turn.
         memory: The run's memory before the first event.
     """
 

@@ -68,7 +68,7 @@ _MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
 routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute)
 
 
-# A run id has slashes where it is a child run's. So the paths with a word at their end come before the plain one, and the
+# The id of a child run has slashes. So the paths with a word at their end come before the plain one, and the
 # run of a call that a planner has called `output` is found by its other paths alone.
 
 
@@ -127,7 +127,7 @@ async def _is_same(service: Service, asking: Principal, run_id: str, body: Start
         if await service.has_started(asking, run_id, body):
             return True
     except RunNotFound:
-        return False  # it is somebody else's
+        return False  # it is another principal's
     raise Problem(
         409,
         "idempotency_key_reused",
@@ -160,7 +160,7 @@ async def list_runs(
     require(asking, "viewer")
     selection = Selection(agent_id, session_id, status, since, children)
     labels = labels_of(label)
-    async with heavy_read() if labels else nullcontext():  # the store does not have them
+    async with heavy_read() if labels else nullcontext():  # the store has no labels
         return json_of(await service.runs(asking, selection, labels=labels, most=limit, cursor=cursor))
 
 

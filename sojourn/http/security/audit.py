@@ -1,7 +1,8 @@
-"""The audit log: one line for each decision, with who asked for what, by which body, from where, and the outcome.
+"""The audit log, with one line per decision.
 
-A decision is a request that changes something, and any request that is refused, also inside an answer of JSON-RPC. The code that decides
-adds fields by `audit.bind`. The logger is `sojourn.http.audit`.
+A line says who asked for what, the hash of the body, the address, and the outcome. A decision is a
+request that changes something, and any request that is refused, also inside an answer of JSON-RPC.
+The code that decides adds fields by `audit.bind`. The logger is `sojourn.http.audit`.
 """
 
 import asyncio
@@ -63,20 +64,29 @@ def _begin(fields: AuditFields) -> None:
 
 
 def bind(**fields: Any) -> None:
-    """Add fields to the line of the current request: `run_id`, the `code` of a refusal, or the `call` of JSON-RPC that decides."""
+    """Add fields to the line of the current request.
+
+    Examples are `run_id`, the `code` of a refusal, or the `call` of JSON-RPC that decides.
+    """
     if (found := _fields.get()) is not None:
         found.fields.update(fields)
 
 
 def bind_answer(run_id: str, await_id: str, **decided: Any) -> None:
-    """Add an answered wait to the line; of an approval with `approved` and the `digest` of what was shown."""
+    """Add an answered wait to the line.
+
+    An approval adds `approved`, and the `digest` of what was displayed.
+    """
     told = {"run_id": run_id, "await_id": await_id, **decided}
     if (found := _fields.get()) is not None and told not in found.settled:
         found.settled.append(told)
 
 
 def bind_jsonrpc() -> None:
-    """Mark the request as a call of JSON-RPC: it is a decision only if a field says so, and its line is written at its end."""
+    """Mark the request as a call of JSON-RPC.
+
+    It is a decision only if a field says so, and its line is written at its end.
+    """
     if (found := _fields.get()) is not None:
         found.only_calls = True
 
@@ -152,7 +162,10 @@ class _Line:
             self.write(self._status)
 
     def end(self) -> None:
-        """Write the line of a request whose client disconnected: it may have changed something all the same."""
+        """Write the line of a request whose client disconnected.
+
+        The request may have changed something all the same.
+        """
         if self._status:
             self.write(self._status)
         elif is_admitted(self._scope) and self._scope["method"] not in _READS:

@@ -1,4 +1,7 @@
-"""Authenticate each request before it reaches a route; without an authentication method accept only local ones."""
+"""Authenticate each request before it reaches a route.
+
+Without an authentication method, accept only local requests.
+"""
 
 import ipaddress
 from collections.abc import Collection
@@ -57,7 +60,10 @@ class AuthenticationMiddleware:
         self._open = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it with 401, or without an authentication method 403."""
+        """Pass the request on, or answer it with 401 or 403.
+
+        403 is for requests from other machines if there is no authentication method.
+        """
         if scope["type"] == "http":
             try:
                 if not self._is_open(scope):
@@ -105,7 +111,7 @@ class AuthenticationMiddleware:
 
 
 def _counted(refusal: Problem, scope: Scope) -> Problem:
-    """Return the refusal of a request, or the one for too many requests of its address."""
+    """Return the refusal, or another one if its address sent too many requests."""
     try:
         count_anonymous(scope)
     except Problem as problem:
@@ -114,7 +120,7 @@ def _counted(refusal: Problem, scope: Scope) -> Problem:
 
 
 def credentials_of(scope: Scope) -> Scope:
-    """Return the request with the credentials by which it was authenticated."""
+    """Return the request with the credentials that authenticated it."""
     return scope.get(_CREDENTIALS, scope)
 
 
@@ -130,7 +136,10 @@ def unauthenticated(detail: str = "the request has no valid credentials") -> Pro
 
 
 def _check_is_near(scope: Scope) -> None:
-    """Check that a request comes from this machine, and not through a proxy or a tunnel that ends here."""
+    """Check that a request comes from this machine.
+
+    It must not come through a proxy or a tunnel that ends here.
+    """
     client = scope.get("client")
     is_near = client is None or _is_loopback(str(client[0]))  # a Unix socket has no address
     if is_near and not any(_is_of_a_proxy(name.decode("latin-1")) for name, _ in scope["headers"]):

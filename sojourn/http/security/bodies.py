@@ -1,6 +1,7 @@
-"""Bound the body of a request before a route sees it: its size, nesting, values and time, and its encoding.
+"""Bound the body of a request before a route sees it.
 
-Only a form of a page may have files, which are not text.
+The bounds are on its size, nesting, number of values, time and encoding. Only a form of a page may
+have files, which are not text.
 """
 
 import asyncio
@@ -70,7 +71,10 @@ class BodyLimits:
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its body, or answer it with 400, 408, 413, 415, 429 or 503."""
+        """Pass the request on with its body, or refuse it.
+
+        Refusals are 400, 408, 413, 415, 429 and 503.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -103,7 +107,7 @@ class BodyLimits:
 def _check_head(scope: Scope, most: int) -> None:
     (length, *_) = [*header_values(scope, "content-length"), ""]
     if length and header_values(scope, "transfer-encoding"):
-        raise Problem(  # a proxy may go by the other one, and take the rest for a request of somebody else's
+        raise Problem(  # a proxy may use the other one, and take the rest for another client's request
             400,
             "bad_request",
             "the request has both a Content-Length and a Transfer-Encoding",
@@ -169,10 +173,12 @@ class _Replayed:
 
 
 def depth_of(body: bytes, most: int) -> int:
-    """How deep the arrays and objects of a body are nested, if it is JSON; what is deeper than `most` is not counted on.
+    """Return how deep the arrays and objects of a JSON body are nested.
+
+    Counting ends once the depth is more than `most`.
 
     Args:
-        body: The body; of what is not JSON, the depth of its brackets.
+        body: The body. If it is not JSON, the result is the depth of its brackets.
         most: The depth at which counting ends.
     """
     scan = _Scan(most)
@@ -182,7 +188,9 @@ def depth_of(body: bytes, most: int) -> int:
 
 
 class _Scan:
-    """What a body of JSON has outside its texts; it takes the body in the pieces of `_chunks`.
+    """Counts what a JSON body has outside its strings.
+
+    It takes the body in the pieces of `_chunks`.
 
     Args:
         most: The depth at which counting ends.
@@ -200,7 +208,10 @@ class _Scan:
         self._is_in_text = 0
 
     def add(self, chunk: bytes) -> None:
-        """Count a piece; what comes after a quote without its end is a text too."""
+        """Count a piece.
+
+        The text after a quote without its end is part of a string.
+        """
         if b"\\" in chunk:
             chunk = chunk.replace(b"\\\\", b"").replace(b'\\"', b"")
         parts = chunk.split(b'"')
@@ -219,7 +230,7 @@ class _Scan:
 
 
 def _chunks(body: bytes) -> Iterator[bytes]:
-    """A body in pieces, none of which ends between a backslash and what it escapes."""
+    """Split a body so that no piece ends between a backslash and what it escapes."""
     begin = 0
     while begin < len(body):
         end = begin + CHUNK
@@ -231,7 +242,10 @@ def _chunks(body: bytes) -> Iterator[bytes]:
 
 
 def _check_text(body: bytes) -> None:
-    """Check that a body is text as JSON has it between programs (RFC 8259); Python reads other encodings too."""
+    """Check that a body is in UTF-8, as JSON between programs is (RFC 8259).
+
+    Python reads other encodings too.
+    """
     try:
         body.decode()
     except UnicodeDecodeError:
@@ -243,12 +257,13 @@ def _check_text(body: bytes) -> None:
 
 
 async def _check_json(body: bytes, max_depth: int) -> int:
-    """Check that a body is neither too deep nor a multitude of values, and return how many objects it has at most.
+    """Check the depth and the number of values of a body.
 
-    It ends with the first piece that is too much, and gives the loop to others between two pieces.
+    Returns the most objects that it can have. The check ends with the first piece that is too much,
+    and yields to the event loop between two pieces.
 
     Raises:
-        Problem: It is.
+        Problem: The body is too deep (400), or has too many values (413).
     """
     objects = body.count(b"{")
     if objects + body.count(b"[") <= max_depth and body.count(b",") < MAX_VALUES:
@@ -272,10 +287,12 @@ async def _check_json(body: bytes, max_depth: int) -> int:
 
 
 async def _check_names(body: bytes) -> None:
-    """Check that no name stands twice in an object of JSON, whoever reads it.
+    """Check that no name occurs twice in an object of JSON.
+
+    The check does not depend on which route reads the body.
 
     Raises:
-        Problem: One does.
+        Problem: A name occurs twice (400).
     """
     if len(body) < LONG:
         name = duplicate_name(body)

@@ -1,6 +1,7 @@
-"""Bound the bytes in flight, of the process and of each principal, and drop clients that read too slowly.
+"""Bound the bytes in flight, and drop clients that read too slowly.
 
-A server hands a whole message to the connection's buffer, and keeps it until the client has read it. So a response is sent in pieces,
+The bounds are for the process and for each principal. A server hands a whole message to the
+connection's buffer, where it stays until the client has read it. So a response is sent in pieces,
 counts as bytes in flight meanwhile, and is cut off if its client reads it too slowly.
 """
 
@@ -110,7 +111,10 @@ class ByteShare:
 
 
 def client_key(scope: Scope) -> Hashable:
-    """Return by what a request is counted: its principal, else its address; None for a local client."""
+    """Return the key that a request is counted by.
+
+    It is the principal, or the address if there is none. None for a local client.
+    """
     asking = principal_of(scope)
     if asking is LOCAL:
         return None
@@ -174,7 +178,9 @@ class ResponseLimits:
 
 
 def reserve(scope: Scope, more: int) -> bool:
-    """Take bytes for a part of a response before it is made; False if the budget does not have them.
+    """Reserve bytes for a part of a response before it is made.
+
+    Returns False if the budget does not have them.
 
     Args:
         scope: The request.
@@ -185,7 +191,7 @@ def reserve(scope: Scope, more: int) -> bool:
 
 
 class CutOff(TimeoutError):  # noqa: N818 - it is raised through the application, which takes it for a client that takes nothing
-    """Ends an application client_key answer is refused, or that sends to a client that takes nothing."""
+    """Ends an application whose response was refused or whose client reads nothing."""
 
 
 class _Answer:
@@ -226,7 +232,7 @@ class _Answer:
 
     async def _pieces(self, body: bytes, message: Message) -> None:
         more = message.get("more_body", False)
-        if self._until is None:  # of a stream, only what is being sent is in flight
+        if self._until is None:  # a stream has only what is being sent in flight
             before = self._share.bytes
             if not self._share.fits(len(body)):
                 self._cut()

@@ -1,7 +1,8 @@
-"""Stop answering when the client disconnects, loses access, or the server shuts down.
+"""Stop answering when the client disconnects, loses access, or the server stops.
 
-An application that answers for longer than a moment receives meanwhile, to learn that the client has disconnected, as ASGI has it. So this
-is the one place that authenticates a long request again: an application is told that a client which lost access has disconnected.
+An application that answers for longer than a moment receives meanwhile, to learn that the client
+has disconnected, as ASGI has it. So this is the one place that authenticates a long request again.
+The application sees a client that lost access as one that has disconnected.
 """
 
 import asyncio
@@ -67,7 +68,10 @@ class Disconnect:
         self._answering = asyncio.current_task()
 
     def hold(self) -> None:
-        """Keep a disconnect from the application until `release`, so that it first sends what the client sent."""
+        """Hold back a disconnect from the application until `release`.
+
+        The application then first handles what the client sent.
+        """
         self._may_be_told.clear()
 
     def release(self) -> None:
@@ -75,7 +79,10 @@ class Disconnect:
         self._may_be_told.set()
 
     async def receive(self) -> Message:
-        """Return the server's next message, for concurrent callers; a client without access has disconnected."""
+        """Return the server's next message.
+
+        Several callers may wait at once. A client that has lost access counts as disconnected.
+        """
         message = await self._next()
         if message["type"] == "http.disconnect":
             with contextlib.suppress(TimeoutError):
@@ -89,7 +96,7 @@ class Disconnect:
                 return _GONE
             if self._is_let_in is None:
                 return self._seen(await self._receive())
-            # A caller that only looks whether the client is connected may have left one before its end.
+            # A caller that only checks whether the client is connected may have given up and left a pending message.
             if self._coming is None:
                 self._coming = asyncio.ensure_future(self._receive())
             while not self._coming.done():
@@ -105,7 +112,10 @@ class Disconnect:
         return message
 
     async def gone(self) -> None:
-        """Wait until the client disconnects or loses access; the body must have been received."""
+        """Wait until the client disconnects or loses access.
+
+        The body must have been received before.
+        """
         while (await self._next())["type"] != "http.disconnect":
             pass
 
@@ -116,7 +126,10 @@ class Disconnect:
             await asyncio.gather(self._coming, return_exceptions=True)
 
     async def end(self) -> None:
-        """Cancel the application from within, since no client waits for its response. Never returns."""
+        """Cancel the application from within. Never returns.
+
+        No client waits for its response any more.
+        """
         self.is_ended = True
         if self._answering is not None:
             self._answering.cancel()
@@ -141,11 +154,13 @@ def is_admitted(scope: Scope) -> bool:
 
 
 class DisconnectMiddleware:
-    """Give each request its `Disconnect`, and answer for an application that was cancelled.
+    """Give each request its `Disconnect`.
+
+    This also answers for an application that was cancelled.
 
     Args:
-        app: The application; the body of a request was read before.
-        auth: Finds out who sent a request; one that is an `AuthAgain` is asked again while a request lasts.
+        app: The application. The body of a request has been read before.
+        auth: The authentication method. An `AuthAgain` authenticates a request again while it lasts.
     """
 
     def __init__(self, app: ASGIApp, *, auth: Auth | None) -> None:
@@ -173,7 +188,7 @@ class DisconnectMiddleware:
                 return
             if is_begun:
                 raise
-            problem = stopped()  # the server ends its requests
+            problem = stopped()  # the server is shutting down and cancels its requests
             problem.headers |= presence.if_stopped
             await refuse(problem, scope, receive, send)
         else:
@@ -183,7 +198,10 @@ class DisconnectMiddleware:
             await presence.close()
 
     def _again(self, scope: Scope) -> Callable[[], Awaitable[bool]] | None:
-        """Return a function that authenticates the request again, or None if that is not possible."""
+        """Return a function that authenticates the request again, or None.
+
+        None if the authentication method cannot do that, or there is no principal.
+        """
         auth, asking = self._auth, principal_of(scope)
         if auth is None or asking is None:
             return None
@@ -222,6 +240,6 @@ def signaled_server() -> StoppableServer | None:
 
 
 async def wait_until_stopping(server: StoppableServer, known: asyncio.Future[None]) -> None:
-    """Wait until a server is told to stop, or `known` is done."""
+    """Wait until a server starts to shut down, or `known` is done."""
     while not server.should_exit and not known.done():
         await asyncio.wait({known}, timeout=TICK)

@@ -1,7 +1,8 @@
-"""Bound the headers of requests, set their cookies apart, and add security headers to responses.
+"""Bound request headers, hide cookies from routes, and add security headers.
 
-Python's `http.cookies` takes time in the square of a quoted cookie's length before 3.11.10 and 3.12.6 (CVE-2024-7592), and FastAPI parses
-the cookies of every request. So routes get none: only the authentication method does, and the console reads the one that it has set.
+Python's `http.cookies` takes time in the square of a quoted cookie's length before 3.11.10 and
+3.12.6 (CVE-2024-7592), and FastAPI parses the cookies of every request. So routes get none: only
+the authentication method does, and the console reads the one that it has set.
 """
 
 from collections.abc import Collection, Sequence
@@ -63,11 +64,14 @@ class HeaderLimits:
         try:
             await self._app(scope, receive, send)
         finally:
-            scope["headers"] = headers  # of the application that this one may be mounted in
+            scope["headers"] = headers  # restore them for the application that this one may be mounted in
 
 
 def has_long_cursor(method: str, path: str) -> bool:
-    """Whether a request may have a cursor that is longer than a head: it is one for the events of a run."""
+    """Whether a request may have a cursor longer than the usual limit on a head.
+
+    Only requests for the events of a run may.
+    """
     return method == "GET" and path.endswith("/events")
 
 
@@ -101,7 +105,10 @@ def with_cookies(scope: Scope) -> Scope:
 
 
 def cookie_of(scope: Scope, name: str) -> str:
-    """Return the value of a cookie as sent, without unquoting; empty unless there is exactly one."""
+    """Return the value of a cookie as sent, without unquoting.
+
+    It is empty unless there is exactly one cookie of this name.
+    """
     cookies: Sequence[bytes] = scope.get(_KEY, ())
     pairs = (pair.partition("=") for each in cookies for pair in each.decode("latin-1").split(";"))
     found = [value.strip() for key, _, value in pairs if key.strip() == name]

@@ -1,7 +1,9 @@
-"""Authenticate by the API keys of a file, which `sojourn keys` makes and revokes while the service runs.
+"""Authenticate by the API keys of a file.
 
-The file holds no key, only the hash of each. Every change is one atomic replacement of the file, made while its lock is held, so that
-programs that change it at the same time lose nothing, and a reader sees the file before a change or after it.
+`sojourn keys` makes and revokes keys while the service runs. The file has no key, only the hash of
+each. Every change is one atomic replacement of the file, made while its lock is held, so that
+programs that change it at the same time lose nothing, and a reader sees the file before a change or
+after it.
 """
 
 import contextlib
@@ -79,11 +81,13 @@ class _Keys(Record):
 
 
 def create_key(path: Path, name: str, *, tenant: str = "", roles: Sequence[str]) -> tuple[Key, str]:
-    """Make a key, and return it with its text, which is kept nowhere; the file is made where there is none.
+    """Make a key, and return it with its secret text, which is not stored.
+
+    The file is made if it does not exist.
 
     Raises:
         DefinitionError: The file cannot be read as a key file.
-        InvalidInput: Nobody is called so, there is such a key, or there is no folder for the file.
+        InvalidInput: The name, tenant or roles are invalid, an active key has the name, or there is no folder for the file.
         OSError: The file cannot be written.
     """
     key, text = _made(name, tenant, roles)
@@ -101,16 +105,18 @@ def create_key(path: Path, name: str, *, tenant: str = "", roles: Sequence[str])
 
 
 def rotate_key(path: Path, name: str, *, tenant: str | None = None) -> tuple[Key, str]:
-    """Make a further key beside the newest of a name, with its tenant and roles, and return it with its text; both open.
+    """Make a further key beside the newest one of a name, and return it with its text.
+
+    It has the same tenant and roles. Both keys are active.
 
     Args:
         path: The file.
-        name: Whose key it is.
-        tenant: The tenant of the name; needed where keys of several have this name.
+        name: The name of the key.
+        tenant: The tenant of the name. Required if keys of several tenants have this name.
 
     Raises:
         DefinitionError: The file cannot be read as a key file.
-        InvalidInput: No key of this name opens, or those of several tenants do.
+        InvalidInput: No active key has this name, or those of several tenants have it.
         OSError: The file cannot be written.
     """
     made: list[tuple[Key, str]] = []
@@ -153,12 +159,14 @@ def _made(name: str, tenant: str, roles: Sequence[str]) -> tuple[Key, str]:
 
 
 def revoke_key(path: Path, which: str, *, older: bool = False) -> list[Key]:
-    """Revoke a key by its id, or the keys of a name, and return those that opened until now.
+    """Revoke a key by its id, or the keys of a name, and return the revoked ones.
+
+    Keys that were revoked before are not returned.
 
     Args:
         path: The file.
         which: The id of a key, or a name.
-        older: Whether the newest key of the name that opens is left, in each tenant; an id is then of no key.
+        older: Whether the newest active key of the name stays, in each tenant. `which` must then be a name.
 
     Raises:
         DefinitionError: The file cannot be read as a key file.
@@ -217,7 +225,7 @@ def _check_owner(path: Path, owners: set[int]) -> None:
 
 
 def change_time(path: Path) -> tuple[int, int, int, int] | None:
-    """What is different after every change of a file; None where there is none."""
+    """Return values that differ after every change of a file, or None without a file."""
     try:
         found = path.stat()
     except OSError:
@@ -238,11 +246,11 @@ def _digest(text: str) -> str:
 
 
 def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
-    """Replace the file by a changed one, while nobody else does."""
+    """Replace the file by a changed one under its lock."""
     with _locked(path):
         keys = change(read_keys(path) if path.exists() else [])
         data = _Keys(keys=keys).model_dump(mode="json", exclude_defaults=True)
-        descriptor, place = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # of mode 0600
+        descriptor, place = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # its mode is 0600
         try:
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(data, file, indent=2)
@@ -259,7 +267,10 @@ def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Generator[None]:
-    """Hold the lock of a file, which is another file beside it: the file itself is replaced."""
+    """Hold the lock of a file.
+
+    The lock is another file beside it, since the file itself is replaced.
+    """
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {path.parent} for {path.name}; make it, or name another file")
     with open(path.parent / f".{path.name}.lock", "w", opener=_lock_opener) as lock:
@@ -304,7 +315,10 @@ class ApiKeys:
         return await self(request) == asking
 
     def _present(self) -> list[Key]:
-        """The keys, read again where the file has changed."""
+        """Return the keys, read again if the file has changed.
+
+        Without a readable file, there are none.
+        """
         seen = change_time(self._path)
         if seen != self._seen:
             try:

@@ -83,14 +83,20 @@ class TokenBuckets:
         return len(self._left)
 
     def take(self, by: Hashable) -> float:
-        """Take a token; return the seconds until there is one, or 0.0 if it was taken."""
+        """Take a token, and return 0.0, or the seconds until there is one.
+
+        In the second case, no token was taken.
+        """
         left = self._count(by)
         wait = 0.0 if left >= 1 else (1 - left) / self._rate
         self._keep(by, left if wait else left - 1)
         return wait
 
     def charge(self, by: Hashable, cost: float) -> None:
-        """Take what a request cost beside itself; a client owes a burst at most."""
+        """Take the further cost of a request.
+
+        A client owes a burst at most.
+        """
         self._keep(by, max(self._count(by) - cost, -float(self._burst)))
 
     def _count(self, by: Hashable) -> float:
@@ -106,14 +112,16 @@ class TokenBuckets:
 
 
 class RateLimits:
-    """Refuse a principal's requests beyond a rate, and its streams and waiting requests beyond a number.
+    """Per-principal rate and concurrency limits (in memory, per process).
+
+    The rate limits requests. The concurrency limits streams and waiting requests.
 
     Args:
         app: The application.
         requests: Requests a second, on average.
         burst: Requests at once.
-        streams: Open streams of events, and requests that wait.
-        clock: Seconds of a clock that never goes back.
+        streams: Most open streams of events and requests that wait.
+        clock: Returns the seconds of a monotonic clock.
     """
 
     def __init__(
@@ -144,7 +152,10 @@ class RateLimits:
             await self._counted(asking, scope, receive, send)
 
     async def _counted(self, asking: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; replace a response that turns out to be a stream too many."""
+        """Pass the request on.
+
+        If the response turns out to be a stream too many, it is replaced by a refusal.
+        """
         lasting = scope[_KEY] = _StreamSlot(
             self._streams, (asking.tenant, asking.subject), self._most_streams, self._buckets, self._readings
         )
@@ -154,7 +165,7 @@ class RateLimits:
         async def checked(message: Message) -> None:
             nonlocal is_cut
             if is_cut:
-                return  # a library that has made something of the exception says so
+                return  # a library that has handled the exception sends a response of its own
             if message["type"] == "http.response.start" and is_stream(message):
                 try:
                     lasting.open()
@@ -179,7 +190,10 @@ class _TooManyStreams(Exception):  # noqa: N818 - it is raised through the appli
 
 
 class _StreamSlot:
-    """One request and its slot among the streams of its principal, if it streams or waits."""
+    """A request's slot among the streams of its principal.
+
+    The request takes it once it streams or waits.
+    """
 
     def __init__(
         self,
@@ -202,7 +216,7 @@ class _StreamSlot:
         """Take a slot, unless the request has one.
 
         Raises:
-            Problem: All are taken.
+            Problem: The principal has no free slot.
         """
         if self._is_open:
             return
@@ -234,7 +248,9 @@ class _StreamSlot:
 
 
 def count_stream(scope: Scope) -> None:
-    """Count a request as a stream before it has an effect, so that its client may send it again.
+    """Count a request as a stream before it has an effect.
+
+    If it is refused, its client may send it again.
 
     Raises:
         Problem: Its principal has too many of them (429).
@@ -249,7 +265,10 @@ _answered: ContextVar[_StreamSlot | None] = ContextVar("sojourn.answered", defau
 
 
 def charge(scope: Scope, cost: float) -> None:
-    """Charge the principal of a request for that many further requests; a local client pays nothing."""
+    """Charge the principal of a request for this many further requests.
+
+    A local client pays nothing.
+    """
     lasting = scope.get(_KEY)
     if isinstance(lasting, _StreamSlot) and cost > 0:
         lasting.charge(cost)
@@ -257,15 +276,17 @@ def charge(scope: Scope, cost: float) -> None:
 
 @contextlib.asynccontextmanager
 async def heavy_read(*, begins_free: bool = False) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
-    """Limit how many requests read much at once, of each principal and of all; others wait for their turn.
+    """Limit how many requests read much at once, per principal and in all.
+
+    Further requests wait for their turn.
 
     Nested reads of a request are part of its turn. A local client has no limit.
 
     Args:
-        begins_free: Whether the request reads without a turn until it calls what this yields, once it has read much.
+        begins_free: Whether the request reads without a turn until it calls the yielded function, once it has read much.
 
     Raises:
-        Problem: The turn does not come in time (429, or 503 if it is all that read too much).
+        Problem: The turn does not come in time (429, or 503 if all principals together read too much).
     """
     lasting = _answered.get()
     async with contextlib.AsyncExitStack() as stack:

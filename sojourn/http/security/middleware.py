@@ -1,4 +1,7 @@
-"""All security middleware of the service, in order: no request reaches a route except through it."""
+"""All security middleware of the service, in order.
+
+No request reaches a route except through it.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -62,16 +65,18 @@ class SecuritySettings:
 
 
 class SecurityMiddleware:
-    """Run all security middleware before an application: `web.add_middleware(SecurityMiddleware, auth=...)`, or `SecurityMiddleware(web, auth=...)`.
+    """Run all security middleware before an application.
+
+    Use `web.add_middleware(SecurityMiddleware, auth=...)`, or `SecurityMiddleware(web, auth=...)`.
 
     Args:
         app: The application.
-        auth: The authentication method; None accepts local requests only.
+        auth: The authentication method. None accepts local requests only.
         settings: The settings.
         open_paths: Paths that need no authentication.
         pages: Paths of the service's own pages, which load scripts and styles.
         site: The console's pages.
-        renderers: How protocols render problems, by the prefix of their paths; elsewhere problem details.
+        renderers: How protocols render problems, by the prefix of their paths. Elsewhere they are problem details.
 
     Raises:
         DefinitionError: A setting is invalid.
@@ -94,7 +99,7 @@ class SecurityMiddleware:
             ByteBudget(settings.bytes_in_flight, settings.principal_bytes_in_flight) for _ in range(2)
         )
         self._address_buckets = TokenBuckets(settings.address_requests, settings.address_burst)
-        # From the innermost to the outermost: a request passes them in the opposite order.
+        # From the innermost to the outermost. A request passes them in the opposite order.
         inner: ASGIApp = DisconnectMiddleware(app, auth=auth)
         inner = BodyLimits(
             inner,
@@ -114,7 +119,10 @@ class SecurityMiddleware:
         self._app = SecurityHeaders(inner, pages=pages, site=site)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it; websockets are always refused."""
+        """Pass the request on, or refuse it.
+
+        Websockets are always refused.
+        """
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
             return

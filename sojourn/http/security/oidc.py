@@ -1,4 +1,7 @@
-"""Authenticate by the tokens of an OpenID Connect provider: JWTs, signed by a key that the issuer publishes."""
+"""Authenticate by the tokens of an OpenID Connect provider.
+
+Tokens are JWTs, signed by a key that the issuer publishes.
+"""
 
 import asyncio
 import json
@@ -52,32 +55,41 @@ _log = structlog.get_logger("sojourn.http")
 
 
 class _Registry(JWSRegistry):
-    """Allows the named algorithms, and in a header more than the names of RFC 7515, as providers have; but nothing critical that is not known."""
+    """Allows the named algorithms, and header parameters beyond RFC 7515.
+
+    Providers add parameters of their own. A critical one that is not known is refused.
+    """
 
     max_header_length = 4_000
     max_payload_length = MAX_TOKEN
 
     def get_alg(self, name: str) -> Any:
-        """The algorithm of this name; the warning that EdDSA is now called Ed25519 is of no use to who reads a token."""
+        """Return the algorithm of this name.
+
+        This leaves out the library's warning that EdDSA is now called Ed25519, which is of no use
+        to a reader of tokens.
+        """
         if name not in (self.allowed or ()) or name not in self.algorithms:
             raise UnsupportedAlgorithmError(f"algorithm {name[:20]!r} is not allowed")
         return self.algorithms[name]
 
 
 class Oidc:
-    """Authenticate by tokens of an issuer for this service, sent as `Authorization: Bearer`.
+    """Authenticate by an issuer's tokens, sent as `Authorization: Bearer`.
+
+    The tokens have to be for this service.
 
     Args:
         issuer: The issuer, exactly as tokens name it (`iss`).
         audience: Whom the tokens have to be for (`aud`): this service, or one of several names of it.
-        jwks_url: Where the issuer's keys are; its configuration is asked when left out.
+        jwks_url: The address of the issuer's keys. If None, it is read from the issuer's configuration.
         subject: The claim that is the principal's subject.
-        tenant: The claim that is its tenant, which a token then has to have; None for no tenants.
+        tenant: The claim that is its tenant, which a token then has to have. None for no tenants.
         roles: The claim with its roles: a list, or names with spaces between.
-        role_names: What those roles are called here, such as `{"crew-leads": ["user", "approver"]}`; others give none then. Where left out,
+        role_names: What those roles are called here, such as `{"crew-leads": ["user", "approver"]}`. Others give none then. If None,
             roles count as they are called.
         algorithms: Algorithms of signatures that are accepted.
-        leeway: Seconds by which the clocks of the issuer and this machine may differ.
+        leeway: Most seconds between the clocks of the issuer and this machine.
 
     Raises:
         DefinitionError: An address is not one of HTTPS, or an algorithm is not one of public keys.
@@ -133,11 +145,14 @@ class Oidc:
         return self._principal(claims)
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Whether the token of a request that was let in is valid now; raises as when it is asked first."""
+        """Whether the token is still valid, for the same principal.
+
+        Raises as the first authentication does.
+        """
         return await self(request) == asking
 
     def _key_id(self, text: str) -> str | None:
-        """The id of the key by which a token says that it is signed."""
+        """Return the id of the key that the token names as its signer, or None."""
         try:
             header = extract_compact(text.encode(), None, self._registry).headers()
         except Exception as error:  # noqa: BLE001 - as above
@@ -171,7 +186,7 @@ class Oidc:
 
 
 def _at(claims: Mapping[str, Any], claim: Claim) -> object:
-    """The value of a claim; None where a token does not have it."""
+    """Return the value of a claim, or None if the token does not have it."""
     found: object = claims
     for name in [claim] if isinstance(claim, str) else claim:
         if not isinstance(found, Mapping):
@@ -208,15 +223,17 @@ _PLAIN = {"accept-encoding": "identity"}
 
 
 class Jwks:
-    """The keys of one issuer (JWKS), fetched if needed, and again for a token signed with an unknown one.
+    """The keys of one issuer (JWKS).
 
-    PyJWT's `PyJWKClient` blocks the event loop, has no limit on what an issuer sends, and asks again for every unknown key
+    They are fetched when first needed, and again for a token that is signed with an unknown key.
+
+    PyJWT's `PyJWKClient` blocks the event loop, has no limit on what an issuer sends, and fetches them again for every unknown key
     (`tests/http/security/test_oidc.py` has keys that rotate, strangers that forge key ids, and an issuer that goes away or sends too much).
 
     Args:
         issuer: The issuer, whose configuration names the address of its keys.
-        url: The address of the keys, where the configuration is not to be asked.
-        clock: Seconds of a clock that never goes back.
+        url: The address of the keys. If None, it is read from the configuration.
+        clock: Returns the seconds of a monotonic clock.
 
     Raises:
         DefinitionError: An address is not one of HTTPS, nor of this machine.
@@ -240,7 +257,7 @@ class Jwks:
         """
         if self._is_due(kid) and not (self._fetching.locked() and self._is_usable and self._has(kid)):
             async with self._fetching:
-                if self._is_due(kid):  # nobody has fetched them meanwhile
+                if self._is_due(kid):  # no other request has fetched them meanwhile
                     await self._fetch(kid)
         if self._keys is None or not self._is_usable:
             raise Problem(
@@ -311,7 +328,10 @@ async def _json(client: httpx2.AsyncClient, url: str) -> Mapping[str, Any]:
 
 
 def _key_set(found: Mapping[str, Any]) -> KeySet:
-    """The keys that verify signatures; others, such as those of unknown kinds, are left out."""
+    """Return the keys that verify signatures.
+
+    Others, such as those of unknown kinds, are left out.
+    """
     listed = found.get("keys")
     if not isinstance(listed, list):
         raise ValueError("the issuer's answer has no keys")  # noqa: TRY004 - as above

@@ -33,13 +33,13 @@ class OriginCheck:
 
     Args:
         app: The application.
-        hosts: Names that are answered, without port; `*.example.org` for all below one. None for every name, but without
+        hosts: Names that are answered, without port. `*.example.org` stands for all below one. None for every name, but without
             authentication only those of this machine.
-        origins: Origins whose pages may use the service, such as `https://app.example.org`; their browsers are told so (CORS).
+        origins: Origins whose pages may use the service, such as `https://app.example.org`. Their browsers get CORS headers.
         is_authenticated: Whether requests have to be authenticated.
 
     Raises:
-        DefinitionError: An origin is none.
+        DefinitionError: An origin is invalid.
     """
 
     def __init__(
@@ -76,9 +76,7 @@ class OriginCheck:
         except Problem:
             count_anonymous(scope)
             raise
-        if (
-            scope["method"] == "OPTIONS"
-        ):  # a browser that asks before a request is answered without its credentials
+        if scope["method"] == "OPTIONS":  # a browser's preflight is answered without credentials
             count_anonymous(scope)
 
     def _check_host(self, host: str) -> None:
@@ -96,7 +94,7 @@ class OriginCheck:
     def _check_origin(self, scope: Scope, host: str, port: str | None) -> None:
         given = header_values(scope, "origin")
         if not given:
-            # A browser names no origin where a page only embeds, as an image; following a link is no embedding.
+            # A browser sends no origin if a page only embeds, as an image does. Following a link is no embedding.
             site, mode = header_values(scope, "sec-fetch-site"), header_values(scope, "sec-fetch-mode")
             if not {"cross-site", "same-site"}.isdisjoint(site) and mode != ["navigate"]:
                 raise _foreign("another site")
@@ -121,7 +119,11 @@ def _is_own(scope: Scope, host: str, port: str | None) -> bool:
 
 
 def _is_same(origin: str, host: str, port: str | None) -> bool:
-    """Whether an origin is the service itself; behind a proxy the service does not know whether it was asked by TLS."""
+    """Whether an origin is the service itself.
+
+    The scheme is not compared: behind a proxy the service does not know whether the client used
+    TLS.
+    """
     scheme, separator, rest = origin.lower().partition("://")
     found = _HOST.match(rest) if separator and scheme in _PORTS else None
     usual = _PORTS.get(scheme)
@@ -179,9 +181,9 @@ _PREFLIGHT = 600
 
 
 class Cors(CORSMiddleware):
-    """Answer CORS preflights of the configured origins; a refusal is a problem.
+    """Answer CORS preflights of the configured origins.
 
-    Clients of the protocols send families of headers, such as `x-stainless-lang`, which no list of names could hold.
+    A refusal is a problem. Clients of the protocols send families of headers, such as `x-stainless-lang`, which no list of names could hold.
 
     Args:
         app: The application.
@@ -193,7 +195,7 @@ class Cors(CORSMiddleware):
             app,
             allow_origins=sorted(origins),
             allow_methods=_METHODS,
-            allow_headers=["*"],  # which answers with those that were asked for; they are checked here
+            allow_headers=["*"],  # answers with the requested headers, which are checked here
             expose_headers=_ANSWER_HEADERS,
             max_age=_PREFLIGHT,
         )

@@ -1,4 +1,7 @@
-"""Who sent a request: the interface of authentication methods, a route's dependency, and the check of a role."""
+"""Authentication methods, the principal of a request, and the check of its roles.
+
+`Auth` is the interface of authentication methods, and `Asking` a route's dependency.
+"""
 
 from typing import Annotated, Any, Protocol, runtime_checkable
 
@@ -38,7 +41,10 @@ _bearer = HTTPBearer(
 
 
 class Auth(Protocol):
-    """Finds out who sent a request, by its headers: it is asked before the body is read."""
+    """Finds out from its headers who sent a request.
+
+    It is called before the body is read.
+    """
 
     async def __call__(self, request: Request) -> Principal | None:
         """Return the principal of a request, or None if it has no valid credentials (401).
@@ -51,15 +57,23 @@ class Auth(Protocol):
 
 @runtime_checkable
 class AuthAgain(Auth, Protocol):
-    """A method that may authenticate a long request again: it counts nothing, and takes no one-time credentials."""
+    """A method that can authenticate a long request again.
+
+    Doing so counts nothing, and takes no one-time credentials.
+    """
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Whether the request would be authenticated as the same principal now; an exception means no."""
+        """Whether the request would be authenticated as the same principal now.
+
+        An exception means that it would not.
+        """
         ...
 
 
 class FirstOf:
-    """Try several methods in order, such as `FirstOf(ApiKeys(...), Oidc(...))`, until one finds a principal.
+    """Try several methods in order, until one finds a principal.
+
+    An example is `FirstOf(ApiKeys(...), Oidc(...))`.
 
     Args:
         *ways: The methods, in order.
@@ -69,7 +83,10 @@ class FirstOf:
         self._ways = ways
 
     async def __call__(self, request: Request) -> Principal | None:
-        """Return the principal of the first method that finds one; else raise the last refusal, if any."""
+        """Return the principal of the first method that finds one, or None.
+
+        If none does, raises the last refusal of a method, if any.
+        """
         refused: Problem | None = None
         for way in self._ways:
             try:
@@ -85,7 +102,10 @@ class FirstOf:
         return None
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Whether the method that authenticated the request would now; True if it cannot be asked again."""
+        """Whether the method that authenticated the request would do so now.
+
+        True if the method cannot authenticate again.
+        """
         way = _ways_of(request).get(self)
         return await way.still_lets_in(request, asking) if isinstance(way, AuthAgain) else True
 
@@ -116,7 +136,7 @@ async def principal(request: Request, _described: Annotated[object, Security(_be
     """Return the principal of the request, as a dependency of a route.
 
     Raises:
-        RuntimeError: The application has no security middleware, and serves nobody.
+        RuntimeError: The application has no security middleware, and serves no request.
     """
     found = principal_of(request.scope)
     if found is None:
@@ -131,7 +151,9 @@ Asking = Annotated[Principal, Depends(principal)]
 
 
 def require(asking: Principal, role: Role) -> None:
-    """Check that a principal has a role; any role may read.
+    """Check that a principal has a role.
+
+    Any role may read.
 
     Raises:
         Problem: It does not have the role (403).

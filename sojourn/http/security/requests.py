@@ -1,8 +1,9 @@
 """Read what security needs of a request, and refuse one.
 
-The console's pages (`Site`) stand behind the same middleware as the API. A browser sends no `Authorization` by itself, so on these paths a
-cookie is read as one; and since a browser sends cookies whoever makes it ask, a request that changes something has to come from one of
-the pages.
+The console's pages (`Site`) are behind the same middleware as the API. A browser sends no
+`Authorization` by itself, so on these paths a cookie is read as one. Since a browser sends cookies
+with requests from any page, a request that changes something has to come from one of the console's
+pages.
 """
 
 import asyncio
@@ -41,7 +42,10 @@ DRAIN_PAUSE = 1.0
 
 
 def header_values(scope: Scope, name: str) -> list[str]:
-    """The values of a request's header, in their order; the name is in lower case."""
+    """Return the values of a request's header, in their order.
+
+    The name is in lower case.
+    """
     wanted = name.encode()
     return [value.decode("latin-1") for key, value in scope["headers"] if key == wanted]
 
@@ -63,7 +67,7 @@ async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -
         value.strip().lower() == "close" for value in header_values(scope, "connection")
     )
     if not closes or not _has_body(scope):
-        await answer(scope, receive, send)  # the server drops the body of a connection that it keeps
+        await answer(scope, receive, send)  # the server drops the body if it reuses the connection
         return
 
     async def send_then_drain(message: Message) -> None:
@@ -82,7 +86,10 @@ def _has_body(scope: Scope) -> bool:
 
 
 async def _drain(receive: Receive) -> None:
-    """Read and drop a body until it ends, its client leaves or pauses, or a bound is reached."""
+    """Read and drop a body.
+
+    Stops at its end, when its client disconnects or pauses, or at a bound on bytes and time.
+    """
     size = 0
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
@@ -101,7 +108,10 @@ _PREFIX = 64
 
 
 def address_of(scope: Scope) -> str:
-    """The address that a request comes from; of IPv6 its network. Empty for a Unix socket."""
+    """Return the address that a request comes from.
+
+    Of an IPv6 address, this is the network. Empty for a Unix socket.
+    """
     client = scope.get("client")
     return network_of(str(client[0])) if client else ""
 
@@ -137,7 +147,7 @@ class Site(Protocol):
         ...
 
     def with_credentials(self, scope: Scope) -> Scope:
-        """The request with the credentials of its cookie as `Authorization`, where it has no others."""
+        """Return the request with its cookie as `Authorization`, unless it has one."""
         ...
 
     def refused(self, problem: Problem, scope: Scope) -> Response:
@@ -146,7 +156,10 @@ class Site(Protocol):
 
 
 def bind_site(site: Site | None, scope: Scope, path: str) -> Site | None:
-    """Mark a request as one for a page; return the site, or None if it is for the API."""
+    """Mark a request as one for a page, and return the site.
+
+    Returns None if the request is for the API.
+    """
     if site is None or scope["type"] != "http" or not site.covers(path):
         return None
     scope[_SITE] = site
@@ -155,26 +168,31 @@ def bind_site(site: Site | None, scope: Scope, path: str) -> Site | None:
 
 
 def site_of(scope: Scope) -> Site | None:
-    """The site that a request is for; None for the API."""
+    """Return the site that a request is for, or None for the API."""
     return scope.get(_SITE)
 
 
 def has_files(scope: Scope) -> bool:
-    """Whether a request is a form of a page that may have files, whose bytes are no text."""
+    """Whether a request is a form of a page that may have files.
+
+    Their bytes are not text.
+    """
     (given, *_) = [*header_values(scope, "content-type"), ""]
     is_form = given.partition(";")[0].strip().lower() == "multipart/form-data"
     return is_form and site_of(scope) is not None
 
 
 def check_form(scope: Scope, *, is_own: bool) -> None:
-    """Check that what changes something was sent by a page of the site's own, which browsers say in `Origin`.
+    """Check that a request that changes something comes from a page of the site's own.
+
+    Browsers name the page in `Origin`.
 
     Args:
         scope: The request.
         is_own: Whether its origin is the service itself.
 
     Raises:
-        Problem: It was not: another page, even one that may use the API, sent it with the cookie of a visitor.
+        Problem: Another page, even one that may use the API, sent it with the cookie of a visitor (403).
     """
     if site_of(scope) is None or scope["method"] in _READS or is_own:
         return

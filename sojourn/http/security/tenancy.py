@@ -1,4 +1,7 @@
-"""Which runs a principal may see, those of its tenant or only its own, and which ids its runs may have."""
+"""Which runs a principal may see, and which ids its runs may have.
+
+A principal sees the runs of its tenant, or only its own.
+"""
 
 from dataclasses import dataclass
 
@@ -26,7 +29,10 @@ _RESERVED = frozenset("@=")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a principal sees; two with an equal view see the same, so that a list is read once for both."""
+    """What a principal sees.
+
+    Principals with equal views see the same, so that a list is read once for both.
+    """
 
     tenant: str
     viewer: str = ""
@@ -43,12 +49,14 @@ def view_of(asking: Principal) -> View:
 
 
 def may_look_at(asking: Principal, wait: Await | None, answered: AwaitAnsweredEvent | None = None) -> bool:
-    """Whether a principal sees a wait of a run of its tenant that it may not see; only calls that wait for approval are shown so.
+    """Whether a principal sees a wait of a run that it may not see itself.
+
+    The run is one of its tenant. Only calls that wait for approval are visible in this way.
 
     Args:
-        asking: Who asks.
-        wait: The wait; None if the event that opened it is deleted.
-        answered: How it ended; None while it is open.
+        asking: The principal.
+        wait: The wait, or None if the event that opened it is deleted.
+        answered: How it ended, or None while it is open.
     """
     if not view_of(asking).deciding:
         return False
@@ -56,10 +64,13 @@ def may_look_at(asking: Principal, wait: Await | None, answered: AwaitAnsweredEv
 
 
 async def may_see(view: View, found: WorkflowExecution, app: App) -> bool | None:
-    """Whether a run, as Temporal describes it, may be seen; None where it does not say, and its agent's runs are seen by their subjects only.
+    """Whether a run may be seen, judging by Temporal's description of it.
+
+    None if the description does not say, and the runs of its agent are visible to their subjects
+    only.
 
     Raises:
-        RunUnreadable: Nobody can say whose run it is.
+        RunUnreadable: The owner of the run cannot be determined.
     """
     if await tenant_of(found) != view.tenant:
         return False
@@ -74,16 +85,19 @@ async def may_see(view: View, found: WorkflowExecution, app: App) -> bool | None
 
 
 def chosen_id(asking: Principal, id: str) -> str:
-    """The run id for an id that a request chooses: a tenant's begin with its name, so that it meets no other tenant's.
+    """Return the run id for an id that a request chooses.
+
+    The ids of a tenant begin with its name, so that they do not collide with those of another
+    tenant.
 
     A request that chooses the same id again means the same run, so that an `Idempotency-Key` may be one.
 
     Args:
-        asking: Who asks.
+        asking: The principal.
         id: The id that was chosen, or the run id that this function made of it.
 
     Raises:
-        InvalidInput: No request may choose this id; such as that of a conversation, whose messages would then go to another run.
+        InvalidInput: A request may not choose this id, such as that of a conversation, whose messages would then go to another run.
     """
     prefix = f"{tenant_part(asking.tenant)}=" if asking.tenant else ""
     plain = id.removeprefix(prefix)
