@@ -426,7 +426,7 @@ class Service:
     async def waiting_runs(self, asking: Principal, selection: Selection) -> WaitingRuns:
         """Return the waiting runs of a selection that the principal may see.
 
-        These include runs that it may not see, if it may decide on some of their calls. Of such a
+        Runs that it may not see are included if it may decide on some of their calls. Of such a
         run, it sees those calls only. Raises as `runs` does.
         """
         seen = await self.reader.waiting_runs(self._seen(selection, view_of(asking)))

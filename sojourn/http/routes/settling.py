@@ -29,7 +29,8 @@ async def settled(attending: RequestScope, turn: SessionTurn, seconds: float) ->
         seconds: The longest time to wait.
 
     Returns:
-        The answer. Otherwise the status of the conversation, once it or a child run has an open wait, the time is over, or this process shuts down.
+        The answer. Otherwise the status of the conversation, once it or a child run has an open wait, the time is
+        over, or this process shuts down.
 
     Raises:
         RunFailed: The turn has no answer.
