@@ -1,6 +1,6 @@
-"""The two Temporal activities: plan a turn, and execute a tool call.
+"""The activities of a run, which do all its I/O on a worker.
 
-They do all I/O of a run on a worker: they call planners, policy engines, interceptors and tools, and return
-records for the workflow; they may import all of `sojourn`, not the workflow. Begin with `plan.py` and
-`execute_tool.py`.
+Begin with `plan.py`, which plans a turn, and `execute_tool.py`, which executes a tool call. The
+activities call planners, policy engines, interceptors and tools, and return records for the
+workflow. They may import all of `sojourn`, not the workflow.
 """

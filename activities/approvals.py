@@ -1,11 +1,11 @@
 """Check an approval before its call runs: the tool as shown, and who may decide.
 
-The tool is compared before the sender of the approval gets an answer. `ExecuteToolActivity` compares again, since its
-worker may have another release. A call of an agent has no such activity: its tool is compared here again if the call had
-to wait after its approval.
+The tool is compared before the sender of the approval gets an answer. `ExecuteToolActivity`
+compares again, since its worker may have another release. A call of an agent has no such activity:
+its tool is compared here again if the call had to wait after its approval.
 
-The author's function judges an approver before the decision is taken, so that a call still waits after a refusal. A
-function that failed, or does not exist any more, says no.
+The author's function judges the approver before the run accepts the decision, so a refusal leaves
+the call waiting. If the function fails, or does not exist any more, the decision is refused.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -37,7 +37,9 @@ __all__ = ["CheckApprovalActivity", "JudgeApproverActivity", "voided"]
 
 
 async def voided(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> ToolResult | None:
-    """The result of a call whose approval is void; None where it holds, or where the tool's server is unavailable.
+    """Return the result of a call whose approval is void.
+
+    None if the approval holds, or if the tool's server is unavailable.
 
     Args:
         app: The app, with the tools as they are now.
@@ -60,7 +62,10 @@ async def voided(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> 
 
 
 def _is_carried_out_alike(shown: ShownTool | None, spec: ToolSpec) -> bool:
-    """Whether the call, as it was planned, would be carried out by what implements the tool now: by a worker, or by this agent."""
+    """Whether the same kind of implementation would execute the call as planned.
+
+    That is: a worker, or this same agent.
+    """
     if spec.kind == "agent" or (shown is not None and shown.kind == "agent"):
         return shown is not None and (shown.kind, shown.agent_id) == (spec.kind, spec.agent_id)
     return True
@@ -69,9 +74,10 @@ def _is_carried_out_alike(shown: ShownTool | None, spec: ToolSpec) -> bool:
 async def _asked_again(
     tool: AnyTool, call: ToolRequest, changes: Sequence[str], rules: list[ApprovalRule]
 ) -> ToolResult:
-    """A result with the confirmation to open, or without one where the arguments do not fit the tool any more, or nobody may approve it.
+    """Return a result with the confirmation to open, if the call can be approved.
 
-    It has an error too, for a run that asks no more.
+    It has no confirmation if the arguments do not fit the tool any more, or if no role may approve
+    the call. It also has an error, for a run that asks for no more approvals.
 
     Args:
         tool: The tool as it is now.
@@ -91,7 +97,10 @@ async def _asked_again(
 
 
 def _gone(call: ToolRequest, unknown: ToolResult) -> ToolResult:
-    """The result of a shown call whose tool is gone, with the hint for an unknown tool."""
+    """Return the result of a shown call whose tool no longer exists.
+
+    It has the hint for an unknown tool.
+    """
     changed = refusal(call, hints.changed_since_shown(call.name, ["the tool is gone"]))
     return changed.model_copy(update={"retry_hint": unknown.retry_hint})
 
@@ -104,9 +113,10 @@ class CheckApprovalActivity:
 
     @activity.defn(name=CHECK_APPROVAL)
     async def check_approval(self, task: ApprovalTask) -> ToolResult:
-        """An empty result where the approval holds, else the result of the call, perhaps with the confirmation to open.
+        """Return an empty result if the approval holds, else the result of the call.
 
-        Empty too if no worker of the task queue has the run's agent, and so knows its tools.
+        The result of the call may contain a confirmation to open. It is also empty if no worker of
+        the task queue has the run's agent, since such a worker cannot know the tools.
 
         Raises:
             ApplicationError: `WRONG_WORKER`: another worker of the task queue has the agent.

@@ -30,7 +30,9 @@ class ArchiveEventsActivity:
 
     @activity.defn(name=ARCHIVE_EVENTS)
     async def archive_events(self, task: ArchiveTask) -> Archived:
-        """Store the events of the executions before the present one, and return their claim; none on a worker without storage.
+        """Store the events of earlier executions, and return their claim.
+
+        A worker without storage returns the claim it was given.
 
         Raises:
             ApplicationError: `WRONG_WORKER`, while another worker has the agent.
@@ -72,7 +74,9 @@ class StoreTranscriptActivity:
 
     @activity.defn(name=STORE_TRANSCRIPT)
     async def store_transcript(self, task: StoreTask) -> Stored:
-        """Store messages, and return their claim, none on a worker without storage; and whether events are archived.
+        """Store messages, and return their claim and whether events are archived.
+
+        A worker without storage returns no claim.
 
         Raises:
             ApplicationError: `WRONG_WORKER`, while another worker has the agent.

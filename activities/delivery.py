@@ -24,7 +24,9 @@ class DeliverNoticeActivity:
 
     @activity.defn(name=DELIVER_NOTICE)
     async def deliver_notice(self, notice: Notice) -> None:
-        """Call the function for notices of this kind; an app that has none any more drops the notice.
+        """Call the function for notices of this kind.
+
+        If the app no longer has such a function, the notice is dropped.
 
         Raises:
             ApplicationError: `WRONG_WORKER`, while another worker has the agent; `NotWantedError`, if the server has given the attempt up.
@@ -44,11 +46,13 @@ class SendMessageActivity:
 
     @activity.defn(name="SendMessageActivity")
     async def send_message(self, task: ScheduledMessage) -> str:
-        """Send the message, whose id is that of the workflow; return the run of the conversation.
+        """Send the message, and return the run of the conversation.
+
+        The message has the id of this workflow.
 
         Raises:
-            ApplicationError: `AwaitClosed`, where the conversation has ended; `InvalidInput`, where the message cannot be sent;
-                `RunNotFound`, where the principal may not see the conversation.
+            ApplicationError: `AwaitClosed`, if the conversation has ended; `InvalidInput`, if the message cannot be sent;
+                `RunNotFound`, if the principal may not see the conversation.
             SojournError: It may be sent later: 100 messages wait, or no worker accepted it.
         """
         info = activity.info()

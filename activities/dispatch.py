@@ -60,7 +60,9 @@ class Dispatcher:
     """Who has asked for the turn beside the run's principal."""
 
     async def dispatch(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
-        """The dispatch of a call; if a validator or an interceptor raises, the call gets an error as its result.
+        """Return the dispatch of a call.
+
+        If a validator or an interceptor raises, the error becomes the result of the call.
 
         Args:
             call: The call as it was planned.
@@ -108,7 +110,10 @@ class Dispatcher:
         return await self.asking(call, made, tool, is_always=verdict.is_always)
 
     async def _copied(self, call: ToolRequest, spec: ToolSpec) -> ToolResult | None:
-        """The refusal of a call whose values a model copied from an example; None for any other call."""
+        """Return the refusal of a call with values that the model copied from an example.
+
+        None for any other call.
+        """
         if not self.messages or changes_nothing(spec):
             return None
         found = await run_in_thread(
@@ -122,13 +127,15 @@ class Dispatcher:
         return self.limits.interrupts_allowed and self.limits.approval.asks
 
     async def asking(self, call: ToolRequest, made: Dispatch, tool: AnyTool, *, is_always: bool) -> Dispatch:
-        """The dispatch of a call about which a person is asked first, unless its arguments are invalid or nobody may approve it.
+        """Return the dispatch of a call that needs a person's approval.
+
+        If its arguments are invalid, or no role may approve it, the dispatch answers the call.
 
         Args:
             call: The call with its arguments parsed.
             made: Its dispatch.
             tool: The tool.
-            is_always: Whether a person is asked even after the asking about the tool was stopped.
+            is_always: Whether to request approval even if requests for this tool were stopped.
         """
         payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
@@ -258,9 +265,10 @@ class ForkedDispatches:
     async def of(
         self, calls: list[tuple[ToolRequest, ToolRequest | ParseFault]], admitted: set[str]
     ) -> list[Dispatch] | ToolError:
-        """A dispatch for each call; or why the run fails, where edited arguments do not fit.
+        """Return a dispatch for each call, or the error that fails the run.
 
-        They are not for the planner to repair: it would carry out its own guess of what somebody else meant.
+        The run fails if edited arguments do not fit. The planner does not repair them, since it
+        would carry out its own guess of what the person who edited them meant.
 
         Args:
             calls: Each call, and with its arguments parsed or why they cannot be read.
@@ -297,7 +305,10 @@ class ForkedDispatches:
     async def _unfit(
         self, call: ToolRequest, read: ToolRequest | ParseFault, dispatch: Dispatch
     ) -> str | None:
-        """Why the arguments of a call do not fit its tool; None where they do, or where the call does not run anyway."""
+        """Return why the arguments of a call do not fit its tool.
+
+        None if they fit, or if the call does not run anyway.
+        """
         result = dispatch.result
         if result is None and isinstance(read, ToolRequest):
             tool = self.dispatcher.app.tools_of(self.dispatcher.run.agent_id)[call.name]

@@ -1,4 +1,7 @@
-"""Find the calls that repeat an effect, and give each the key of the first such call."""
+"""Detect calls that repeat an effect.
+
+Each of them gets the idempotency key of the first such call.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,10 +75,10 @@ class Repetitions:
     dispatcher: Dispatcher
 
     async def marked(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> list[Dispatch]:
-        """The dispatches of a plan, each with the effect that its call repeats, if any.
+        """Return the dispatches of a plan, each with the effect that its call repeats.
 
-        A person who is asked about such a call is told that an earlier one may have taken effect. A tool that must not
-        be repeated is called again only if a person approves it.
+        A confirmation of such a call says that an earlier call may have taken effect. A tool that
+        must not be repeated is called again only if a person approves it.
 
         Args:
             calls: The plan's calls.
@@ -128,9 +131,10 @@ class Repetitions:
         found: Mapping[int, _Open],
         by_id: Sequence[_Open],
     ) -> dict[int, _Open]:
-        """The effects in doubt that another call of the plan got, by the index of an equal call that got none.
+        """Return the effects in doubt, by the index of the call that got none.
 
-        If the other call got its effect by its id, that is the repetition. Otherwise either call may be it. A tool that must
+        An effect is in doubt if another, equal call of the plan got it. If the other call got its
+        effect by its id, that is the repetition. Otherwise either call may be it. A tool that must
         not be repeated is called for neither.
         """
         doubts = dict[int, _Open]()
@@ -168,7 +172,10 @@ class Repetitions:
         return [found[call_id] for call_id in call_ids if call_id in found]
 
     def _equals(self, effect: _Open, call: ToolRequest, tool: AnyTool) -> bool:
-        """Whether an effect is that of a call, by its arguments, and its tool or its step; a text that cannot be read equals none."""
+        """Whether an effect is that of a call: equal arguments, and its tool or step.
+
+        Arguments that cannot be parsed equal no others.
+        """
         is_step = effect.call_id == call.tool_call_id and is_step_id(stem(call.tool_call_id))
         if effect.call.name != call.name and not is_step:
             return False
@@ -200,7 +207,10 @@ class Repetitions:
         return dispatch.model_copy(update={"effect": effect, "confirm": confirm})
 
     def _another(self, call: ToolRequest | ParseFault, dispatch: Dispatch) -> Dispatch:
-        """The dispatch of a call that repeats nothing; a person who is asked is told if the origin made it with other arguments."""
+        """Return the dispatch of a call that repeats nothing.
+
+        If the origin made the call with other arguments, the confirmation says so.
+        """
         tool, confirm = self._tool(call), dispatch.confirm
         if confirm is None or tool is None or changes_nothing(tool.spec) or not isinstance(call, ToolRequest):
             return dispatch
@@ -209,9 +219,10 @@ class Repetitions:
         return dispatch.model_copy(update={"confirm": about_other(confirm, origin)}) if origin else dispatch
 
     async def _in_doubt(self, call: ToolRequest | ParseFault, dispatch: Dispatch, first: _Open) -> Dispatch:
-        """The dispatch of a call beside an equal one that repeats an effect: a person decides, or it is not made yet.
+        """Return the dispatch of a call beside an equal one that repeats an effect.
 
-        An approved call is another effect, with a key of its own.
+        A person decides about it, or it is not executed yet. An approved call is another effect,
+        with a key of its own.
         """
         assert isinstance(call, ToolRequest)
         tool, by_origin = self._tool(call), first.carried is not None
@@ -238,20 +249,31 @@ class Repetitions:
         )
 
     def _with_own_key(self, call: ToolRequest | ParseFault, dispatch: Dispatch) -> Dispatch:
-        """The dispatch of a call that repeats nothing; its key is its own, also if a call with another id has the usual one."""
+        """Return the dispatch of a call that repeats nothing, with a key of its own.
+
+        The key is its own even if a call with another id has the key that it would usually get.
+        """
         if not isinstance(call, ToolRequest) or not has_effect(dispatch) or not self._is_taken(call):
             return dispatch
         effect = Effect(tool_call_id=call.tool_call_id, idempotency_key=self._key(call), unexecuted=True)
         return dispatch.model_copy(update={"effect": effect})
 
     def _key(self, call: ToolRequest) -> str:
-        """The key of a call that repeats nothing: by the origin's id, as that of the origin's call, unless that is taken."""
+        """Return the key of a call that repeats nothing.
+
+        It is made from the origin's run id, like the key of the origin's call, unless that key is
+        already in use.
+        """
         read = self._read(call)
         key_run_id = "" if self._is_taken(read) else self.task.key_run_id
         return idempotency_key(read, run_id=self.run_id, key_run_id=key_run_id)
 
     def _is_taken(self, call: ToolRequest) -> bool:
-        """Whether a call of this fork with another id has had the effect, and the key, of the origin's call with this id."""
+        """Whether another call of this fork already used the key of this id.
+
+        That is: a call with another id had the effect, and so the key, of the origin's call with
+        this id.
+        """
         taken = [one for one in self.task.carried if one.taken and one.call.tool_call_id == call.tool_call_id]
         return any(
             self._usual_key(call) == (one.idempotency_key or self._usual_key(self._read(one.call)))
@@ -277,7 +299,10 @@ def _is_place(one: ToolRequest, other: ToolRequest) -> bool:
 
 
 def _of_step(call: ToolRequest, effects: Iterable[_Open]) -> Iterator[_Open]:
-    """The origin's effects by the same step, if the flow names it: what has only a number may be another step by now."""
+    """Yield the origin's effects by the same step, if the flow names the step.
+
+    A step that has only a number may be another step by now.
+    """
     step = stem(call.tool_call_id)
     return (
         each

@@ -1,4 +1,4 @@
-"""ExecuteToolActivity: answers one tool call, however the call ends."""
+"""The activity that answers one tool call, however the call ends."""
 
 from dataclasses import replace
 

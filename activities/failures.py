@@ -1,7 +1,8 @@
-"""Failures: a planner's exception in a form that Temporal can always send.
+"""Convert a planner's exception to a form that Temporal can always send.
 
-A failure that cannot be sent (a cause of 10 MB, half of a surrogate pair, a `__str__` that raises) is
-never reported: the attempt ends with a heartbeat time-out, the reason is lost, and the attempt is repeated.
+A failure that cannot be sent (a cause of 10 MB, half of a surrogate pair, a `__str__` that raises)
+is never reported: the attempt ends with a heartbeat time-out, the reason is lost, and the attempt
+is repeated.
 """
 
 from types import TracebackType
@@ -23,7 +24,11 @@ _MAX_LINKS = 1_000
 
 
 def carried(error: BaseException) -> ApplicationError:
-    """An exception with its causes, each with type, bounded text, place and a few frames; the outermost and the root are kept."""
+    """Convert an exception and its causes to errors of bounded size.
+
+    Each has its type, bounded text, source location and a few frames. Of a long chain, the
+    outermost and the root causes remain.
+    """
     links = list(safe_exceptions.chain(error, _MAX_LINKS))
     if len(links) > MAX_CAUSES:
         links = [*links[: MAX_CAUSES // 2], *links[-MAX_CAUSES // 2 :]]
@@ -57,5 +62,9 @@ def _innermost(innermost: TracebackType | None) -> TracebackType | None:
 
 
 def notices_of(app: App) -> list[dict[str, list[NoticeKind]]]:
-    """The details of a plan's failure: the kinds of notices that the app has functions for, which a run without a plan learns so."""
+    """Return the details of a plan's failure.
+
+    They name the kinds of notices that the app has functions for. A run without a plan has no other
+    way to learn them.
+    """
     return [{"notices": list(app.notices)}] if app.notices else []

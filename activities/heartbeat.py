@@ -55,9 +55,10 @@ def beating(
     who: dict[str, str] | None = None,
     earlier: Earlier | None = None,
 ) -> Generator[None]:
-    """Heartbeat from 3 s on, every 5 s, while the body runs; a cancellation arrives with a heartbeat.
+    """Heartbeat from 3 s on, every 5 s, while the body runs.
 
-    Code in the body asks `still_wanted` right before it begins what has an effect.
+    A cancellation arrives with a heartbeat. Code in the body calls `still_wanted` right before it
+    begins what has an effect.
 
     Args:
         mask: Masks secrets in a note.
@@ -82,7 +83,7 @@ def beating(
 
 
 class _Silence:
-    """An activity that does not heartbeat; the log can name it all the same."""
+    """An activity that does not heartbeat, but is still named in the log."""
 
     report: Callable[[ProgressNote], None] | None = None
 
@@ -121,7 +122,10 @@ class _Beats:
         self._beat_in(FIRST_BEAT)
 
     def report(self, note: ProgressNote) -> None:
-        """Take a note, from any thread; only the first note since the loop last ran wakes the loop."""
+        """Accept a note, from any thread.
+
+        Only the first note since the loop last ran wakes the loop.
+        """
         self._note = note
         if self._is_told or self._has_ended:
             return
@@ -132,7 +136,7 @@ class _Beats:
             self._has_ended = True
 
     def end(self) -> None:
-        """Stop the heartbeats; later notes of an abandoned thread are dropped."""
+        """Stop the heartbeats, and drop later notes of an abandoned thread."""
         self._has_ended = True
         self._timer.cancel()
 
@@ -175,13 +179,19 @@ class _Beats:
         return late and not self._has_ended
 
     async def beat_from_thread(self, now: float, blocks: str) -> None:
-        """Heartbeat from the watch's thread; a cancellation takes effect when the loop is free again."""
+        """Heartbeat from the watch's thread.
+
+        A cancellation takes effect when the loop is free again.
+        """
         self._last_from_thread = now
         # Through the SDK too, whose own timer would fail the call at 20 s; the loop may be using the context.
         self._context.copy().run(activity.heartbeat, *await self._sendable(self._details(blocks)))
 
     async def _sendable(self, details: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The details, or none where a codec, which may belong to the blocked loop, cannot encode them here."""
+        """Return the details, or none if a codec cannot encode them here.
+
+        The codec may belong to the blocked loop.
+        """
         if self._task is None or not self._task.is_coded:
             return details
         try:
@@ -196,7 +206,7 @@ PAUSE = timedelta(milliseconds=100)
 
 
 async def pass_on(agent_id: str) -> list[str]:
-    """Return the other task queues whose workers serve an agent that this worker lacks.
+    """Return the other task queues that serve an agent that this worker lacks.
 
     Raises:
         ApplicationError: `WRONG_WORKER`: another worker of this activity's own task queue serves the agent.

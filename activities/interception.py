@@ -79,9 +79,10 @@ class Injection:
         self.whole = mask_for(secrets)
 
     async def prepare(self, call: ToolRequest, meta: ToolCallMeta) -> ToolRequest:
-        """The call with its fields filled; exceptions of a filler or an interceptor pass through.
+        """Return the call with its injected fields filled.
 
-        The model's text stays in `raw` only while the interceptors leave the arguments as they are.
+        Exceptions of a filler or an interceptor pass through. The model's text stays in `raw` only
+        while the interceptors leave the arguments as they are.
 
         Args:
             call: The call, with its arguments parsed.
@@ -112,7 +113,10 @@ class Injection:
         return call
 
     def _hide(self, values: Mapping[str, Any]) -> None:
-        """Mask these values too; a value that a later interceptor replaced stays masked."""
+        """Mask these values too.
+
+        A value that a later interceptor replaced stays masked.
+        """
         for name, value in values.items():
             known = self._secrets.setdefault(name, [])
             if name not in _PUBLIC_IDS and value not in known:
@@ -152,15 +156,15 @@ async def intercepted(
     *,
     key_run_id: str = "",
 ) -> ToolRequest | ToolResult:
-    """The call as its interceptors change it, or the result where they prevent it.
+    """Return the call as its interceptors change it, or the result if they prevent it.
 
     Args:
-        call: The call with its arguments parsed; returned unchanged where no interceptor changes it.
+        call: The call with its arguments parsed; returned unchanged if no interceptor changes it.
         spec: The tool.
         run: The run of the call.
         interceptors: Run in order.
         limit: Time limit of all interceptors together.
-        key_run_id: In a fork: the run by whose id the key of the call is made.
+        key_run_id: In a fork: the run whose id makes the call's key.
     """
     if not interceptors:
         return call
@@ -188,7 +192,11 @@ async def intercepted(
 
 
 def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolResult:
-    """The result of a call whose interceptor raised, as on a worker but without retries, for which a plan does not wait."""
+    """Return the result of a call whose interceptor raised.
+
+    It is the result that a worker would return, but without retries, since a plan does not wait for
+    them.
+    """
     safe_error = ToolError.from_error(error)
     if any(safe_exceptions.is_a(error, kind) for kind in retry.TRANSIENT):
         return refusal(call, retry.transient(spec, error, safe_error.message).answer)

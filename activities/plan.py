@@ -1,10 +1,11 @@
-"""The activity that makes one planner turn, judged, with a `Dispatch` for every call.
+"""The activity that makes one planner turn, with a `Dispatch` for every call.
 
-All that the workflow needs is in the result, and so recorded: users may deploy renamed tools,
-new planners and changed policies while runs are open.
+The policy has judged each call. All that the workflow needs is in the result, and so recorded:
+users may deploy renamed tools, new planners and changed policies while runs are open.
 
-A local activity makes only turns that this worker can plan at once, from what it has in memory. While it runs, its
-workflow task is open: the run cannot be asked for its transcript, and gets no message.
+A local activity makes only turns that this worker can plan at once, from what it has in memory.
+While it runs, its workflow task is open: the run does not answer a query for its transcript, and
+gets no message.
 """
 
 import difflib
@@ -61,7 +62,9 @@ def within_local_limit(limits: Limits) -> Limits:
 
 
 def local_outcome(task: PlanTask, outcome: PlanOutcome, seconds: float) -> PlanOutcome:
-    """The outcome of a local activity that took so long, with its input, which Temporal does not record.
+    """Return the outcome of a local activity, with its duration and input.
+
+    Temporal does not record the input of a local activity.
 
     Raises:
         ApplicationError: `NOT_LOCAL`: the plan is too large to be sent with the results of its calls.
@@ -72,7 +75,10 @@ def local_outcome(task: PlanTask, outcome: PlanOutcome, seconds: float) -> PlanO
 
 
 def is_quick(agent_id: str, seconds: float) -> bool:
-    """Whether a turn of a local agent took so little time that a local activity may plan the next one."""
+    """Whether a local activity may also plan the next turn of a local agent.
+
+    It may if this turn took less than `LOCAL_PLAN_LIMIT`.
+    """
     if timedelta(seconds=seconds) < LOCAL_PLAN_LIMIT:
         return True
     _log.warning("local_planner_slow", agent_id=agent_id, seconds=round(seconds, 1))
@@ -207,7 +213,7 @@ def _attempt(task: PlanTask) -> PlanAttempt:
 
 
 def _assistant_messages(outcome: PlanOutcome) -> list[Message]:
-    """The assistant message by which the workflow will extend the transcript, if any."""
+    """Return the assistant message that the workflow will add to the transcript, if any."""
     if outcome.final:
         return [outcome.final]
     if outcome.calls:

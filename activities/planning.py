@@ -1,7 +1,8 @@
-"""Planning: one turn, from the new messages to a judged plan.
+"""Plan one turn: from the new messages to a judged plan.
 
-The policy's own question, if it has one; else the policy engine, the planner, the engine again on the calls
-that the planner requests, and a Dispatch for each of them.
+If the policy has a question of its own, the turn is that question. Otherwise the policy engine is
+called, then the planner, then the engine again on the calls that the planner requests. Each of them
+gets a Dispatch.
 """
 
 import asyncio
@@ -157,12 +158,18 @@ class Planning:
 
     @property
     def _ends_with_the_budget(self) -> bool:
-        """Whether the time budget limits the first turn, whose run does not know its policy yet."""
+        """Whether the time budget limits the first turn.
+
+        The run does not know its policy before that turn.
+        """
         left = self.caps.time
         return self.task.plan == 1 and left is not None and left < self.limits.plan_timeout
 
     def _is_too_late(self, failure: ApplicationError) -> bool:
-        """Whether the next attempt at the first turn would begin after the time budget, which its run does not know."""
+        """Whether the next attempt at the first turn would begin after the time budget.
+
+        The run does not know its time budget before that turn.
+        """
         left, delay = self.caps.time, failure.next_retry_delay
         may = self.task.plan == 1 and not failure.non_retryable
         return may and left is not None and delay is not None and self.waited + delay > left
@@ -186,7 +193,11 @@ class Planning:
 
     @cached_property
     def _results(self) -> list[ToolResult]:
-        """The results of the last step; none where a turn of a conversation begins: those of an interrupted turn are in the transcript."""
+        """The results of the last step.
+
+        Empty if a turn of a conversation begins: the results of an interrupted turn are in the
+        transcript.
+        """
         if self.task.conversation and self.task.opens:
             return []
         return [result for message in self._fresh for result in message.tool_results]
@@ -254,7 +265,10 @@ class Planning:
     async def _requested(
         self, decision: PolicyDecision | None
     ) -> tuple[PlanResult, list[ToolRequest], AwaitExternalTools | None] | PlanOutcome:
-        """The plan, with its calls by their final ids and the external ones: the planner's, or the step of a fork; or the fault."""
+        """Return the plan, its calls with their final ids, and the external calls.
+
+        The plan is the planner's, or the step of a fork. An invalid plan returns the fault instead.
+        """
         if forked := self.task.forked:
             return PlanResult(tool_calls=forked.calls, message=forked.message), forked.calls, None
         planned = await self._plan(decision)
@@ -265,11 +279,17 @@ class Planning:
         return plan, self._stamped(plan.tool_calls), external
 
     def _known(self, call: ToolRequest) -> ToolResult | None:
-        """In a fork: the result that a call of the step has already; None for a call to judge."""
+        """In a fork, return the result that a call of the step already has.
+
+        None for a call that has yet to be judged.
+        """
         return self.task.forked.result_of(call) if self.task.forked else None
 
     def _policy_question(self) -> AwaitClarification | None:
-        """The policy's question to a person about missing fields, before the planner is asked; or None."""
+        """Return the policy's question about missing fields, or None.
+
+        A person answers it before the planner is called.
+        """
         task, limits = self.task, self.limits
         is_first = task.unseen is None and not task.opens and task.forked is None
         may = limits.interrupts_allowed and task.finalize is None and is_first
@@ -279,7 +299,10 @@ class Planning:
         return self._with_form(question) if question else None
 
     def _with_form(self, question: AwaitClarification) -> AwaitClarification:
-        """The question with the form that its answer has to fit, from the tool that the answer repairs."""
+        """Return the question with the form that its answer has to fit.
+
+        The form is that of the tool call that the answer repairs.
+        """
         step = next((message for message in reversed(self.messages) if message.tool_results), None)
         question = placed(question, step.tool_results if step else [])
         form = question.form
@@ -315,7 +338,10 @@ class Planning:
         return merged(before, decided)
 
     def _failure(self, error: BaseException, whose: str, *, timed_out: bool) -> ApplicationError:
-        """The error that fails the attempt, with its retry; the final turn after a used-up time budget is not repeated."""
+        """Return the error that fails the attempt, with its retry delay.
+
+        The final turn after a used-up time budget is not retried.
+        """
         timed_out = timed_out and safe_exceptions.is_a(error, TimeoutError)
         limit = self._limit
         # Temporal's own error says itself when, and whether, to try again.
@@ -342,7 +368,7 @@ class Planning:
     # Judge.
 
     def _shaped(self, plan: Any) -> tuple[PlanResult, AwaitExternalTools | None] | PlanOutcome:
-        """A plan that can be carried out, with its external calls; or the fault."""
+        """Return a plan that can be carried out and its external calls, or the fault."""
         task = self.task
         fault = fault_of(
             plan,
@@ -364,7 +390,10 @@ class Planning:
         return plan, external
 
     def _stamped(self, calls: list[ToolRequest]) -> list[ToolRequest]:
-        """The calls with their final ids, by which the policy engine and people know them."""
+        """Return the calls with their final ids.
+
+        The policy engine and people know the calls under these ids.
+        """
         # Derived ids cannot collide with others; the whole transcript is read only where the planner chose an
         # id.
         named = any(call.tool_call_id for call in calls)
@@ -375,11 +404,12 @@ class Planning:
         )
 
     async def _read(self, asked: list[ToolRequest], unfinished: str | None) -> list[ToolRequest | ParseFault]:
-        """The calls with their arguments as read, or why they cannot be read. Policy, approvers and tools all get these arguments.
+        """Return the calls with their arguments parsed, or why they cannot be.
+
+        Policy, approvers and tools all get these arguments. Arguments that cannot be parsed reach
+        no engine, no interceptor and no rule.
 
         The last call of a response that was cut off is a fault that says so.
-
-        Arguments that cannot be read reach no engine, no interceptor and no rule.
         """
         parsed = await run_in_thread(
             lambda: [self._parsed(call) for call in asked],
@@ -399,7 +429,10 @@ class Planning:
         return payload_fault(call) or parsed_call(call, tool.spec.injected if tool else ())
 
     def _is_settled(self, call: ToolRequest | ParseFault) -> bool:
-        """Whether no reading is needed: the arguments fit as they were sent, or no tool will run with them."""
+        """Whether the arguments need no reading.
+
+        Either they fit as they were sent, or no tool will run with them.
+        """
         tool = self._tool(call) if isinstance(call, ToolRequest) and not self._known(call) else None
         return (
             tool is None
@@ -471,14 +504,15 @@ class Planning:
         decision: PolicyDecision | None,
         refused: str | None,
     ) -> list[Dispatch] | ToolError:
-        """The dispatches of the admitted calls.
+        """Return the dispatches of the admitted calls.
 
-        Concurrently, since an interceptor may have to ask somebody for each call; a single one needs no task.
+        They are made concurrently, since an interceptor may have to wait for another service on
+        each call. A single one needs no task.
 
         Args:
             calls: Each call as it was planned, and with its arguments parsed or why they cannot be read.
             admitted: The calls to carry out.
-            external: Set where a program outside the run executes the calls.
+            external: Set if a program outside the run executes the calls.
             decision: The policy engine's decision.
             refused: The limit that stops the other calls.
         """
@@ -505,7 +539,10 @@ class Planning:
     def _question(
         self, plan: PlanResult, question: AwaitClarification, decision: PolicyDecision | None
     ) -> PlanOutcome:
-        """The outcome of a plan that asks, with the model's message that holds the question."""
+        """Return the outcome of a plan that asks a question.
+
+        It has the model's message that contains the question.
+        """
         calls = [part.request for part in plan.message.tool_calls] if plan.message else []
         stamped = self._stamped(calls)
         omitted = [call.tool_call_id for call in stamped if payload_fault(call)]
@@ -538,7 +575,10 @@ def _calls_of(external: AwaitExternalTools) -> list[ToolRequest]:
 def _with_shares(
     calls: Sequence[ToolRequest], dispatches: list[Dispatch], caps: Caps, limits: Limits
 ) -> list[Dispatch]:
-    """The dispatches with the share of each child run; without tokens or money left no child run is started."""
+    """Return the dispatches, each child run with its share of the budget.
+
+    Without tokens or money left, no child run is started.
+    """
     children = sum(dispatch.kind == "child" for dispatch in dispatches)
     if not children:
         return dispatches

@@ -35,7 +35,10 @@ def prepares(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: T
 
 
 async def with_fitting_example(tool: Runnable, result: ToolResult) -> ToolResult:
-    """A result that the boundary did not make; the example of its hint is kept only where it fits."""
+    """Return a result that the boundary did not make.
+
+    The example of its hint is omitted unless it fits the tool.
+    """
     example = result.retry_hint and result.retry_hint.example_input
     return await run_in_thread(lambda: _fitting(tool, result), on=example) if example else result
 
@@ -52,7 +55,10 @@ def _fitting(tool: Runnable, result: ToolResult) -> ToolResult:
 
 
 def check_external_result(tool: Runnable, call: ToolRequest, sent: dict[str, Any]) -> ToolResult:
-    """The call's result from what was sent: `result`, or `error` and perhaps `retry_hint`."""
+    """Return the call's result from the answer of an external program.
+
+    The answer has `result`, or `error` and perhaps `retry_hint`.
+    """
     made = checked_result(tool.spec, call, _answer(tool, call, sent))
     if isinstance(made, ToolResult):
         return made
@@ -74,7 +80,10 @@ def _error(value: Any) -> ToolError:
 
 
 def _hint(call: ToolRequest, value: Any) -> RetryHint | None:
-    """The hint that was sent, with this call's tool; None for one that cannot be read."""
+    """Return the hint that was sent, with this call's tool.
+
+    None if it cannot be parsed.
+    """
     if not isinstance(value, dict):
         return None
     try:
@@ -99,10 +108,13 @@ async def offloaded(
     call: ToolRequest,
     info: activity.Info,
 ) -> ToolResult:
-    """The result with its large parts in storage; without storage the result that says how to narrow the call.
+    """Return the result with its large parts in storage.
 
-    A stored result becomes `{omitted, bytes, artifact}`; `run.artifact(ref)` returns it whole. The pictures and files of an MCP
-    server are no choice of the app's author: those that have no room are left out, and the rest of the result is of use.
+    Without storage, the result says how to narrow the call. A stored result becomes `{omitted,
+    bytes, artifact}`, and `run.artifact(ref)` returns it whole.
+
+    The pictures and files of an MCP server are no choice of the app's author. Those that are too
+    large are left out, since the rest of the result is still of use.
     """
     if storage is None and spec.kind == "mcp" and over.result.artifacts:
         return _without_large(over.result)
@@ -125,7 +137,10 @@ async def offloaded(
 
 
 def _without_large(result: ToolResult) -> ToolResult:
-    """The result without the artifacts that are too large for a history. A remark names each of them."""
+    """Return the result without the artifacts that are too large for a history.
+
+    A remark names each of them.
+    """
     kept: list[Artifact] = []
     remarks: list[str] = []
     room = MAX_ARTIFACT_BYTES

@@ -1,10 +1,10 @@
-"""ToolExecution: one call through the tool boundary and back.
+"""Execute one call through the tool boundary and back.
 
-The order: read (size and depth, parse, drop injected fields), inject, interceptors, validate once, decode,
-run, validate and encode the result, artifacts, bounds, the gate. A bad call is data: everything but a
-transient failure and a cancellation becomes a `ToolResult` (SR-51, SR-115, SR-133, SR-140). This module
-raises only what `sojourn.core.run.retry` decides to repeat; any other exception would make Temporal execute
-the call again.
+The order: read (size and depth, parse, drop injected fields), inject, interceptors, validate once,
+decode, run, validate and encode the result, artifacts, bounds, the gate. A bad call is data:
+everything but a transient failure and a cancellation becomes a `ToolResult` (SR-51, SR-115, SR-133,
+SR-140). This module raises only what `sojourn.core.run.retry` decides to repeat; any other
+exception would make Temporal execute the call again.
 """
 
 import asyncio
@@ -116,7 +116,10 @@ class ToolExecution:
             return await self._recorded(self._still_unknown(await self._outcome(sent, meta)))
 
     def _still_unknown(self, result: ToolResult) -> ToolResult:
-        """The result, which says that an earlier attempt may have taken effect, unless the tool has said what became of the call."""
+        """Return the result, marked if an earlier attempt may have taken effect.
+
+        It is not marked if the tool has said what became of the call.
+        """
         needed = result.input_required
         if needed is not None:  # the call is not over, so the tool has said nothing of the earlier attempt
             asked = needed.model_copy(update={"outcome_unknown": self._may_have_acted})
@@ -125,7 +128,10 @@ class ToolExecution:
         return outcome_unknown(result, repeatable=may_repeat(self._spec)) if is_open else result
 
     async def _outcome(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
-        """The result of the call, even if the tool raised; only a cancellation is raised."""
+        """Return the result of the call, even if the tool raised.
+
+        Only a cancellation, or an attempt that the server has given up, is raised.
+        """
         clock = asyncio.timeout(self._limit.total_seconds())
         try:
             async with clock:
@@ -138,7 +144,10 @@ class ToolExecution:
             return self._answer_to(error)
 
     def _answer_to(self, error: BaseException) -> ToolResult:
-        """The result of a call that raised; a group that says one thing says why, but not what its cancelled tasks have done."""
+        """Return the result of a call that raised.
+
+        A group whose exceptions agree gives the reason, but not what its cancelled tasks have done.
+        """
         leaves = safe_exceptions.leaves(error, _MAX_LEAVES)
         first = leaves[0]
         if len(leaves) == 1 and _is_transient(first):
@@ -148,11 +157,13 @@ class ToolExecution:
         return self._failed(error)
 
     def _refused_by_tool(self, error: BaseException, *, is_alone: bool) -> ToolResult:
-        """The result of a call that its tool has failed: for certain, if it raised no group.
+        """Return the result of a call that its tool has failed.
+
+        The call has failed for certain unless the tool raised a group.
 
         Args:
             error: What the tool raised.
-            is_alone: Whether it raised no group: what else the group's tasks did, and were cancelled in, nobody knows.
+            is_alone: Whether it raised no group. What the other, cancelled tasks of a group did is unknown.
         """
         self._is_decided = is_alone
         self._may_have_acted = self._may_have_acted or not (is_alone or changes_nothing(self._spec))
@@ -162,7 +173,7 @@ class ToolExecution:
         return refusal(self._call, (self._tool_error(error), hint))
 
     async def _recorded(self, result: ToolResult) -> ToolResult:
-        """The result after the gate, with parts that are too large for a history in storage."""
+        """Return the checked result, with parts too large for a history in storage."""
         local = self._info.is_local
         answer = checked_result(self._spec, self._call, self._timed(result), self._masking, local=local)
         if isinstance(answer, Oversized) and local:
@@ -184,7 +195,7 @@ class ToolExecution:
             _log.warning("hint_left_out", tool=self._spec.id, run_id=self._info.workflow_id)
 
     def _timed(self, result: ToolResult) -> ToolResult:
-        """The result with its duration and attempts, where the tool itself states none."""
+        """Return the result with its duration and attempts, unless the tool states them."""
         spent = round((time.monotonic() - self._started) * 1000)
         measured = ToolTelemetry(duration_ms=spent, attempts=self._info.attempt)
         own = result.telemetry
@@ -234,7 +245,7 @@ class ToolExecution:
     async def _work(
         self, sent: ToolRequest, call: ToolRequest, meta: ToolCallMeta
     ) -> Callable[[], Any] | ToolResult:
-        """The function to run once the payload is valid, or the result that says what is wrong with the payload."""
+        """Return the function to run, or the result that says why the payload is invalid."""
         tool = self._tool
         if self._spec.decode_in_executor:
             return tool.prepare({}, call, meta)
@@ -284,11 +295,13 @@ class ToolExecution:
         return self._again_or(retry.timed_out(self._spec, self._limit), message, "Timeout")
 
     def _transient(self, error: BaseException, *, is_alone: bool) -> ToolResult:
-        """The result of a call that met a rate limit or an unavailable service, unless it is repeated.
+        """Return the result of a call that met a rate limit or an unavailable service.
+
+        If the call is to be retried, this raises instead.
 
         Args:
             error: What the tool raised.
-            is_alone: Whether it raised no group: what else the group's tasks did, and were cancelled in, nobody knows.
+            is_alone: Whether it raised no group. What the other, cancelled tasks of a group did is unknown.
         """
         message = self._tool_error(error).message
         failure = retry.transient(self._spec, error, message)
@@ -298,7 +311,10 @@ class ToolExecution:
         return self._again_or(failure, message, safe_exceptions.kind(error))
 
     def _again_or(self, failure: retry.FailedAttempt, message: str, kind: str) -> ToolResult:
-        """The result of a call that is not repeated; a call that is repeated raises an error that holds no foreign object."""
+        """Return the result of a call that is not retried.
+
+        A call that is retried raises an error that contains no foreign object.
+        """
         decided = retry.decide(self._spec, failure, self._info.attempt - self._earlier.lost)
         if isinstance(decided, retry.Repetition):
             if self._info.is_local and failure.outcome_unknown:
@@ -318,7 +334,10 @@ class ToolExecution:
 
     @property
     def _masking(self) -> Callable[[ToolResult], ToolResult] | None:
-        """Masks injected values, and in messages the payload's own secrets; None when there are none."""
+        """Masks injected values, and in messages the payload's own secrets.
+
+        None if there are none.
+        """
         return self._masked if self._injection.whole else None
 
     def _masked(self, result: ToolResult) -> ToolResult:

@@ -49,7 +49,10 @@ Key = tuple[str, str]
 
 
 async def memory_of(key: Key, task: PlanTask | ToolTask) -> Mapping[str, Any]:
-    """The memory of the run; it does not change while a plan is made, or the calls of a step run."""
+    """Return the memory of the run.
+
+    It does not change while a plan is made, or while the calls of a step run.
+    """
     return await query_run(key, "memory", [], dict[str, Any]) if task.asks_memory else task.memory
 
 
@@ -78,7 +81,7 @@ async def query_run(key: Key, query: str, args: Sequence[Any], result_type: Any 
 
 
 def storage_of(app: App) -> StorageDriver | None:
-    """Return the storage for the activity that runs; None where there is none."""
+    """Return the storage for the activity that runs, or None."""
     if app.storage is not None:
         return app.storage
     try:
@@ -150,7 +153,11 @@ class Transcripts:
 
     @staticmethod
     def _size(known: _Entry | None, messages: Sequence[Message]) -> int:
-        """Bytes on the wire; only messages that the previous entry did not hold are encoded, or a run would cost n²."""
+        """Return the bytes on the wire.
+
+        Only messages that the previous entry did not contain are encoded. Otherwise a run would
+        cost n².
+        """
         held = len(known.messages) if known else 0
         if known and held and held <= len(messages) and known.messages[-1] is messages[held - 1]:
             return known.size + sum(size_of(message) for message in messages[held:])
@@ -178,9 +185,10 @@ class Transcripts:
         return entry if is_it else None
 
     async def _ask(self, key: Key, after: int, until: int) -> list[Message]:
-        """Read the messages `after` to `until`; a retried plan reads exactly what its first attempt did.
+        """Read the messages `after` to `until`.
 
-        The run itself returns them, but for those in external storage, of which it returns the claims.
+        A retried plan reads exactly what its first attempt did. The run returns the messages,
+        except those in external storage, for which it returns the claims.
         """
         data = await fetch_messages(key, after, until)
         if not data.startswith(b"{"):
@@ -194,7 +202,10 @@ class Transcripts:
 
 
 async def fetch_messages(key: Key, after: int, until: int) -> bytes:
-    """Ask a run for its messages `after` to `until`, as a JSON array; or for `{"stored": [...]}` where the first is in storage."""
+    """Query a run for its messages `after` to `until`, as a JSON array.
+
+    If the first of them is in storage, the run returns `{"stored": [...]}` instead.
+    """
     data = b""
     while True:
         part: RawValue = await query_run(key, "transcript", [after, until, len(data)])
@@ -225,7 +236,10 @@ class Pictures:
                 self._keep(artifact_ref(run_id, call_id, artifact.kind), artifact.data, artifact.size)
 
     async def read(self, ref: str, runs: Collection[str], storage: Callable[[], StorageDriver | None]) -> Any:
-        """Return the data of a picture. It is None for a picture of another run, and for one that cannot be read now, which is logged.
+        """Return the data of a picture, or None.
+
+        None for a picture of another run, and for one that cannot be read now. The latter is
+        logged.
 
         Args:
             ref: The artifact's reference. Messages that a client sent may hold any.

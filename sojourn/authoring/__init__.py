@@ -1,6 +1,7 @@
-"""What authors declare: agents, toolsets, tools and the app that holds them, validated as a whole at import.
+"""The declarations of authors: agents, toolsets, tools and the app.
 
-The package decides whether a declaration is valid, and names the place and the remedy of an invalid one
-(`DefinitionError`); it may import contracts and the pure core, neither Temporal nor a run. Begin with
-`toolset.py` and `tool.py`, then `agent.py` and `app.py`.
+The app validates them as a whole at import. The package decides whether a declaration is valid, and
+names the place and the remedy of an invalid one (`DefinitionError`). It may import contracts and
+the pure core, neither Temporal nor a run. Begin with `toolset.py` and `tool.py`, then `agent.py`
+and `app.py`.
 """

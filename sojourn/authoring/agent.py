@@ -1,4 +1,4 @@
-"""Agent: a planner with tools and limits; and agents used as tools."""
+"""A planner with tools and limits, and agents used as tools."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -109,7 +109,10 @@ class AgentTool(Generic[A, V]):
 
 
 class ExportedTool(Generic[P, V]):
-    """A tool that an agent implements: each call is a child run (SR-7 to SR-11, SR-52 to SR-54)."""
+    """A tool that an agent implements (SR-7 to SR-11, SR-52 to SR-54).
+
+    Each call is a child run.
+    """
 
     def __init__(self, agent: "Agent", toolset_id: str, declared: "AgentTool[Any, V]") -> None:
         place = f"tool {toolset_id}.{declared.name}"
@@ -149,7 +152,7 @@ class ExportedTool(Generic[P, V]):
 
     @property
     def approver_check(self) -> ApproverCheck | None:
-        """The function that judges who may decide on a call; None where roles do."""
+        """The function that judges who may decide on a call, or None if roles do."""
         return check_in(self.declared.approvers)
 
     @cached_property
@@ -183,14 +186,16 @@ class ExportedTool(Generic[P, V]):
 
     @property
     def answer_schema(self) -> dict[str, Any] | None:
-        """The schema of the child run's typed answer; None where the answer is text."""
+        """The schema of the child run's typed answer, or None if the answer is text."""
         return None if self.declared.result is str else self.spec.result.json_schema
 
     def messages(self, payload: dict[str, Any], raw: str | None = None) -> list[Message]:
-        """The child run's first messages: the system message, then the user message (SR-53).
+        """Return the child run's first messages (SR-53).
 
-        The payload is decoded only when a prompt is a function; without a prompt the user message is the
-        arguments unchanged (SR-11).
+        They are the system message, if there is a system prompt, then the user message.
+
+        The payload is decoded only when a prompt is a function. Without a prompt, the user message
+        is the arguments unchanged (SR-11).
 
         Args:
             payload: A valid payload.
@@ -208,7 +213,10 @@ class ExportedTool(Generic[P, V]):
 
 
 def _as_written(raw: str | None, payload: dict[str, Any]) -> str:
-    """The arguments as the model wrote them, where they are a JSON object; else the payload as JSON."""
+    """Return the arguments as the model wrote them, if they are a JSON object.
+
+    Otherwise return the payload as JSON.
+    """
     try:
         if raw is not None and isinstance(json.loads(raw), dict):
             return raw
@@ -247,7 +255,10 @@ class AgentToolset:
     @overload
     def __getitem__(self, tool: AgentTool[A, V]) -> ExportedTool[[A], V]: ...
     def __getitem__(self, tool: str | AgentTool[Any, Any]) -> ExportedTool[..., Any]:
-        """The tool with this name, or of this declaration, which lets type checkers infer its types."""
+        """Return the tool with this name, or of this declaration.
+
+        With the declaration, type checkers infer its types.
+        """
         return self.tools[tool if isinstance(tool, str) else tool.name]
 
     def __repr__(self) -> str:
@@ -282,9 +293,9 @@ class Agent:
         policy: The limits of its runs.
         description: For catalogues, and for agents that use this agent as a tool.
         task_queue: The task queue of its runs when started as a tool; by default the caller's.
-        local: Whether turns are planned by local activities, beside the workflow: for a planner that decides in milliseconds and asks nobody.
-
-        visibility: Who sees its runs over HTTP, in place of what the app says: everybody of the tenant, or only those they act for.
+        local: Whether local activities plan its turns, beside the workflow: for a planner that decides in milliseconds and
+            does no I/O.
+        visibility: Who sees its runs over HTTP, in place of the app's setting: everybody of the tenant, or only those they act for.
 
     Raises:
         DefinitionError: The id, the planner or a toolset is invalid, or the planner of a local agent is a model.
@@ -334,10 +345,10 @@ class Agent:
 
     @takes_options(_exports, tools=list_of("AgentTools"), description=TEXT)
     def export(self, id: str, *, tools: Sequence[AgentTool[Any, Any]], description: str = "") -> AgentToolset:
-        """This agent as a toolset for others (SR-7); each call is a child run.
+        """Return this agent as a toolset for others (SR-7). Each call is a child run.
 
         Raises:
-            DefinitionError: The id has another form, a name is taken, or a type has no schema.
+            DefinitionError: The id has another form, a name is already in use, or a type has no schema.
         """
         return AgentToolset(id, self, tools, description or self.description)
 

@@ -1,4 +1,4 @@
-"""App: the agents of a deployment, validated as a whole, and their catalogue."""
+"""The agents of a deployment, validated as a whole, and their catalogue."""
 
 import asyncio
 import inspect
@@ -86,13 +86,13 @@ class App:
     Args:
         agents: Every agent whose runs this deployment plans, including those used as tools.
         name: The name of the deployment, such as `support`, which is also the task queue of its workers; by default
-            `module:variable`, where the app is a variable of a module.
+            `module:variable`, if the app is a variable of a module.
         services: The objects behind bound tools, or a mapping of name to object.
         executors: The executor of each toolset with declared tools, by toolset or id: an `Executor` or an
             async function of meta and call.
         interceptors: Prepare every call, in this order: a worker's call when it is executed, a child run's or external
             call when it is dispatched.
-        storage: Keeps what is too large for a run's history; without it such a result
+        storage: Stores what is too large for a run's history; without it such a result
             is refused, with its size and how to narrow the call.
         archive: Whether the storage also keeps the events of a long run's earlier executions, which the server's retention deletes while the
             run goes on.
@@ -102,7 +102,7 @@ class App:
         allow_loosening: Whether the limits given at a run's start may be looser than its agent's.
         visibility: Who sees a run over HTTP: everybody of its tenant, or with `subject` only those it acts for, operators, and who has to
             approve one of its calls. A child run is seen as its parent is.
-        on_wait: Told when a run waits for somebody: an async function of a `Notice`, or a `Webhook`.
+        on_wait: Called when a run waits for a person or a program: an async function of a `Notice`, or a `Webhook`.
         on_turn: The same, when a turn of a conversation has ended.
         on_end: The same, when a run has ended that is no child run.
 
@@ -180,7 +180,10 @@ class App:
 
     @property
     def name(self) -> str | None:
-        """The name given, else `module:variable`; None for an app that is no variable of the module that declares it."""
+        """The name given, else `module:variable`.
+
+        None if the app is not a variable of the module that declares it.
+        """
         return self._name or name_in_module(self, self._module)
 
     def _add(self, agent: Agent) -> None:
@@ -212,7 +215,11 @@ class App:
             raise DefinitionError(f"App(executors=...) names toolset {unused[0]}, which no agent uses")
 
     def _check_asking(self, agent: Agent) -> None:
-        """Refuse an agent that uses a tool that needs approval, but may ask nobody, or none who may approve: the tool would never run."""
+        """Refuse an agent whose tool needs an approval that it cannot get.
+
+        The agent may not ask for approval, or no role may approve the tool. Such a tool would never
+        run.
+        """
         for tool in self.tools_of(agent.id).values():
             if approvers_of(tool.spec, agent.policy.approval) is None:
                 raise DefinitionError(
@@ -257,13 +264,19 @@ class App:
         return self._agents.get(agent_id)
 
     def visibility_of(self, agent_id: str) -> Visibility:
-        """Who sees the runs of an agent; of one that the app does not have, as the app says."""
+        """Return who sees the runs of an agent.
+
+        For an agent that the app does not have, this is the app's setting.
+        """
         agent = self._agents.get(agent_id)
         return (agent and agent.visibility) or self.visibility
 
     @property
     def subject_agents(self) -> frozenset[str] | None:
-        """The agents whose runs only their subjects see; None for all but those that say otherwise."""
+        """The agents whose runs only their subjects see.
+
+        None if this holds for every agent.
+        """
         if self.visibility == "subject" and all(
             each.visibility != "tenant" for each in self._agents.values()
         ):
@@ -271,7 +284,7 @@ class App:
         return frozenset(id for id in self._agents if self.visibility_of(id) == "subject")
 
     def policy_of(self, agent: Agent, override: RunPolicyOverride | None, *, is_child: bool) -> RunPolicy:
-        """The limits of a run of this agent, from the agent's policy and the run's override.
+        """Return the limits of a run: the agent's policy and the run's override.
 
         A parent run's override only ever tightens its child run's limits.
         """
@@ -279,7 +292,10 @@ class App:
         return agent.policy.overridden(override) if loosens else agent.policy.tightened(override)
 
     def tools_of(self, agent_id: str) -> Mapping[str, AnyTool]:
-        """The tools that an agent uses, by id, as far as they are known now; empty for an unknown agent."""
+        """Return the tools that an agent uses, by id, as far as they are known now.
+
+        Empty for an unknown agent.
+        """
         if agent_id in self._fixed:
             return self._fixed[agent_id]
         agent = self._agents.get(agent_id)
@@ -292,7 +308,10 @@ class App:
         return tools
 
     def approver_check(self, agent_id: str, tool_id: str) -> ApproverCheck | None:
-        """The function that judges who may decide on a tool's calls; None where the tool has roles, or is not the agent's."""
+        """Return the function that judges who may decide on a tool's calls.
+
+        None if the tool has roles, or is not the agent's.
+        """
         agent = self._agents.get(agent_id)
         for toolset in agent.uses if agent else ():
             for tool in () if isinstance(toolset, RemoteToolset) else toolset.tools.values():
@@ -301,7 +320,10 @@ class App:
         return None
 
     def why_unknown(self, agent_id: str, tool_id: str) -> str | None:
-        """Why a tool of the agent is unknown now: its remote toolset is unavailable, or leaves it out; None for another reason."""
+        """Return why a tool of the agent is unknown now.
+
+        Its remote toolset is unavailable, or leaves it out. None for another reason.
+        """
         agent = self._agents.get(agent_id)
         for toolset in agent.uses if agent else ():
             if isinstance(toolset, RemoteToolset) and tool_id.startswith(f"{toolset.id}."):
@@ -318,20 +340,29 @@ class App:
         ]
 
     def server_instructions(self, agent_id: str) -> dict[str, str]:
-        """What the servers of an agent's remote toolsets say of how to use them, by the toolset's id."""
+        """Return the instructions of an agent's remote toolsets, by the toolset's id.
+
+        Each is what the server says about how to use its tools.
+        """
         agent = self._agents.get(agent_id)
         remote = [toolset for toolset in (agent.uses if agent else ()) if isinstance(toolset, RemoteToolset)]
         return {toolset.id: text for toolset in remote if (text := instructions_of(toolset))}
 
     def left_out(self, agent_id: str | None = None) -> dict[str, Mapping[str, str]]:
-        """The tools of remote toolsets, of all or of an agent's, that cannot be used: reasons by name, by the toolset's id."""
+        """Return the remote tools that cannot be used, of all toolsets or of an agent's.
+
+        They are reasons by tool name, by toolset id.
+        """
         agent = self._agents.get(agent_id or "")
         toolsets = self._toolsets.values() if agent_id is None else agent.uses if agent else ()
         remote = [toolset for toolset in toolsets if isinstance(toolset, RemoteToolset)]
         return {toolset.id: left_out for toolset in remote if (left_out := left_out_of(toolset))}
 
     def unknown_toolsets(self, agent_id: str) -> list[str]:
-        """The remote toolsets of an agent whose tools this process does not know: workers connect to their servers."""
+        """Return the remote toolsets of an agent whose tools this process does not know.
+
+        Workers connect to the servers of remote toolsets. Other processes do not.
+        """
         agent = self._agents.get(agent_id)
         remote = [toolset for toolset in (agent.uses if agent else ()) if isinstance(toolset, RemoteToolset)]
         return [toolset.id for toolset in remote if not toolset.tools]
@@ -343,12 +374,12 @@ class App:
 
     @property
     def live_setting(self) -> LiveTransport | str | None:
-        """The transport of deltas as it was given; None where the settings say."""
+        """The transport of deltas as it was given, or None if the settings decide."""
         return self._live
 
     @cached_property
     def live(self) -> LiveTransport:
-        """The transport of deltas; the settings are read at the first use.
+        """The transport of deltas. The settings are read at the first use.
 
         Raises:
             DefinitionError: `SOJOURN_LIVE` cannot be read.
@@ -403,7 +434,10 @@ class App:
         return [tool.spec for tool in self.tools_of(agent_id).values()] if agent_id in self._agents else None
 
     def catalog(self, agent_id: str | None = None) -> list[dict[str, Any]]:
-        """A catalogue entry for every tool, or for every tool of one agent, as JSON, ordered by id (SR-95 to SR-99)."""
+        """Return a catalogue entry for every tool, or for one agent's (SR-95 to SR-99).
+
+        The entries are JSON, ordered by id.
+        """
         specs = (
             [tool.spec for toolset in self._toolsets.values() for tool in toolset.tools.values()]
             if agent_id is None
@@ -419,10 +453,11 @@ class App:
         ]
 
     def approvals(self, spec: ToolSpec, agent_id: str | None = None) -> dict[str, str]:
-        """What the policy of each agent that uses a tool, or of one agent, decides about its calls: `ask` or `deny`.
+        """Return what policies decide about a tool's calls, by agent: `ask` or `deny`.
 
-        Agents whose calls of the tool run unasked are left out. A policy engine, and the limits given at a run's start,
-        may decide otherwise.
+        The agents are those that use the tool, or the one given. Agents whose calls of the tool run
+        without approval are left out. A policy engine, and the limits given at a run's start, may
+        decide otherwise.
         """
         found: dict[str, str] = {}
         for agent in self._agents.values():
@@ -436,12 +471,12 @@ class App:
         return found
 
     def toolset_description(self, toolset_id: str) -> str:
-        """The description of a toolset; empty for an unknown one."""
+        """Return the description of a toolset, or an empty text for an unknown one."""
         toolset = self._toolsets.get(toolset_id)
         return toolset.description if toolset else ""
 
     def serve(self, *, task_queue: str | None = None) -> None:
-        """Serve runs until SIGTERM or Ctrl-C, then drain; the same as `sojourn worker`.
+        """Serve runs until SIGTERM or Ctrl-C, then drain, like `sojourn worker`.
 
         Args:
             task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else the app's name.

@@ -37,7 +37,10 @@ APP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@/+-]{0,199}\Z")
 
 
 def declaring_module() -> str:
-    """Return the name of the module that is declaring an app: the innermost caller outside of this library."""
+    """Return the name of the module that is declaring an app.
+
+    It is the module of the innermost caller outside of this library.
+    """
     frame = sys._getframe(1)  # noqa: SLF001 - the documented way to a caller's globals
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "sojourn":
         frame = frame.f_back
@@ -45,9 +48,11 @@ def declaring_module() -> str:
 
 
 def name_in_module(app: object, module_name: str) -> str | None:
-    """Return `module:variable`; None for an app that is no variable of the module, or in a notebook.
+    """Return `module:variable`, or None.
 
-    The main program has the name by which others import it, so that each way to serve an app gives it the same name.
+    None if the app is not a variable of the module, or is in a notebook. The main program has the
+    name under which other modules import it, so that each way to serve an app gives it the same
+    name.
     """
     module = sys.modules.get(module_name)
     if module is None:
@@ -104,14 +109,19 @@ def _patterns(policy: BaseModel) -> list[tuple[str, str]]:
 
 
 class DefinitionWarning(UserWarning):
-    """A declaration is valid, and a model will do worse with it than it could; the text names the place and the correction."""
+    """A valid declaration that makes a model do worse than it could.
+
+    The text names the place and the correction.
+    """
 
 
 def warn_of_tools(agent: Agent, *, stacklevel: int) -> None:
-    """Warn of each tool of an agent with a model that has no description or no return type.
+    """Warn of tools without a description or a return type.
+
+    Only tools of an agent with a model are checked.
 
     Args:
-        agent: The agent; nothing is said where its planner is code.
+        agent: The agent; there is no warning if its planner is code.
         stacklevel: As for `warnings.warn`, counted from here.
     """
     if not getattr(agent.planner, "reads_descriptions", False):
@@ -155,12 +165,12 @@ _DECLARED = {
 
 
 def entry_of(spec: ToolSpec, *, about: str, approval: Mapping[str, str]) -> dict[str, Any]:
-    """The entry of a tool as JSON; what was not declared is left out.
+    """Return the catalogue entry of a tool as JSON, without what was not declared.
 
     Args:
         spec: The tool.
         about: The description of its toolset.
-        approval: By agent, `ask` where a person must approve each call, or `deny`.
+        approval: By agent, `ask` if a person must approve each call, or `deny`.
     """
     entry: dict[str, Any] = {
         "id": str(spec.id),

@@ -79,7 +79,10 @@ def _is_texts(value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A value as code, shortened; a function or a class by its name, any other object by its class."""
+    """Return a value as code, shortened.
+
+    A function or a class is shown by its name, any other object by its class.
+    """
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if inspect.isroutine(value):
@@ -130,7 +133,7 @@ def list_of(noun: str, *, also: Callable[[Any], bool] = lambda _: False) -> Kind
 
     Args:
         noun: The things, such as `agents`.
-        also: Whether another value is taken in place of a list.
+        also: Whether another value is accepted in place of a list.
     """
 
     def instead(value: Any) -> str | None:
@@ -140,7 +143,7 @@ def list_of(noun: str, *, also: Callable[[Any], bool] = lambda _: False) -> Kind
 
 
 def check_kinds(place: str, options: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
-    """Refuse a value of another kind than its option's; None counts as left out.
+    """Refuse a value of another kind than its option's. None counts as left out.
 
     Raises:
         DefinitionError: The place, the option, what fits it, and what to write.
@@ -182,7 +185,9 @@ def takes_options(
     mends: Mapping[str, str] | None = None,
     **kinds: Kind,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function refuse unknown, missing and wrong options as a `DefinitionError` of its place.
+    """Make a function check its options.
+
+    Unknown, missing and wrong options become a `DefinitionError` of its place.
 
     Args:
         place: Returns the place of the declaration, from the arguments by name.
@@ -227,7 +232,7 @@ def takes_options(
 
 
 def declares(noun: str, *, mends: Mapping[str, str] | None = None, **kinds: Kind) -> Callable[[C], C]:
-    """Make a class refuse unknown, missing and wrong options, as `takes_options` does for a function.
+    """Make a class check its options, as `takes_options` does for a function.
 
     Args:
         noun: What the class declares, such as `agent`; the place is the noun and the id, or the name.
@@ -286,11 +291,13 @@ APPROVERS = Kind(
 
 
 def approver_fields(approvers: Approvers | None, *, four_eyes: bool) -> dict[str, Any]:
-    """The fields of a `ToolSpec` that say who may decide; those that say nothing are left out.
+    """Return the fields of a `ToolSpec` that say who may decide.
+
+    Fields that say nothing are left out.
 
     Args:
         approvers: The roles, or the function.
-        four_eyes: Whether whoever asked may not approve.
+        four_eyes: Whether the person who requested the call may not approve it.
     """
     fields: dict[str, Any] = {"four_eyes": True} if four_eyes else {}
     if callable(approvers):
@@ -301,5 +308,8 @@ def approver_fields(approvers: Approvers | None, *, four_eyes: bool) -> dict[str
 
 
 def check_in(approvers: Approvers | None) -> ApproverCheck | None:
-    """The function among the values of the option; None where there are roles, or nothing."""
+    """Return the function among the values of the option.
+
+    None if the option has roles, or nothing.
+    """
     return approvers if callable(approvers) else None

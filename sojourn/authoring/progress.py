@@ -1,4 +1,4 @@
-"""Progress: the notes of a tool while it works, sent with its heartbeats.
+"""Notes that a tool reports while it works, sent with its heartbeats.
 
 The module is not named for its function: importing it would hide `sojourn.progress` behind a
 module of that name.
@@ -27,7 +27,10 @@ class ProgressNote:
     """How much there is to do."""
 
     def numbers(self) -> dict[str, Any]:
-        """`done` and `total`, as far as they can be sent; an invalid number must not cost a call its heartbeat."""
+        """Return `done` and `total`, as far as they can be sent.
+
+        An invalid number must not cost a call its heartbeat.
+        """
         numbers = {"done": self.done, "total": self.total}
         return {name: value for name, value in numbers.items() if _can_be_sent(value)}
 
@@ -37,11 +40,12 @@ reporter: ContextVar[Callable[[ProgressNote], None] | None] = ContextVar("report
 
 
 def progress(note: str, *, done: float | None = None, total: float | None = None) -> None:
-    """Report the progress of a tool or planner, from a coroutine or from a sync tool's thread.
+    """Report progress, from a coroutine or from the thread of a sync tool or planner.
 
-    The last note is sent with the call's next heartbeat, at most every 2 s and not in its first 3 s,
-    so a note costs next to nothing, however often it is written. It is cut to 200 characters on one line.
-    Outside of a call, in a test for example, and after the call has ended, this function does nothing.
+    The last note is sent with the call's next heartbeat, at most every 2 s and not in its first 3
+    s, so a note costs next to nothing, however often it is written. It is cut to 200 characters on
+    one line. Outside of a call, in a test for example, and after the call has ended, this function
+    does nothing.
 
     Args:
         note: What the call is doing, for a person: "read 300 of 1,000 rows".

@@ -21,7 +21,10 @@ Filler = Callable[[ToolCallMeta], Any]
 
 
 class Runnable(Protocol):
-    """One tool that a worker executes; its members are in the order in which a call uses them."""
+    """One tool that a worker executes.
+
+    Its members are in the order in which a call uses them.
+    """
 
     @property
     def spec(self) -> ToolSpec:
@@ -45,7 +48,7 @@ class Runnable(Protocol):
 
     @property
     def is_async(self) -> bool:
-        """Whether the prepared function is async; a sync one runs in a thread."""
+        """Whether the prepared function is async. A sync one runs in a thread."""
         ...
 
     def takes(self, payload: dict[str, Any]) -> bool:
@@ -53,15 +56,21 @@ class Runnable(Protocol):
         ...
 
     def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
-        """Whether two payloads mean the same to the tool: with the schema's defaults filled in, and decoded by the tool's own types."""
+        """Whether two payloads mean the same to the tool.
+
+        They are compared with the schema's defaults filled in, and decoded by the tool's own types.
+        """
         ...
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """The valid payload of a call that needs approval or is external, or the result that says why it is invalid."""
+        """Return the valid payload of a call, or the result that says why it is invalid.
+
+        This is for a call that needs approval or is external.
+        """
         ...
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """The call with its arguments parsed, or the result that says why they cannot be read."""
+        """Return the call with its arguments parsed, or the result that says why not."""
         ...
 
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
@@ -78,7 +87,10 @@ class Runnable(Protocol):
         ...
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
-        """The result of a call from the function's return value, or why that cannot be used."""
+        """Return a call's result from the function's return value.
+
+        If the value cannot be used, the result says why.
+        """
         ...
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
@@ -99,7 +111,7 @@ class RemoteToolset(Protocol):
 
     @property
     def tools(self) -> Mapping[str, Runnable]:
-        """The tools known now, by bare name; replaced as a whole."""
+        """The tools known now, by bare name. The mapping is replaced as a whole."""
         ...
 
     @property
@@ -108,7 +120,10 @@ class RemoteToolset(Protocol):
         ...
 
     async def open(self) -> None:
-        """Connect and list the tools, within a bounded time; never raises because the other process is down."""
+        """Connect and list the tools, within a bounded time.
+
+        This never raises because the other process is down.
+        """
         ...
 
     async def close(self) -> None:
@@ -117,17 +132,26 @@ class RemoteToolset(Protocol):
 
 
 def left_out_of(toolset: RemoteToolset) -> Mapping[str, str]:
-    """The tools of a toolset that cannot be used, by name, with the reasons: its `left_out`, if it has one."""
+    """Return the tools of a toolset that cannot be used, with the reasons by name.
+
+    They are its `left_out`, if it has one.
+    """
     return getattr(toolset, "left_out", {})
 
 
 def instructions_of(toolset: RemoteToolset) -> str:
-    """What the other process says of how to use its tools: the toolset's `instructions`, if it has them."""
+    """Return what the other process says about how to use its tools.
+
+    This is the toolset's `instructions`, if it has them.
+    """
     return getattr(toolset, "instructions", "")
 
 
 def why_left_out(toolset: RemoteToolset, tool_id: str) -> str | None:
-    """Why the other process lists a tool that cannot be used; None if it does not list the tool."""
+    """Return why a tool that the other process lists cannot be used.
+
+    None if the other process does not list the tool.
+    """
     id_of: Callable[[str], str] | None = getattr(toolset, "id_of", None)
     for name, why in left_out_of(toolset).items():
         if tool_id in (f"{toolset.id}.{name}", id_of(name) if id_of else ""):

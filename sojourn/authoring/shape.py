@@ -47,7 +47,9 @@ def _has_numbers(schema: Any) -> bool:
 
 
 class Shape:
-    """A payload's or result's type: pydantic model, dataclass, TypedDict or any annotation.
+    """The type of a payload or a result.
+
+    It is a pydantic model, a dataclass, a TypedDict or any annotation.
 
     Args:
         source: The type.
@@ -118,7 +120,10 @@ class Shape:
         )
 
     def takes(self, value: Any) -> bool:
-        """Whether the type decodes a JSON value, by its own validators too, which no schema states."""
+        """Whether the type decodes a JSON value.
+
+        This includes the type's own validators, which no schema states.
+        """
         try:
             self.decode(value)
         except Exception:  # noqa: BLE001 - a validator is the author's code
@@ -138,12 +143,18 @@ class Shape:
         return self._adapter.dump_python(checked, mode="json", by_alias=True)
 
     def payload_of(self, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
-        """The JSON payload of a typed call, by the names of the schema; not validated."""
+        """Return the JSON payload of a typed call, by the names of the schema.
+
+        It is not validated.
+        """
         return as_payload(args, {self._aliases.get(name, name): value for name, value in fields.items()})
 
 
 def _recorded_name(source: Any) -> str:
-    """The name of a type in its tool's spec, equal on every Python: 3.14 names each union `Union`."""
+    """Return the name of a type in its tool's spec.
+
+    It is equal on every Python: 3.14 names each union `Union`.
+    """
     if typing.get_origin(source) in (typing.Union, types.UnionType):
         return " | ".join(_qualified(each) for each in typing.get_args(source))
     return getattr(source, "__name__", str(source))
@@ -172,7 +183,11 @@ def odd_field(fields: Mapping[str, Any]) -> str | None:
 
 
 def odd_type(source: Any, *, parameter: str | None = None) -> str:
-    """Why a type has no JSON Schema: the type, of a parameter perhaps, or its field that has none; and what has one."""
+    """Return why a type has no JSON Schema.
+
+    The text names the type (of a parameter, if given) or its field without a schema, and what has
+    one.
+    """
     try:
         fields = typing.get_type_hints(source, include_extras=True) if isinstance(source, type) else {}
     except (NameError, TypeError):
@@ -214,7 +229,10 @@ def check_example(place: str, example: Any, validator: Validator) -> None:
 
 
 def as_payload(args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
-    """The JSON payload of a typed call, from one model or from values by field; not validated."""
+    """Return the JSON payload of a typed call, from one model or values by field.
+
+    It is not validated.
+    """
     if args:
         (model,) = args
         if isinstance(model, BaseModel):
@@ -230,15 +248,15 @@ B = TypeVar("B")
 class Transform(Generic[A, B]):
     """Converts values of one shape to another, by field (SR-60, SR-80 to SR-82).
 
-    `bind` makes transforms itself; an executor makes its own, at import: `to_query = Transform(Ask, Query)`,
-    and then calls `to_query(ask)`.
+    `bind` makes transforms itself. An executor makes its own, at import: `to_query = Transform(Ask,
+    Query)`, and then calls `to_query(ask)`.
 
     Args:
         source: The shape of the written values: a tool's arguments, or a method's result.
         target: The shape that reads them: the method's payload, or the tool's result.
         place: The place of the declaration, for messages.
         lossless: Whether every field must be kept (arguments); otherwise a field that the target does
-            not declare is dropped at every level (a result, of which the model sees less).
+            not declare is dropped at every level (a result: the model sees less of it).
         by_hand: What to do instead, for messages.
 
     Raises:
@@ -295,10 +313,16 @@ def _shape(source: Any, place: str) -> Shape:
 
 
 class _WrittenSchema(GenerateJsonSchema):
-    """The schema of what `Shape.encode` writes: `required` has exactly the fields that are always written."""
+    """The schema of what `Shape.encode` writes.
+
+    `required` has exactly the fields that are always written.
+    """
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Omit the default: a field with a default is written too, unless `exclude_if` leaves it out."""
+        """Omit the default.
+
+        A field with a default is written too, unless `exclude_if` leaves it out.
+        """
         return self.generate_inner(schema["schema"])
 
     def field_is_required(
@@ -306,13 +330,19 @@ class _WrittenSchema(GenerateJsonSchema):
         field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
         total: bool,
     ) -> bool:
-        """Whether a field is always written, also where its default comes from a factory, which no schema states."""
+        """Whether a field is always written.
+
+        This includes a field whose default comes from a factory, which no schema states.
+        """
         always = field.get("required", total) if field["type"] == "typed-dict-field" else True
         return always and field.get("serialization_exclude_if") is None
 
 
 def _unknown_kept(schema: Schema) -> set[bool]:
-    """For each object with named fields and `additionalProperties`: whether it keeps undeclared fields."""
+    """Return whether each object keeps undeclared fields.
+
+    This covers objects with named fields and `additionalProperties`.
+    """
     states_rest = "properties" in schema and "additionalProperties" in schema
     own = {schema["additionalProperties"] is not False} if states_rest else set[bool]()
     return own.union(*(_unknown_kept(child) for _, child in children(schema)))

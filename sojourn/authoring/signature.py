@@ -73,7 +73,11 @@ class Signature:
             raise
 
     def arguments(self, decoded: Any, meta: ToolCallMeta) -> dict[str, Any]:
-        """A decoded payload, or a mapping of plain parameters, as keyword arguments, with the meta if the function takes it."""
+        """Return a decoded payload as keyword arguments.
+
+        The payload may also be a mapping of plain parameters. If the function takes the meta, it is
+        included.
+        """
         if self.model_parameter:
             arguments: dict[str, Any] = {self.model_parameter: decoded}
         elif isinstance(decoded, Mapping):
@@ -87,7 +91,10 @@ class Signature:
 
 
 def is_model(annotation: Any) -> bool:
-    """Whether a type is a payload by itself: a pydantic model, a dataclass or a TypedDict."""
+    """Whether a type is a payload by itself.
+
+    That is: a pydantic model, a dataclass or a TypedDict.
+    """
     bare: Any = typing.get_origin(annotation) or annotation
     if not isinstance(bare, type):
         return False
@@ -96,7 +103,10 @@ def is_model(annotation: Any) -> bool:
 
 
 def _is_typed_dict(kind: type[Any]) -> bool:
-    """Whether a type is a TypedDict, of typing_extensions too, which pydantic requires before Python 3.12."""
+    """Whether a type is a TypedDict, from typing or typing_extensions.
+
+    Pydantic requires the latter before Python 3.12.
+    """
     return typing.is_typeddict(kind) or type(kind).__name__ == "_TypedDictMeta"
 
 
@@ -106,7 +116,10 @@ def _is_meta(annotation: Any) -> bool:
 
 
 def _value_type(annotation: Any) -> Any:
-    """The type of the result itself, without `WithArtifacts[...]` or `WithMemory[...]` around it and without `| ToolResult`."""
+    """Return the type of the result itself.
+
+    `WithArtifacts[...]` or `WithMemory[...]` around it, and `| ToolResult`, are removed.
+    """
     if typing.get_origin(annotation) in (typing.Union, UnionType):
         rest = tuple(part for part in typing.get_args(annotation) if part is not ToolResult)
         return _value_type(rest[0]) if len(rest) == 1 else typing.Union[rest]  # noqa: UP007 - of a tuple
@@ -195,7 +208,7 @@ class Injected:
         self._schema = schema
 
     def left_out(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """The payload without injected fields; each other field must be declared.
+        """Return the payload without injected fields. Each other field must be declared.
 
         Raises:
             TypeError: The tool has no such field; type checkers do not see it here.

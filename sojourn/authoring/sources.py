@@ -25,7 +25,9 @@ __all__ = ["BoundTool", "DeclaredSource", "Executor", "FunctionSource", "MethodS
 
 
 class BoundTool(ABC):
-    """A `Runnable` with the shapes of its declaration; each kind of source implements `prepare`.
+    """A `Runnable` with the shapes of its declaration.
+
+    Each kind of source implements `prepare`.
 
     Args:
         tool: The declaration.
@@ -65,7 +67,10 @@ class BoundTool(ABC):
         return same_arguments(self.validator, one, other) or self.tool.decodes_alike(one, other)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """The payload, valid by the schema and, without injected fields, by its type; or the result that refuses it."""
+        """Return the valid payload, or the result that refuses it.
+
+        The payload has to fit the schema and, unless it has injected fields, its type.
+        """
         payload = boundary.checked(self.spec, self.validator, call, self.takes)
         if isinstance(payload, ToolResult) or self.fillers:
             return payload
@@ -77,7 +82,7 @@ class BoundTool(ABC):
         return payload
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """The call with its arguments parsed, or the result that says why they cannot be read."""
+        """Return the call with its arguments parsed, or the result that says why not."""
         return boundary.read(self.spec, call, self.takes)
 
     @abstractmethod
@@ -85,7 +90,10 @@ class BoundTool(ABC):
         """The function to run (see `Runnable.prepare`)."""
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
-        """The result and artifacts, encoded by their declared types, or why they cannot be encoded."""
+        """Return the result and artifacts, encoded by their declared types.
+
+        If they cannot be encoded, the result says why.
+        """
         artifacts = {kind: shape.encode for kind, shape in self.tool.artifacts.items()}
         return boundary.delivered(self.spec, call, value, self.tool.result_shape.encode, artifacts)
 
@@ -118,7 +126,7 @@ class Executor(Protocol):
 
 
 class FunctionSource:
-    """A function declared with `@toolset.tool`; needs nothing of the app."""
+    """A function declared with `@toolset.tool`. It needs nothing of the app."""
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
@@ -197,7 +205,7 @@ def _bound_method(
     to_method: Mapper | None,
     to_result: Mapper | None,
 ) -> Runnable:
-    """A bound tool that converts where the tool's types differ from the method's."""
+    """Return a bound tool that converts values if its types differ from the method's."""
     place = str(tool.id)
     own = tool.payload is signature.payload or tool.payload.source == signature.payload_type
     if to_method is None and not own:
@@ -268,7 +276,10 @@ class _BoundMethod(BoundTool):
 
 
 class DeclaredSource:
-    """A tool declared with `toolset.declare`; the app's executor for its toolset executes it."""
+    """A tool declared with `toolset.declare`.
+
+    The app's executor for its toolset executes it.
+    """
 
     def __init__(self, toolset_id: str) -> None:
         self._toolset_id = toolset_id
@@ -292,7 +303,10 @@ class _BoundExecutor(BoundTool):
 
 
 class OutsideSource:
-    """A tool of an external toolset: the run waits for its results, and no worker executes it."""
+    """A tool of an external toolset.
+
+    The run waits for its results, and no worker executes it.
+    """
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
         """Bind the tool to nothing: it is never executed here."""

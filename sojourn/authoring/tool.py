@@ -1,7 +1,7 @@
-"""One tool's identity, shapes and spec, with typed builders of its calls and results.
+"""A tool's identity, shapes and spec, with typed builders of calls and results.
 
 The tool's `source` says what executes a call: a function, a method of a service, or an executor
-of the app. The app binds the source once (`Runnable`); until then a tool needs no services.
+of the app. The app binds the source once (`Runnable`). Until then a tool needs no services.
 """
 
 import functools
@@ -32,7 +32,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ArtifactKind(Generic[T]):
-    """A kind of artifact that a tool may return, with its type for type checkers (SR-104, SR-108)."""
+    """A kind of artifact that a tool may return (SR-104, SR-108).
+
+    It has the type of the data, for type checkers.
+    """
 
     name: str
     """The kind, such as `time_series`; a user interface chooses its view by it."""
@@ -53,7 +56,10 @@ injecting: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar(
 
 
 class MalformedResultError(Exception):
-    """A tool's return value cannot be converted to the tool's result; the text has the reason, and no value."""
+    """A tool's return value cannot be converted to the tool's result.
+
+    The text has the reason, and no value.
+    """
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -85,7 +91,7 @@ class Source(Protocol):
 
 
 class Tool(Generic[P, R_co, A_co]):
-    """One tool; callable as the function that it was made from (SR-83 to SR-85)."""
+    """One tool, which is callable as its function (SR-83 to SR-85)."""
 
     def __init__(
         self,
@@ -127,7 +133,10 @@ class Tool(Generic[P, R_co, A_co]):
         return Validator(self.payload.spec.json_schema, typed=True) if self.fillers else self.validator
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Whether the payload's type accepts a payload that fits the schema, with sample values for injected fields."""
+        """Whether the payload's type accepts a payload that fits the schema.
+
+        Injected fields have sample values.
+        """
         if self.spec.decode_in_executor:
             return True
         try:
@@ -137,7 +146,10 @@ class Tool(Generic[P, R_co, A_co]):
         return self.payload.takes(whole)
 
     def decodes_alike(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
-        """Whether the payload's type decodes two payloads to equal values, such as two spellings of a time or a decimal."""
+        """Whether the payload's type decodes two payloads to equal values.
+
+        Examples are two spellings of a time or a decimal.
+        """
         if self.spec.decode_in_executor:
             return False
         try:
@@ -214,7 +226,9 @@ class Tool(Generic[P, R_co, A_co]):
     @overload
     def attach(self, result: ToolResult, kind: str, data: Any) -> ToolResult: ...
     def attach(self, result: ToolResult, kind: ArtifactKind[Any] | str, data: Any) -> ToolResult:
-        """A successful result of this tool with an artifact, which replaces one of the same kind (SR-108).
+        """Return a successful result of this tool with an artifact (SR-108).
+
+        The artifact replaces one of the same kind.
 
         Raises:
             ValueError: The result is another tool's, or a failure.

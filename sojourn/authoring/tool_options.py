@@ -1,4 +1,4 @@
-"""ToolOptions: the options of a tool's declaration, and the check for contradictions."""
+"""The options of a tool's declaration, and the check for contradictions."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -190,9 +190,10 @@ def check_options(spec: ToolSpec) -> None:
 
 
 def check_templates(place: str, schema: Schema, **templates: object) -> None:
-    """Refuse a template that names a field which the payload does not have; what is no text is no template.
+    """Refuse a template that names a field which the payload does not have.
 
-    Other braces are literal in a prompt, so there only a name that is close to a field is refused.
+    A value that is not a text is not a template. Other braces are literal in a prompt, so there
+    only a name that is close to a field is refused.
 
     Raises:
         DefinitionError: The option, the field, and the closest field or the fields that there are.
@@ -226,7 +227,7 @@ def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], p
 
 
 def fillers_of(inject: Inject) -> dict[str, Filler | None]:
-    """The filler of each injected field; None where an interceptor has to fill it."""
+    """Return the filler of each injected field, or None if an interceptor fills it."""
     by_field: Mapping[str, Filler | None]
     by_field = (
         inject

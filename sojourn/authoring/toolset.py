@@ -1,7 +1,7 @@
-"""Toolset: a named set of tools that one service owns, declared where their code is.
+"""A named set of tools that one service owns, declared beside their code.
 
 Schemas, decoders and encoders are made at the declaration, so that an error in it is a
-`DefinitionError` at import; the `App` checks what needs the services.
+`DefinitionError` at import. The `App` checks what needs the services.
 """
 
 import functools
@@ -60,7 +60,10 @@ class _Declare(Protocol):
 
 
 class _DeclareInjected(Protocol):
-    """The decorator `@toolset.tool(inject=...)`: a call takes the other fields, which type checkers cannot infer."""
+    """The decorator `@toolset.tool(inject=...)`.
+
+    A call takes the fields that are not injected, which type checkers cannot infer.
+    """
 
     def __call__(self, function: Callable[..., R], /) -> Tool[..., R]: ...
 
@@ -116,16 +119,17 @@ class Toolset:
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
         """Declare a function, sync or async, as a tool of this set.
 
-        Its parameters are the payload: one model (pydantic, dataclass or TypedDict), or plain annotated
-        parameters. A parameter annotated `ToolCallMeta` receives the call's run, turn and ids. Put it after
-        a model, but before plain parameters, so that type checkers know what `.call(...)` takes.
+        Its parameters are the payload: one model (pydantic, dataclass or TypedDict), or plain
+        annotated parameters. A parameter annotated `ToolCallMeta` receives the call's run, turn and
+        ids. Put it after a model, but before plain parameters, so that type checkers know what
+        `.call(...)` takes.
 
         Args:
             function: The function, when used without arguments.
             **options: See `ToolOptions`.
 
         Raises:
-            DefinitionError: The name is taken, a parameter has no annotation or no schema, an
+            DefinitionError: The name is already in use, a parameter has no annotation or no schema, an
                 example is invalid, or an injected field is not a parameter.
         """
         if function is None:
@@ -232,17 +236,17 @@ class Toolset:
         to_result: Callable[[Any], Any] | None = None,
         **options: Unpack[ToolOptions],
     ) -> Tool[..., Any]:
-        """Bind a tool to a method of a service in `App(services=[...])` (SR-16, SR-17, SR-32, SR-80).
+        """Bind a tool to a service method (SR-16, SR-17, SR-32, SR-80).
 
-        Either `bind(SiteService.list_sites)`, with name and types from the method, or
-        `bind("search", service="SearchService", method="search", args=Search, result=Hits)`.
-        Where the tool's types differ from the method's, fields are converted by name when every
-        value fits; else `to_method` and `to_result` convert.
+        The service is in `App(services=[...])`. Either `bind(SiteService.list_sites)`, with name
+        and types from the method, or `bind("search", service="SearchService", method="search",
+        args=Search, result=Hits)`. If the tool's types differ from the method's, fields are
+        converted by name when every value fits; else `to_method` and `to_result` convert.
 
         Args:
             target: The method of the class, or the tool's name.
-            args: The payload's type, where it differs from the method's.
-            result: The result's type, where it differs from the method's.
+            args: The payload's type, if it differs from the method's.
+            result: The result's type, if it differs from the method's.
             method: The method's name, for binding by names.
             service: The service's name; by default the toolset's own service.
             to_method: Converts the typed arguments to the method's one argument, or to its keyword arguments.
@@ -335,10 +339,10 @@ class Toolset:
         decode_in_executor: bool = False,
         **options: Unpack[ToolOptions],
     ) -> Tool[..., R, A]:
-        """Declare a tool that an executor in `App(executors={toolset: ...})` executes (SR-18 to SR-20).
+        """Declare a tool that an executor of the app executes (SR-18 to SR-20).
 
-        In an external toolset a program outside the run executes it, and `timeout` is how long the run waits
-        for the result.
+        The app has it in `App(executors={toolset: ...})`. In an external toolset a program outside
+        the run executes the tool, and `timeout` is how long the run waits for the result.
 
         Args:
             name: The last part of the id.
@@ -349,7 +353,7 @@ class Toolset:
             **options: See `ToolOptions`.
 
         Raises:
-            DefinitionError: The name is taken, a type has no schema, or an example is invalid.
+            DefinitionError: The name is already in use, a type has no schema, or an example is invalid.
         """
         place = f"tool {self.id}.{name}"
         return self._add(

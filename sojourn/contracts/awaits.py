@@ -1,4 +1,7 @@
-"""The waits of a run; `sojourn.core.awaits.kinds` reads the answers."""
+"""The waits of a run.
+
+`sojourn.core.awaits.kinds` reads the answers.
+"""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -149,5 +152,8 @@ Await = AwaitClarification | AwaitConfirmation | AwaitExternalTools
 
 
 def expires_at(wait: Await, since: datetime | None) -> datetime | None:
-    """Return when an open wait expires; None if it does not, or if it is unknown since when it is open."""
+    """Return when an open wait expires, or None if it does not.
+
+    None too if it is unknown since when the wait is open.
+    """
     return since + wait.expires_after if since and wait.expires_after else None

@@ -127,7 +127,7 @@ class ForkedStep(Record):
         return [part.request for part in self.message.tool_calls]
 
     def result_of(self, call: ToolRequest) -> ToolResult | None:
-        """The result that a call has already; None for a call that is judged."""
+        """Return the result that a call already has, or None if it is yet to be judged."""
         return next((known for known in self.results if known.tool_call_id == call.tool_call_id), None)
 
 

@@ -1,6 +1,7 @@
-"""Event: one thing that happened in a run, folded from the run's history; each kind has a class.
+"""The events of a run, folded from its history. Each kind has a class.
 
-The union `Event`, below the classes, is the only list of kinds: a new kind is a class and a line there.
+The union `Event`, below the classes, is the only list of kinds: a new kind is a class and a line
+there.
 """
 
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ class BaseEvent(Record):
     """In a child run: the parent's call that the run answers (SR-67)."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
-        """What happened, where and to what, without any text or payload."""
+        """Yield the ids, tool name and code, without any text or payload."""
         for name in ("run_id", "event_id", "tool_call_id", "tool_name", "await_id", "code"):
             if value := getattr(self, name, None):
                 yield name, value
@@ -159,7 +160,7 @@ class _Answer(BaseEvent):
 
     @property
     def error(self) -> ToolError | None:
-        """The error of a failed call; None when the call succeeded (SR-133)."""
+        """The error of a failed call, or None if the call succeeded (SR-133)."""
         return self.result.error
 
     @property
@@ -169,7 +170,10 @@ class _Answer(BaseEvent):
 
     @property
     def bounds(self) -> Bounds | None:
-        """How much of the full data a bounded result holds (SR-38); `total` may be None."""
+        """How much of the full data a bounded result contains (SR-38).
+
+        `total` may be None.
+        """
         return self.result.bounds
 
     @property

@@ -1,4 +1,4 @@
-"""Ids: the formats of the ids of tools, agents, runs, calls, sessions and events."""
+"""The formats of the ids of tools, agents, runs, calls, sessions and events."""
 
 import re
 from collections.abc import Iterable
@@ -66,7 +66,7 @@ class ToolId(str):
     __slots__ = ()
 
     def __new__(cls, value: str) -> Self:
-        """Check the form of a plain string; a ToolId is returned unchanged."""
+        """Check the form of a plain string. A ToolId is returned unchanged."""
         if isinstance(value, cls):
             return value
         if not _TOOL_ID.match(value):
@@ -102,24 +102,33 @@ class ToolId(str):
 
 
 def place_of(event_id: str) -> tuple[int, ...]:
-    """The place of an event in its run, for comparison: as texts, the ids of a tenth execution come before those of a ninth."""
+    """Return the place of an event in its run, for comparison.
+
+    As texts, the ids of a tenth execution would come before those of a ninth.
+    """
     return tuple(int(number) for number in event_id.split("-")) if event_id else ()
 
 
 def place_in(executions: int, length: int, k: int = 0) -> str:
-    """The id of the kth event of a record of a run's history, after so many executions; `length` is the id of the record in its own."""
+    """Return the id of an event of a record of a run's history.
+
+    Args:
+        executions: How many executions the run has had.
+        length: The id of the record in its execution's history.
+        k: The number of the event among those of the record.
+    """
     return f"{executions}-{length:06d}-{k:05d}"
 
 
 def run_id_fault(run_id: str) -> str | None:
-    """Why no run, not even a child run, can have this id; None where one may."""
+    """Return why no run, not even a child run, can have this id, or None."""
     if run_id.isprintable() and 0 < len(run_id.encode()) <= _MAX_SENT_ID:
         return None
     return f"run id {run_id[:_MAX_QUEUE]!a}: an id has 1 to {_MAX_SENT_ID} visible characters"
 
 
 def task_queue_fault(name: str) -> str | None:
-    """Why a name is none for a task queue of tools or runs; None where it may be one."""
+    """Return why a name cannot be a task queue of tools or runs, or None."""
     if name == WORKERS_QUEUE:
         return f"task queue {WORKERS_QUEUE} is where workers say which agents they serve; choose another name"
     if name.strip() and name.isprintable() and len(name) <= _MAX_QUEUE and not name.startswith("/_sys/"):
@@ -128,7 +137,10 @@ def task_queue_fault(name: str) -> str | None:
 
 
 def matches_any(tool: str, patterns: Iterable[str]) -> bool:
-    """Whether a pattern matches a tool: the tool's id, its toolset as `ops.devices.*`, or `*`."""
+    """Whether a pattern matches a tool.
+
+    A pattern is the tool's id, its toolset as `ops.devices.*`, or `*`.
+    """
     return any(
         pattern in (tool, "*") or (pattern.endswith(".*") and tool.startswith(pattern[:-1]))
         for pattern in patterns

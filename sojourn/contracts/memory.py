@@ -1,4 +1,7 @@
-"""SessionMemory: what a run knows beside its transcript: a JSON object that planners and tools read, and change by patches."""
+"""The memory of a run: what it knows beside its transcript.
+
+It is a JSON object that planners and tools read, and change by patches.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Generic, NoReturn, TypeVar, cast
@@ -20,7 +23,7 @@ def _refuse(*_arguments: object, **_fields: object) -> NoReturn:
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that cannot be changed; a change would be lost."""
+    """A JSON object that refuses changes, since they would be lost."""
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
@@ -30,7 +33,7 @@ class _Object(dict[str, Any]):
 
 
 class _Array(list[Any]):
-    """A JSON array that cannot be changed; a change would be lost."""
+    """A JSON array that refuses changes, since they would be lost."""
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
@@ -41,7 +44,7 @@ class _Array(list[Any]):
 
 
 def read_only(value: Any) -> Any:
-    """A JSON value whose objects and arrays raise `TypeError` where they are changed."""
+    """Return a JSON value whose objects and arrays raise `TypeError` when changed."""
     if isinstance(value, Mapping):
         return _Object({name: read_only(part) for name, part in cast("Mapping[str, Any]", value).items()})
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Message: one entry of a transcript."""
+"""One entry of a transcript."""
 
 from typing import Annotated, Any, Literal
 

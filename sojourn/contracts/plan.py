@@ -35,7 +35,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class TypedTool(Protocol[T_co]):
-    """A tool that knows the type of its results, such as a function declared with `@toolset.tool`."""
+    """A tool that knows the type of its results.
+
+    An example is a function declared with `@toolset.tool`.
+    """
 
     @property
     def id(self) -> ToolId:
@@ -152,12 +155,19 @@ class PlanInput(Record):
 
     @property
     def memory(self) -> SessionMemory:
-        """What the run knows beside its transcript, read-only; a plan changes it by its own `memory`, a tool by `WithMemory`."""
+        """What the run knows beside its transcript, read-only.
+
+        A plan changes it by its own `memory`, a tool by `WithMemory`.
+        """
         return self.run.memory
 
     @property
     def results(self) -> list[ToolResult]:
-        """The results of all steps of the run, or of the present turn of a conversation, in order; `tool_results` has those of the last step only."""
+        """The results of all steps of the run, in order.
+
+        In a conversation, those of the present turn. `tool_results` has those of the last step
+        only.
+        """
         return [result for message in self.messages[self.turn_start :] for result in message.tool_results]
 
     @overload
@@ -182,7 +192,10 @@ class PlanInput(Record):
 
 
 class PlanResumeInput(PlanInput):
-    """A later turn of a run, after a step, an answer or a wait; it has the fields of a `PlanInput`."""
+    """A later turn of a run, after a step, an answer or a wait.
+
+    It has the fields of a `PlanInput`.
+    """
 
 
 Turn = PlanInput
@@ -229,7 +242,7 @@ class PlanResult(Input):
         memory: dict[str, Any] | None = None,
         usage: Usage | None = None,
     ) -> "PlanResult":
-        """Request these calls; with what the plan has used."""
+        """Request these calls. The plan records its usage, if given."""
         return cls(tool_calls=list(requests), notes=notes or [], memory=memory or {}, usage=usage)
 
     @classmethod
@@ -242,7 +255,10 @@ class PlanResult(Input):
         memory: dict[str, Any] | None = None,
         usage: Usage | None = None,
     ) -> "PlanResult":
-        """Answer, and so end the run, or in a conversation the turn; with what the plan has used."""
+        """Answer, and so end the run, or in a conversation the turn.
+
+        The plan records its usage, if given.
+        """
         final = Message.assistant(text)
         return cls(final_response=final, result=result, notes=notes or [], memory=memory or {}, usage=usage)
 
@@ -254,7 +270,10 @@ class PlanResult(Input):
         notes: list[str] | None = None,
         memory: dict[str, Any] | None = None,
     ) -> "PlanResult":
-        """Ask a person a question, by its text or with a form, or have calls executed outside, and wait for the answer."""
+        """Ask a person a question, or have calls executed outside, and wait for the answer.
+
+        A question is a text, or has a form.
+        """
         asked = AwaitClarification(question=question) if isinstance(question, str) else question
         return cls(await_=asked, notes=notes or [], memory=memory or {})
 
@@ -267,14 +286,17 @@ class PlanResult(Input):
         notes: list[str] | None = None,
         memory: dict[str, Any] | None = None,
     ) -> "PlanResult":
-        """Sleep durably, then plan again; with `counts` the sleep uses the time budget."""
+        """Sleep durably, then plan again. With `counts` the sleep uses the time budget."""
         return cls(wait_=duration, wait_counts=counts, notes=notes or [], memory=memory or {})
 
     @classmethod
     def fail(
         cls, error: ToolError | str, *, notes: list[str] | None = None, memory: dict[str, Any] | None = None
     ) -> "PlanResult":
-        """Fail the run at once, without another attempt; callers, clients and events get the chain of causes."""
+        """Fail the run at once, without another attempt.
+
+        Callers, clients and events get the chain of causes.
+        """
         failure = ToolError.new(error) if isinstance(error, str) else error
         return cls(failure=failure, notes=notes or [], memory=memory or {})
 
@@ -297,7 +319,10 @@ class PolicyInput(Record):
 
     @property
     def principal(self) -> Principal | None:
-        """For whom the turn acts: who sent its message, else who asked for the run; None where neither is known."""
+        """The principal for whom the turn acts, or None if it is not known.
+
+        It is the sender of the turn's message, else the starter of the run.
+        """
         return self.run.principal
 
 

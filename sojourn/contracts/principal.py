@@ -1,4 +1,7 @@
-"""Principal: who asked for a run, as the program that started it had found out."""
+"""The principal that asked for a run.
+
+The program that started the run has authenticated it.
+"""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -1,8 +1,9 @@
-"""The base classes of contracts: `Record`, `Input` and `Declaration`.
+"""The base classes of contracts, which reject a misspelt field.
 
-A policy with a misspelt field would run without the limit that it should set. So the class raises a
-`DefinitionError`, which names the field and the closest one that exists. Only the call of a class does so: what
-pydantic reads, such as the body of an HTTP request, stays a `ValidationError`.
+The classes are `Record`, `Input` and `Declaration`. A policy with a misspelt field would run
+without the limit that it should set. So the class raises a `DefinitionError`, which names the field
+and the closest one that exists. Only the call of a class does so: what pydantic reads, such as the
+body of an HTTP request, stays a `ValidationError`.
 """
 
 import inspect
@@ -45,7 +46,10 @@ class Record(BaseModel):
     )
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Use a factory for defaults such as `[]` and `Caps()`: pydantic would deep-copy them, at four times the cost."""
+        """Use a factory for defaults such as `[]` and `Caps()`.
+
+        Pydantic would deep-copy the defaults, at four times the cost.
+        """
         super().__init_subclass__(**options)
         for name in inspect.get_annotations(cls):
             default = vars(cls).get(name)
@@ -107,7 +111,9 @@ else:
 
 
 def faults_of(error: ValidationError, fields: Sequence[str] = ()) -> str:
-    """What pydantic refuses, in one sentence without the values: the field, and what fits it.
+    """Return what pydantic refuses, in one sentence without the values.
+
+    The sentence has the field, and what fits it.
 
     Args:
         error: The refusal.
@@ -131,7 +137,10 @@ def _fault(fault: "ErrorDetails", fields: Sequence[str]) -> str:
 
 
 def suggestion(name: str, names: Sequence[str]) -> str:
-    """The closest of the names, as the end of a sentence: `; did you mean 'destructive'?`; else nothing."""
+    """Return the closest of the names, as the end of a sentence.
+
+    For example `; did you mean 'destructive'?`. Empty if no name is close.
+    """
     found = get_close_matches(name.casefold(), names, n=1)
     return f"; did you mean {found[0]!r}?" if found else ""
 
@@ -140,9 +149,10 @@ _CONSTRUCTOR: CodeType = BaseModel.__init__.__code__
 
 
 def refused_by(error: BaseException) -> str | None:
-    """The name of the record whose constructor raised this validation error, such as `PlanResult`.
+    """Return the name of the record whose constructor raised this validation error.
 
-    None for a record that was read from data (`model_validate`), which may be other data next time, and for other models.
+    For example `PlanResult`. None for a record that was read from data (`model_validate`), which
+    may be other data next time, and for other models.
     """
     step = safe_exceptions.trace(error) if safe_exceptions.is_a(error, ValidationError) else None
     while step is not None:

@@ -1,4 +1,4 @@
-"""A run as a whole: input, output, status, origin, schedule and notices."""
+"""A run as a whole: its input, output, status, origin, schedule and notices."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -189,7 +189,7 @@ class RunInput(Record):
 
     @property
     def tenant(self) -> str:
-        """The tenant of the principal; empty where there is none."""
+        """The tenant of the principal, or an empty text without a principal."""
         return self.principal.tenant if self.principal else ""
 
 
@@ -255,7 +255,10 @@ class RunOutput(Record):
 
     @property
     def text(self) -> str:
-        """The answer as text; also in the JSON for readers, but not in a history, which has it in `final`."""
+        """The answer as text.
+
+        It is also in the JSON for readers, but not in a history, which has it in `final`.
+        """
         return self.final.text
 
     @model_serializer(mode="wrap")

@@ -101,12 +101,15 @@ class ApprovalPolicy(Declaration):
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write every field, defaults too: a later default never changes a recorded policy."""
+        """Write every field, defaults too.
+
+        So a later default never changes a recorded policy.
+        """
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     @classmethod
     def unattended(cls) -> "ApprovalPolicy":
-        """A policy that asks nobody: every call runs."""
+        """Return a policy that requests no approvals. Every call runs."""
         return cls(asks_for="nothing")
 
     @classmethod
@@ -120,7 +123,11 @@ class ApprovalPolicy(Declaration):
         return cls(asks_for="changes", asks=False)
 
     def tightened(self, other: "ApprovalPolicy | None") -> "ApprovalPolicy":
-        """The stricter of both policies, rule by rule: what either denies is denied; what runs unasked runs so in both."""
+        """Return the stricter of both policies, rule by rule.
+
+        A call is denied if either policy denies it, and runs without approval only if both policies
+        let it.
+        """
         if other is None:
             return self
         limits = [item for item in (self.expires_after, other.expires_after) if item is not None]
@@ -140,7 +147,10 @@ class ApprovalPolicy(Declaration):
         )
 
     def _narrowing(self, rule: ApprovalRule) -> ApprovalRule:
-        """A rule of an override; one that this policy has itself is its own."""
+        """Return a rule of an override, marked as narrowing.
+
+        A rule that this policy has itself is returned unchanged.
+        """
         return rule if rule in self.rules else rule.model_copy(update={"narrows": True})
 
     def rules_for(self, tool: str, tags: Collection[str]) -> list[ApprovalRule]:
@@ -149,7 +159,10 @@ class ApprovalPolicy(Declaration):
 
 
 def in_both(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    """The tool patterns that both lists cover; a pattern is a tool's id, a toolset as `ops.devices.*`, or `*` for all."""
+    """Return the tool patterns that both lists cover.
+
+    A pattern is a tool's id, a toolset as `ops.devices.*`, or `*` for all.
+    """
     narrower = [pattern for pattern in left if _covered(pattern, right)]
     return list(dict.fromkeys([*narrower, *(pattern for pattern in right if _covered(pattern, left))]))
 
@@ -192,7 +205,10 @@ class SessionPolicy(Declaration):
     """
 
     def tightened(self, other: "SessionPolicy") -> "SessionPolicy":
-        """The stricter of both policies, field by field; only the first one, of the agent, may let turns act for the starter."""
+        """Return the stricter of both policies, field by field.
+
+        Only the first one, of the agent, may let turns act for the starter.
+        """
         names = [name for name in type(self).model_fields if name != _ACTS_FOR]
         both = {name: (getattr(self, name), getattr(other, name)) for name in names}
         least: dict[str, Any] = {
@@ -269,7 +285,10 @@ class RunPolicy(Limits, Declaration):
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write every field, defaults too: a later default never changes a recorded policy."""
+        """Write every field, defaults too.
+
+        So a later default never changes a recorded policy.
+        """
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     def tightened(self, override: "RunPolicyOverride | None") -> "RunPolicy":
@@ -362,7 +381,7 @@ _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def stricter(name: str, ours: Any, theirs: Any) -> Any:
-    """The stricter of two values of a policy's field, where None means no limit."""
+    """Return the stricter of two values of a policy's field. None means no limit."""
     if ours is None or theirs is None:
         return theirs if ours is None else ours
     return _STRICTER.get(name, min)(ours, theirs)

@@ -59,25 +59,31 @@ def kind(error: object) -> str:
 
 
 def roots(error: BaseException) -> set[str]:
-    """The first names of the modules that the exception's class and its bases are from."""
+    """Return the top-level packages of the exception's class and its bases."""
     modules: Iterator[Any] = (_MODULE.__get__(base) for base in _BASES.__get__(type(error)))
     return {copied(module).partition(".")[0] for module in modules if is_a(module, str)}
 
 
 def is_key(error: BaseException) -> bool:
-    """Whether the exception is a `KeyError` whose text is Python's own: only its key, in quotes."""
+    """Whether the exception is a `KeyError` whose text is Python's own.
+
+    That text is only its key, in quotes.
+    """
     if not is_a(error, KeyError):
         return False
     return next(base for base in _BASES.__get__(type(error)) if "__str__" in _OWN.__get__(base)) is KeyError
 
 
 def before(error: BaseException) -> BaseException | None:
-    """The exception's cause, or its context where the context is not suppressed."""
+    """Return the exception's cause, or its context unless that is suppressed."""
     return (_CAUSE if _IS_SUPPRESSED.__get__(error) else _CONTEXT).__get__(error)
 
 
 def chain(error: BaseException, most: int) -> Iterator[BaseException]:
-    """The exception and its causes, each once, outermost first; at most `most` of them."""
+    """Yield the exception and its causes, each once, outermost first.
+
+    At most `most` of them.
+    """
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen and len(seen) < most:
@@ -87,12 +93,15 @@ def chain(error: BaseException, most: int) -> Iterator[BaseException]:
 
 
 def parts(error: BaseException) -> tuple[BaseException, ...]:
-    """The exceptions of an exception group; empty for any other exception."""
+    """Return the exceptions of a group, or nothing for any other exception."""
     return _PARTS.__get__(error) if is_a(error, BaseExceptionGroup) else ()
 
 
 def members(error: BaseException, most: int) -> Iterator[BaseException]:
-    """The exception, its causes, and the exceptions of the groups among them with theirs, each once; at most `most` of them."""
+    """Yield the exception, its causes, and the members of the groups among them.
+
+    Members come with their own causes. Each exception comes once, and at most `most` of them.
+    """
     seen: set[int] = set()
     waiting = [error]
     while waiting and len(seen) < most:
@@ -106,7 +115,10 @@ def members(error: BaseException, most: int) -> Iterator[BaseException]:
 
 
 def leaves(error: BaseException, most: int) -> list[BaseException]:
-    """The exceptions that a group, and the groups in it, consist of; the exception itself if it is no group, or a group of more than `most`."""
+    """Return the exceptions that a group, and the groups in it, consist of.
+
+    An exception that is no group, or a group of more than `most`, is returned itself.
+    """
     found: list[BaseException] = []
     waiting, read = [error], 0
     while waiting:
@@ -126,7 +138,10 @@ def trace(error: BaseException) -> TracebackType | None:
 
 
 def attribute(error: BaseException, name: str) -> Any:
-    """The value of an attribute; None where the class raises. Runs code of the class."""
+    """Return the value of an attribute, or None if the class raises.
+
+    This runs code of the class.
+    """
     try:
         return getattr(error, name, None)
     except BaseException:  # noqa: BLE001 - a foreign class's property
@@ -134,7 +149,10 @@ def attribute(error: BaseException, name: str) -> Any:
 
 
 def text(error: BaseException) -> str:
-    """The text of an exception; empty where the class raises. Runs code of the class."""
+    """Return the text of an exception, or an empty text if the class raises.
+
+    This runs code of the class.
+    """
     try:
         return copied(str(error))
     except BaseException:  # noqa: BLE001 - a foreign class's `__str__`; the class name still helps
@@ -150,9 +168,10 @@ _STANDARD = PurePath(types.__file__).parent
 
 
 def source_location(error: BaseException) -> str | None:
-    """Return the innermost line of the author's own code in a traceback, as `desk.py:41`.
+    """Return the innermost line of the author's own code in a traceback.
 
-    None where the traceback has no such line, and for errors of Sojourn and Temporal: they are sentences for people.
+    For example `desk.py:41`. None if the traceback has no such line, and for errors of Sojourn and
+    Temporal, which are sentences for people.
     """
     if any(root in ("sojourn", "temporalio") for root in roots(error)):
         return None

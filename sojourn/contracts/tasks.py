@@ -1,6 +1,7 @@
-"""The inputs and outputs of the workflow's activities: internal, tolerant of unknown fields, small.
+"""The inputs and outputs of the workflow's activities.
 
-The history holds one of each per step, so every default is left out there.
+They are internal, tolerant of unknown fields, and small. The history holds one of each per step, so
+every default is left out there.
 """
 
 from datetime import timedelta
@@ -115,7 +116,10 @@ class PlanTask(Record):
         return self.turn_start >= self.after
 
     def recorded(self) -> "PlanTask":
-        """The input without the memory, and without new messages that are results only: both are rebuilt from the history."""
+        """Return the input without what can be rebuilt from the history.
+
+        That is the memory, and new messages if they are results only.
+        """
         changes: dict[str, Any] = {"memory": {}} if self.memory else {}
         if self.new and all(message.role == "tool" for message in self.new):
             changes |= {"new": [], "until": self.after + len(self.new)}
@@ -193,7 +197,10 @@ class PlanOutcome(Record):
     """
 
     def recorded(self) -> "PlanOutcome":
-        """The outcome without calls that the message holds, and without default dispatches."""
+        """Return the outcome without what follows from the rest of it.
+
+        Calls that the message contains, and default dispatches, are left out.
+        """
         changes: dict[str, Any] = {}
         if self.message and self.calls == _calls_of(self.message):
             changes["calls"] = []

@@ -1,4 +1,4 @@
-"""A tool call: its arguments, whose call it is, and the input it asks for."""
+"""A tool call: its arguments, its run and turn, and the input that it needs."""
 
 import hashlib
 import json
@@ -113,7 +113,10 @@ class ToolRequest(Record):
 
     @property
     def is_parsed(self) -> bool:
-        """Whether `payload` has the arguments, and not only `raw`; always so in what engines, interceptors and executors get."""
+        """Whether `payload` has the arguments, and not only `raw`.
+
+        This is always so in what engines, interceptors and executors get.
+        """
         return self.raw is None or self._parsed
 
     @property
@@ -121,7 +124,7 @@ class ToolRequest(Record):
         """The arguments, a JSON object, whether code or a model planned the call.
 
         Raises:
-            ValueError: Only the text that a model wrote is here, which nobody has parsed, as in a recorded call.
+            ValueError: Only the text that a model wrote is here, and it is not parsed, as in a recorded call.
         """
         if not self.is_parsed:
             raise ValueError(
@@ -130,13 +133,16 @@ class ToolRequest(Record):
         return self.payload
 
     def with_arguments(self, arguments: dict[str, Any]) -> "ToolRequest":
-        """This call with its arguments parsed; `raw` stays as the model wrote it."""
+        """Return this call with its arguments parsed. `raw` stays as the model wrote it."""
         parsed = self.model_copy(update={"payload": arguments})
         parsed._parsed = self.raw is not None  # noqa: SLF001 - of this class
         return parsed
 
     def read_as(self, arguments: dict[str, Any], readings: Sequence[ArgumentReading]) -> "ToolRequest":
-        """This call with its arguments as they were read, by which it is decided, carried out and remembered."""
+        """Return this call with its arguments as they were read.
+
+        The run decides, executes and records the call with these arguments.
+        """
         written = self.written if self.readings else self.raw
         if written is None and not self.readings:
             written = json.dumps(self.payload, ensure_ascii=False)
@@ -207,7 +213,7 @@ class ToolCallMeta(Record):
 
     @property
     def memory(self) -> SessionMemory:
-        """What the run knows beside its transcript, as it was when the step began; read-only.
+        """What the run knew beside its transcript when the step began, read-only.
 
         Raises:
             TypeError: The tool is not declared with `memory=True`.

@@ -61,7 +61,10 @@ class ToolError(Record):
 
     @property
     def text(self) -> str:
-        """The message after its type and before its place, as in `RuntimeError: no stock (desk.py:41)`; without a place the message alone."""
+        """The message with its type and place, as in `RuntimeError: no stock (desk.py:41)`.
+
+        Without a place, the message alone.
+        """
         if not self.place:
             return self.message
         is_named = not self.code or self.message == self.code or self.message.startswith(f"{self.code}: ")
@@ -74,17 +77,22 @@ class ToolError(Record):
 
     @classmethod
     def with_cause(cls, message: str, cause: "BaseException | ToolError") -> "ToolError":
-        """An error with a cause (SR-88 `NewToolErrorWithCause`); an exception becomes a chain."""
+        """Return an error with a cause (SR-88 `NewToolErrorWithCause`).
+
+        An exception becomes a chain.
+        """
         return _chained(_shortened([cls(message=_clip(message)), *cls.from_error(cause).chain()]))
 
     @classmethod
     def from_error(
         cls, error: "BaseException | ToolError", hide: Callable[[str], str] | None = None
     ) -> "ToolError":
-        """Turn an exception with its `__cause__` and `__context__` into a chain; a ToolError stays unchanged (SR-123).
+        """Turn an exception with its causes into a chain (SR-123).
 
-        An exception whose `error` is a ToolError, such as `RunFailed`, continues the chain with the causes of
-        that ToolError.
+        The causes are its `__cause__` and `__context__`. A ToolError stays unchanged.
+
+        An exception whose `error` is a ToolError, such as `RunFailed`, continues the chain with the
+        causes of that ToolError.
 
         Args:
             error: What was raised.
@@ -135,7 +143,10 @@ class ToolError(Record):
         return _chained(_shortened(kept[::-1] or [_clean(self)]))
 
     def __str__(self) -> str:
-        """The messages joined, outermost first, without a message that the text before already ends with."""
+        """Return the messages joined, outermost first.
+
+        A message that the text before already ends with is left out.
+        """
         text = ""
         for link in self.chain():
             if text != link.message and not text.endswith(f": {link.message}"):
@@ -153,7 +164,10 @@ def _chained(links: Iterable[ToolError]) -> ToolError:
 
 
 def _shortened(links: list[ToolError], most: int = MAX_CAUSES) -> list[ToolError]:
-    """At most `most` errors: the outermost and the innermost, with one between that counts the errors left out."""
+    """Return at most `most` errors: the outermost and the innermost.
+
+    One error between them counts the errors left out.
+    """
     if len(links) <= most:
         return links
     head, tail = links[: most // 2], links[-(most // 2 - 1) :]
@@ -168,7 +182,10 @@ def _counted(link: ToolError) -> int:
 
 
 def _without(message: str, below: tuple[str, ...]) -> str:
-    """A message without the texts of its causes at its end; empty where nothing else is left."""
+    """Return a message without the texts of its causes at its end.
+
+    Empty if nothing else is left.
+    """
     for text in filter(None, below):
         if message == text:
             return ""
@@ -185,7 +202,10 @@ def _clean(link: ToolError) -> ToolError:
 
 
 def _carried(error: BaseException) -> list[ToolError]:
-    """The chain that an exception carries as its `error`; empty where it cannot be read."""
+    """Return the chain that an exception carries as its `error`.
+
+    Empty if it cannot be read.
+    """
     carried = safe_exceptions.attribute(error, "error")
     if not safe_exceptions.is_a(carried, ToolError):
         return []
@@ -199,9 +219,11 @@ def _carried(error: BaseException) -> list[ToolError]:
 
 
 def _text(error: BaseException) -> str:
-    """The text of an exception, after its class where the text alone says nothing, as in `KeyError: 'x'`.
+    """Return the text of an exception.
 
-    Of a validation error neither the input nor the link to its documentation, after the record of Sojourn that was made wrongly.
+    It follows the name of the class if the text alone says nothing, as in `KeyError: 'x'`. The text
+    of a validation error has neither the input nor the link to its documentation. It follows the
+    name of the Sojourn record that was made wrongly.
     """
     if not safe_exceptions.is_a(error, ValidationError):
         text = safe_exceptions.text(error)
@@ -231,7 +253,10 @@ def _clip(text: str) -> str:
 
 
 class RetryReason:
-    """Why a call failed, as far as a planner needs to know; the set is open (SR-90)."""
+    """Why a call failed, as far as a planner needs to know (SR-90).
+
+    The set is open.
+    """
 
     INVALID_ARGUMENTS = "invalid_arguments"
     """The payload does not fit the tool's schema."""
@@ -324,7 +349,10 @@ class RetryHint(Record):
     """What to try now, in view of the agent's other tools and of earlier failures; Sojourn fills it in for a planner's turn."""
 
     def question(self) -> AwaitClarification:
-        """The question whose answer repairs the call; nested fields are named by JSON pointer (SR-94)."""
+        """Return the question whose answer repairs the call (SR-94).
+
+        Nested fields are named by JSON pointer.
+        """
         return AwaitClarification(
             id=f"fix-{self.tool}",
             question=self.clarifying_question or self.message or f"What should {self.tool} be called with?",
@@ -335,9 +363,10 @@ class RetryHint(Record):
         )
 
     def _missing_names(self) -> list[str]:
-        """The fields to ask for: those that are missing, and those that exclude each other.
+        """Return the fields to ask for: those missing, and those that exclude each other.
 
-        They have their names, or their JSON pointers if another field of the payload may have the same name.
+        They have their names, or their JSON pointers if another field of the payload may have the
+        same name.
         """
         pointers = [
             issue.field
@@ -351,9 +380,10 @@ class RetryHint(Record):
         return [*own, *nested] if nested or len(own) > len(self.missing_fields) else self.missing_fields
 
     def mended(self) -> ToolRequest | None:
-        """The repaired call; None without an example, and for one with invented values.
+        """Return the repaired call.
 
-        An invented value may name the wrong order: ask for it (`question()`).
+        None without an example, and for an example with invented values. An invented value may name
+        the wrong order: ask for it (`question()`).
         """
         if self.example_input is None or self.invented:
             return None

@@ -87,7 +87,7 @@ class Bounds(Record):
 
     @classmethod
     def of(cls, value: Any) -> "Bounds":
-        """Read the bounds from a bounded tool's typed result, or from the same result as JSON (SR-35).
+        """Read the bounds from a bounded tool's result, typed or as JSON (SR-35).
 
         Raises:
             pydantic.ValidationError: The result states no bounds.

@@ -1,7 +1,8 @@
-"""Wire names: every name by which a history, a client or Temporal's screens know a part of a run.
+"""The names that histories, clients and Temporal's screens use for parts of a run.
 
-Histories store them, so a name never changes: under a new one, old histories would not replay, and clients of an earlier
-version would call what is not there. Code refers to these constants. A part that goes keeps its name here.
+Histories store them, so a name never changes: under a new one, old histories would not replay, and
+clients of an earlier version would call what is not there. Code refers to these constants. A part
+that goes keeps its name here.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
-"""Case: what a flow calls, asks, waits for and says.
+"""The steps of a flow: calls, questions, sleeps and lines of the answer.
 
-A flow runs from its top for each plan. A step whose outcome is in the transcript returns it; the first one without an
-outcome leaves the flow with the plan that gets it. A call is known by the name of its step, so its id is the same on
-every worker and in every turn.
+A flow runs from its top for each plan. A step whose outcome is in the transcript returns it. The
+first one without an outcome leaves the flow with the plan that gets it. A call is known by the name
+of its step, so its id is the same on every worker and in every turn.
 """
 
 from collections import Counter
@@ -41,7 +41,10 @@ class CallableTool(TypedTool[T_co], Protocol[P, T_co]):
 
 
 class Leave(BaseException):
-    """Leaves a flow with a plan; no `except Exception` of the flow catches it."""
+    """Leaves a flow with a plan.
+
+    No `except Exception` of the flow catches it.
+    """
 
 
 class Begun(Generic[T]):
@@ -96,7 +99,10 @@ class Case:
 
     @property
     def text(self) -> str:
-        """The first message of a person in the run, after an earlier talk with which it began, or in the present turn of a conversation."""
+        """The first message of a person in the run, or in a conversation's present turn.
+
+        If the run began with an earlier talk, the first message after it.
+        """
         return next((message.text for message in self.turn.messages if message.role == "user"), "")
 
     @property
@@ -106,11 +112,17 @@ class Case:
 
     @property
     def finalize(self) -> Finalize | None:
-        """Why this is the last turn, in which nothing more can be called or asked; None while it is not."""
+        """Why this is the last turn, or None while it is not.
+
+        In the last turn nothing more can be called or asked.
+        """
         return self.turn.finalize
 
     def offers(self, tool: str | TypedTool[Any]) -> bool:
-        """Whether the run may call a tool, by its id or itself; true also of a tool that it has called, and in the last turn."""
+        """Whether the run may call a tool, given by its id or itself.
+
+        True also of a tool that the run has called, and in the last turn.
+        """
         id = tool if isinstance(tool, str) else tool.id
         listed = any(spec.id == id for spec in self.turn.tools)
         return listed or id in self._done.tools or self.finalize is not None
@@ -124,14 +136,15 @@ class Case:
     @overload
     def call(self, tool: CallableTool[..., T], /, *args: Any, step: str, **fields: Any) -> T: ...
     def call(self, tool: Any, /, *args: Any, **fields: Any) -> Any:
-        """Call a tool and return its result, typed; for a tool's id, the result as JSON.
+        """Call a tool and return its result, typed.
 
-        Each call is made once, however often the function runs; a second call with equal arguments is a second call.
+        For a tool's id, the result is JSON. Each call is made once, however often the function
+        runs. A second call with equal arguments is a second call.
 
         Args:
             tool: The tool, or its id.
             *args: The tool's arguments.
-            **fields: The tool's arguments, and `step`: the name of the step, by which it is known whatever its tool and
+            **fields: The tool's arguments, and `step`: the name of the step, which identifies it whatever its tool and
                 arguments are in a later version of the flow; else it is known by its tool and number. A tool
                 that has an argument `step` of its own gets it.
 
@@ -147,7 +160,7 @@ class Case:
     @overload
     def begin(self, tool: CallableTool[..., T], /, *args: Any, step: str, **fields: Any) -> Begun[T]: ...
     def begin(self, tool: Any, /, *args: Any, **fields: Any) -> Any:
-        """Begin a call; all calls begun before the first `result()` run in parallel.
+        """Begin a call, in parallel with the calls begun before the first `result()`.
 
         A call whose result is never read is made too, before the next question or the answer.
         """
@@ -196,7 +209,10 @@ class Case:
         self.leaving = PlanResult.fail(ToolError.with_cause(f"{result.name} failed", error), notes=self.notes)
 
     def _renamed(self, result: ToolResult) -> str:
-        """What to do about a failed call of a step that calls another tool by now, as a clause; empty for another call."""
+        """Return how to recover a failed call if its step calls another tool by now.
+
+        The text is a clause, empty for any other call.
+        """
         step = self.steps.taken.get(result.tool_call_id) or self.steps.taken.get(stem(result.tool_call_id))
         if (
             step is None
@@ -212,7 +228,7 @@ class Case:
         )
 
     def refuse(self, why: str) -> NoReturn:
-        """Leave the flow, and fail the run, because the flow does not fit what was recorded."""
+        """Fail the run, because the flow does not fit what was recorded."""
         self._leave(PlanResult.fail(ToolError.new(why, code="flow_changed"), notes=self.notes))
 
     @property
@@ -233,17 +249,19 @@ class Case:
         return found is not None and (found[0].ok or is_settled(found[0]) is False)
 
     def settle(self) -> None:
-        """Leave the flow with the calls that are begun and not made; nothing happens if there are none."""
+        """Leave the flow with the calls that are begun and not made, if there are any."""
         if self._open and self.leaving is None:
             self._leave(PlanResult.calls(*self._open, notes=self.notes))
 
     # Questions.
 
     def ask(self, question: str | AwaitClarification) -> str | None:
-        """Ask a person; returns the answer, or None if the question was declined or nobody answered in time.
+        """Ask a person, and return the answer.
 
-        A question is known by its text; the same text a second time is a second question. Check `may_ask` where
-        the agent's runs may not ask: there a question fails the run.
+        None if the person declined the question, or did not answer in time.
+
+        A question is known by its text. The same text a second time is a second question. Check
+        `may_ask` if the agent's runs may not ask: there a question fails the run.
         """
         asked = AwaitClarification(question=question) if isinstance(question, str) else question
         number = self._equal[f"? {asked.question}"]
@@ -256,7 +274,7 @@ class Case:
         return answer.text
 
     def _question(self, asked: AwaitClarification) -> PlanResult:
-        """The plan that asks; where the run may not ask, its failure."""
+        """Return the plan that asks, or a failure if the run may not ask."""
         if self.may_ask:
             return PlanResult.ask(asked, notes=self.notes)
         why = f"the flow asks {asked.question[:200]!r}, and the agent's runs may not ask"
@@ -264,9 +282,10 @@ class Case:
         return PlanResult.fail(ToolError(message=f"{why}; {remedy}", code="may_not_ask"))
 
     def ask_yes_no(self, question: str | AwaitClarification) -> bool:
-        """Ask a person a question with yes or no; `yes`, `y`, `ok`, `okay` and `true` are a yes, anything else is a no.
+        """Ask a person a question with yes or no.
 
-        It is a question, which whoever talks to the run may answer, and approves nothing; see `approve`.
+        `yes`, `y`, `ok`, `okay` and `true` are a yes, anything else is a no. It is a question that
+        anyone who talks to the run may answer, and approves nothing. For approvals see `approve`.
         """
         answer = self.ask(question)
         return is_yes(answer)
@@ -281,18 +300,19 @@ class Case:
         four_eyes: bool = False,
         details: Mapping[str, Any] | None = None,
     ) -> Approval | None:
-        """Have an approver decide; returns who approved, or None if it was denied or nobody decided in time.
+        """Have an approver decide, and return who approved.
 
-        The agent has `sojourn.approvals` in its `uses`. It is known by all that is shown, as a call by its arguments.
+        None if the approver denied it, or did not decide in time. The agent has `sojourn.approvals`
+        in its `uses`. An approval is known by all that is shown, as a call by its arguments.
 
         Args:
             question: What is approved.
-            approvers: The roles of which whoever decides needs one; by default `approver`.
-            four_eyes: Whether whoever asked may not approve.
+            approvers: The roles that may decide; an approver needs one of them. By default `approver`.
+            four_eyes: Whether the person who asked may not approve.
             details: What the approver has to know, by name, as JSON.
 
         Raises:
-            CallFailed: Nobody could be asked, for another reason than a denial.
+            CallFailed: The approval could not be requested, for another reason than a denial.
         """
         if not self.may_ask:
             why = f"the flow asks for the approval {question[:200]!r}, and the agent's runs may not ask"
@@ -315,9 +335,10 @@ class Case:
     # Sleeps.
 
     def sleep(self, duration: timedelta) -> None:
-        """Sleep durably; no worker is needed meanwhile, and the time is not active time.
+        """Sleep durably.
 
-        A sleep is known by its duration; one of the same duration a second time is a second sleep.
+        No worker is needed meanwhile, and the time is not active time. A sleep is known by its
+        duration. One of the same duration a second time is a second sleep.
 
         Raises:
             TypeError: `duration` is no `timedelta`.
@@ -343,7 +364,9 @@ class Case:
         self._notes.append((text, self._seen))
 
     def say(self, text: str) -> None:
-        """Add a line to the answer; it is part of the answer also when the run has to stop early.
+        """Add a line to the answer.
+
+        It is part of the answer also when the run has to stop early.
 
         Raises:
             TypeError: The line is no text, such as the result of a tool that returns JSON.
@@ -354,12 +377,19 @@ class Case:
 
     @property
     def notes(self) -> list[str]:
-        """The notes since the newest outcome; those before were recorded with earlier plans."""
+        """The notes since the newest outcome.
+
+        Those before were recorded with earlier plans.
+        """
         return [text for text, seen in self._notes if seen == self._done.newest]
 
     @property
     def remarks(self) -> list[str]:
-        """What to tell people of recorded calls that the flow passed by, makes otherwise by now, or whose tool was renamed while they were open."""
+        """What to tell people about recorded calls that do not match the flow now.
+
+        The flow passed such a call by, makes it otherwise by now, or its tool was renamed while it
+        was open.
+        """
         failed = [self._done.result(id) for id in self.steps.taken]
         renamed = [
             f"{result.name} failed{advice}"
@@ -385,7 +415,10 @@ class Case:
 
     @property
     def not_repeated(self) -> str | None:
-        """What to say of a flow that went on without a call of its last step; None of one that made each call again."""
+        """What to say about a flow that went on without a call of its last step.
+
+        None if the flow made each call again.
+        """
         missed = self._done.new_but(self.steps.taken)
         if not missed or not self._open:
             return None

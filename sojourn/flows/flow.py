@@ -35,7 +35,9 @@ T = TypeVar("T")
 
 
 class ToolReference(Generic[T]):
-    """A tool that a planner knows by its id alone, as one of an MCP server; `Case.call` and `Turn.last` return its typed result.
+    """A tool that a planner knows by its id alone, such as one of an MCP server.
+
+    `Case.call` and `Turn.last` return its typed result.
 
     Args:
         id: The tool's id.
@@ -60,7 +62,7 @@ class ToolReference(Generic[T]):
         self._adapter = TypeAdapter(result)
 
     def call(self, **fields: Any) -> ToolRequest:
-        """A call of the tool; a field that is None is left out."""
+        """Return a call of the tool. A field that is None is left out."""
         return ToolRequest(
             name=self.id, payload={name: value for name, value in fields.items() if value is not None}
         )
@@ -115,7 +117,7 @@ FlowFunction = Callable[[Case], str | PlanResult | Awaitable[str | PlanResult | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of a flow; see `flow`."""
+    """The options of a flow, which `flow` documents."""
 
     defaults: Defaults | Callable[[Turn], Defaults] | None = None
     max_repairs: int = MAX_REPAIRS
@@ -128,7 +130,7 @@ _ALONE = "a flow follows from its case alone: use a tool for the clock, and for 
 
 
 class Flow:
-    """A planner made by `flow` from a function; `Agent(planner=...)` takes it."""
+    """A planner made by `flow` from a function, for `Agent(planner=...)`."""
 
     reads_set_aside = True
     """A flow reads the outcome of its steps in the transcript, and would do something else without one."""
@@ -151,11 +153,17 @@ class Flow:
         return await self._planner.plan_start(self._since(turn, lambda _: True))
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
-        """Repair what the last step's failures allow; else run the function up to its next step."""
+        """Repair what the last step's failures allow.
+
+        If there is nothing to repair, run the function up to its next step.
+        """
         return await self._planner.plan_resume(self._since(turn, self._restart_on))
 
     def _since(self, turn: AnyTurn, restarts: Callable[[str], bool] | None) -> AnyTurn:
-        """The turn, as beginning with the newest message of a person that starts the function."""
+        """Return the turn, beginning with the newest message that starts the function.
+
+        Only messages of people start it.
+        """
         if self._restart_on is None or restarts is None:
             return turn
         messages, start = turn.messages, turn.turn_start
@@ -231,7 +239,10 @@ class Flow:
         return PlanResult.fail(f"the flow {self._name} returned {kind}; it returns a text or a PlanResult")
 
     def _planned(self, case: Case, plan: PlanResult) -> PlanResult:
-        """The plan that a flow returned, with what it said before; only an answer or a failure ends a flow."""
+        """Return the plan that a flow returned, with what it said before.
+
+        Only an answer or a failure ends a flow.
+        """
         notes = [*case.notes, *plan.notes, *case.remarks]
         if plan.failure:
             return plan.model_copy(update={"notes": notes})
@@ -247,7 +258,9 @@ class Flow:
 
 
 def _taken_from(group: BaseExceptionGroup[BaseException], case: Case) -> None:
-    """Take in what the tasks of a flow ended with: the plan with which one left it, or a failed call.
+    """Use what the tasks of a flow ended with.
+
+    That is the plan with which one left it, or a failed call.
 
     Raises:
         BaseExceptionGroup: A task failed with something else.
@@ -266,7 +279,7 @@ def _leaf(group: BaseExceptionGroup[CallFailed]) -> CallFailed:
 
 
 def _unsteady(case: Case, again: Case) -> str | None:
-    """What differs between two runs of a function from the same turn; None if nothing does."""
+    """Return what differs between two runs of a function from the same turn, or None."""
     for id, step in case.steps.taken.items():
         if not step.differs_in:
             continue
