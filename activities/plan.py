@@ -213,7 +213,7 @@ def _attempt(task: PlanTask) -> PlanAttempt:
 
 
 def _assistant_messages(outcome: PlanOutcome) -> list[Message]:
-    """Return the assistant message that the workflow will add to the transcript, if any."""
+    """Return the assistant message that the workflow will add to the transcript."""
     if outcome.final:
         return [outcome.final]
     if outcome.calls:

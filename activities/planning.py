@@ -1,4 +1,4 @@
-"""Plan one turn: from the new messages to a judged plan.
+"""Plan one turn, from the new messages to a judged plan.
 
 If the policy has a question of its own, the turn is that question. Otherwise the policy engine is
 called, then the planner, then the engine again on the calls that the planner requests. Each of them

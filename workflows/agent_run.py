@@ -1,8 +1,8 @@
-"""AgentRun: one durable run: plan, call tools, wait, repeat.
+"""One durable run, which plans, calls tools, waits and repeats.
 
 No user code runs here and nothing is read from the app: the policy, and a `Dispatch` for
-every call, are in the recorded results of `PlanActivity`. The decisions are in `sojourn.core`;
-this file awaits, and keeps the transcript.
+every call, are in the recorded results of `PlanActivity`. The decisions are in `sojourn.core`.
+This file awaits, and keeps the transcript.
 """
 
 import asyncio
@@ -97,14 +97,14 @@ MAX_FAULTS = 2
 
 @workflow.defn(name=AGENT_RUN)
 class AgentRun(RunQueries, MessageHandlers):
-    """One run of an agent; its workflow id is the run id."""
+    """One run of an agent. Its workflow id is the run id."""
 
     @workflow.init
     def __init__(self, *arguments: Any) -> None:
-        """Start with the opening's messages; the policy comes with the first plan.
+        """Start with the opening's messages. The policy comes with the first plan.
 
-        This method reads the input, not the SDK: anybody with a Temporal client may have written it, and
-        an input that the SDK cannot decode would fail the workflow task for ever.
+        This method reads the input, not the SDK. Anyone with a Temporal client may have written it,
+        and an input that the SDK cannot decode would fail the workflow task for ever.
         """
         opening = _opened(arguments)
         self._fault = opening if isinstance(opening, Exception) else None
@@ -149,7 +149,10 @@ class AgentRun(RunQueries, MessageHandlers):
 
     @workflow.run
     async def run(self, *_arguments: Any) -> RunOutput:
-        """Plan, then call, ask, sleep or end, until the planner answers; the argument is a `RunInput`."""
+        """Plan, then call, ask, sleep or end, until the planner answers.
+
+        The argument is a `RunInput`.
+        """
         if self._fault:
             self._state = self._state.ended()
             raise self._fault
@@ -180,7 +183,7 @@ class AgentRun(RunQueries, MessageHandlers):
         return output
 
     async def _go(self) -> RunOutput:
-        """Run turn after turn; everything that begins checks for a cancellation first."""
+        """Run turn after turn. Everything that begins checks for a cancellation first."""
         while True:
             pending, self._pending = self._pending, None
             plan, since = (pending.waits_for, pending.since) if pending else (None, None)
@@ -204,7 +207,10 @@ class AgentRun(RunQueries, MessageHandlers):
                 return output
 
     async def _turn(self) -> tuple[RunOutput, bool]:
-        """Run a turn of a conversation; returns its output, and whether a plan answered."""
+        """Run a turn of a conversation, and return its output.
+
+        The second value says whether a plan answered.
+        """
         self._clock.stop()
         self._clock.watch()
         output = await self._go()
@@ -217,9 +223,10 @@ class AgentRun(RunQueries, MessageHandlers):
         is_over: Callable[[], bool] = lambda: False,
         step: StepExecution | None = None,
     ) -> None:
-        """Go on in a new execution once the history is long; called where nothing is in flight.
+        """Continue as new once the history is long.
 
-        A run whose transcript is too large to be carried over, and is not taken by external storage, stays for now.
+        Callers have nothing in flight. A run stays for now if its transcript is too large to be
+        carried over, and external storage does not take it.
 
         Args:
             waits_for: The plan whose question, sleep or calls the run waits for.
@@ -251,7 +258,10 @@ class AgentRun(RunQueries, MessageHandlers):
         self.awaits.room.stays()
 
     async def _until_resumed(self) -> None:
-        """Wait while the run is paused; a long run goes on in a new execution meanwhile, or now."""
+        """Wait while the run is paused.
+
+        A long run continues as new meanwhile, or now.
+        """
         while True:
             await self.awaits.until_resumed_or_long()
             await self._go_on()
@@ -259,7 +269,10 @@ class AgentRun(RunQueries, MessageHandlers):
                 return
 
     async def _store_transcript(self) -> None:
-        """Move the messages of this execution to external storage, where the run's workers have one that takes them."""
+        """Move the messages of this execution to external storage.
+
+        They stay unless the run's workers have a storage that takes them.
+        """
         after, until = self._transcript.stored_count, len(self._transcript)
         if after == until or not patched("transcript-stored"):
             return
@@ -288,14 +301,17 @@ class AgentRun(RunQueries, MessageHandlers):
             self._transcript.moved(until - after, stored.claim)
 
     def observe(self, observer: Observer) -> None:
-        """Let an observer on this worker follow the run; the observer cannot change it."""
+        """Let an observer on this worker follow the run, which it cannot change."""
         self._observer = self.awaits.observer = observer
         observer.begins(self._state.opening, self._state.began)
 
     # Plan.
 
     async def _plan(self) -> PlanOutcome:
-        """The planner's next plan; a faulty plan goes back with the reason, at most twice in a row."""
+        """Return the planner's next plan.
+
+        A faulty plan goes back to the planner with the reason, at most twice in a row.
+        """
         await self.awaits.while_paused()
         if self._state.is_idle:
             self._state = self._state.turn_opened()
@@ -318,7 +334,10 @@ class AgentRun(RunQueries, MessageHandlers):
         raise self._failed(ToolError.new(f"{refused}: {plan.fault}", code=plan.fault_code or "PlannerError"))
 
     async def _timed_plan(self) -> PlanOutcome:
-        """A plan within the time budget; when the budget is used up meanwhile, the final plan."""
+        """Return a plan within the time budget.
+
+        When the budget is used up meanwhile, return the final plan.
+        """
         await self.awaits.while_paused()
         with self._clock.busy():
             plan = await self._clock.within(self._plan_once())
@@ -398,13 +417,19 @@ class AgentRun(RunQueries, MessageHandlers):
                 return result
 
     def _take_back(self, before: RunState) -> None:
-        """Take a local plan back that an interruption has cut off: the history has nothing of it, so that no reader could tell that it began."""
+        """Revert a local plan that an interruption has cut off.
+
+        The history has nothing of the plan, so no reader could tell that it began.
+        """
         self._local_plans.add(-self._transcript.drop_last(len(before.new) + len(before.resume_messages)))
         self._state = self._state.plan_cut_off(before)
         self.conversation.plan_cut_off()
 
     def _taken(self, plan: PlanOutcome | Undecodable) -> PlanOutcome:
-        """The activity's result, or a fault where somebody completed the activity by hand with something else."""
+        """Return the activity's result, or a fault if it was completed by hand.
+
+        The fault is for a result that is no plan.
+        """
         fault = plan_fault(plan, final_turn=self._state.limit is not None)
         why = refused_by_hand(f"by-hand-plan-{self._state.plans}", plan, fault)
         if why is not None or isinstance(plan, Undecodable):
@@ -463,7 +488,9 @@ class AgentRun(RunQueries, MessageHandlers):
     # Call tools.
 
     async def _step(self, plan: PlanOutcome, progress: StepProgress | None) -> None:
-        """Carry out the admitted calls, at most `max_parallel_calls` at a time, and answer every call.
+        """Carry out the admitted calls of a step, and answer every call.
+
+        At most `max_parallel_calls` run at a time.
 
         Args:
             plan: The plan of the step.
@@ -507,7 +534,10 @@ class AgentRun(RunQueries, MessageHandlers):
         waiting: ContinueWhileCallsWait,
         go_on: Callable[[], Awaitable[None]],
     ) -> None:
-        """Wait for the calls of a step; a long run goes on in a new execution while all of them wait."""
+        """Wait for the calls of a step.
+
+        A long run continues as new while all of them wait.
+        """
         while True:
             try:
                 await self._clock.bound(tasks, waiting)
@@ -523,7 +553,10 @@ class AgentRun(RunQueries, MessageHandlers):
                 return
 
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
-        """End a step: count its calls, judge the limits and pass the results on, in call order."""
+        """End a step: count its calls, judge the limits and pass the results on.
+
+        The results are in call order.
+        """
         now = workflow.now()
         self._local_plans.settled(plan.dispatches, executed)
         safeguards = self._judged(self._state.judged(plan.calls, executed, now))
@@ -536,7 +569,10 @@ class AgentRun(RunQueries, MessageHandlers):
 
     @staticmethod
     def _judged(safeguards: SafeguardState) -> SafeguardState:
-        """The safeguards by the current rules; by earlier ones where those decide otherwise and the history was made with them."""
+        """Return the safeguards by the current rules.
+
+        Earlier rules apply if they decide otherwise and the history was made with them.
+        """
         for rules, change in PATCHES.items():
             if safeguards.differs_by(rules) and not patched(change):
                 safeguards = safeguards.by(rules)
@@ -568,7 +604,9 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.slept(duration, workflow.now(), is_over=is_over)
 
     async def _ask(self, plan: PlanOutcome, since: datetime | None) -> None:
-        """Wait until the question is answered or expires; an answer begins a new user turn.
+        """Wait until the question is answered or expires.
+
+        An answer begins a new user turn.
 
         Args:
             plan: The plan that asks.
@@ -609,7 +647,10 @@ class AgentRun(RunQueries, MessageHandlers):
         return self._state.output(plan, workflow.info().workflow_id, workflow.now())
 
     def _unanswered(self, why: ToolError) -> PlanOutcome:
-        """The final answer of a run whose last turn failed; the run completes, it does not fail."""
+        """Return the final answer of a run whose last turn failed.
+
+        The run completes. It does not fail.
+        """
         limit = self._state.limit
         assert limit is not None
         self._state = self._state.unanswered(why)
@@ -641,7 +682,10 @@ class AgentRun(RunQueries, MessageHandlers):
 
 
 def _opened(values: Sequence[Any]) -> RunInput | Continuation | Exception:
-    """The run's input, or the state with which it goes on, or the error that fails the run."""
+    """Return the run's input or its carried-over state.
+
+    An error is returned too: `run` raises it, and so fails the run.
+    """
     try:
         opening = taken("unread-start", values)
     except RuntimeError as error:  # `run` raises it: the SDK has already begun this method
@@ -672,7 +716,10 @@ def _results(
     tasks: Sequence[asyncio.Task[ToolResult]],
     step: StepExecution,
 ) -> list[ToolResult]:
-    """The calls' results, in call order; a task that was cancelled before it began has no result of its own."""
+    """Return the calls' results, in call order.
+
+    A task that was cancelled before it began has no result of its own.
+    """
     return [
         task.result() if not task.cancelled() else step.cut_short(call, dispatch)
         for (call, dispatch), task in zip(calls, tasks, strict=True)

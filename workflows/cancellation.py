@@ -1,8 +1,9 @@
-"""Cancellation: a run that was asked to cancel, or a turn that is interrupted, begins nothing more, even after work that ended in spite of it.
+"""Stop a cancelled run or an interrupted turn from beginning anything more.
 
-An activity or a child run that ends in spite of its cancellation returns its result; the SDK then withdraws
-the cancellation of the task, and `asyncio.wait_for` may prefer a result that is ready. Only the workflow
-itself remembers the request for good.
+This holds even after work that ended in spite of the cancellation. An activity or a child run that
+ends in spite of its cancellation returns its result. The SDK then withdraws the cancellation of the
+task, and `asyncio.wait_for` may prefer a result that is ready. Only the workflow itself remembers
+the request for good.
 
 Whether the task itself is still being cancelled depends on the SDK's version and flags. So
 a marker records that the request was seen.
@@ -42,7 +43,10 @@ _YIELD_RETRY = RetryPolicy(maximum_interval=timedelta(seconds=5))
 
 
 def is_canceled() -> bool:
-    """Whether the run was asked to cancel; a history in which the request was overlooked replays as it went."""
+    """Whether a cancellation of the run was requested.
+
+    A history in which the request was overlooked replays as it went.
+    """
     if workflow.cancellation_reason() is None:
         return False
     if patched(_PATCH):
@@ -57,22 +61,29 @@ def is_stopped() -> bool:
 
 
 def stop_if_canceled() -> None:
-    """Raise `CancelledError` where the run was asked to cancel, or its turn is interrupted; called before anything begins."""
+    """Raise `CancelledError` if the run is to be cancelled, or its turn interrupted.
+
+    Callers check this before anything begins.
+    """
     if is_stopped():
         raise asyncio.CancelledError
 
 
 def stop_if_run_canceled() -> None:
-    """Raise `CancelledError` where the run was asked to cancel; called where a turn has ended."""
+    """Raise `CancelledError` if a cancellation of the run was requested.
+
+    Callers check this when a turn has ended.
+    """
     if is_canceled():
         raise asyncio.CancelledError
 
 
 def keeps_result() -> bool:
-    """Whether work keeps a result that came in spite of a cancellation: of an interrupted turn, not of the run.
+    """Whether work keeps a result that came in spite of a cancellation.
 
-    If so, the cancellation of this task is withdrawn, as the SDK does where a task awaits the activity itself. A
-    history in which the result was dropped replays as it went.
+    It does if its turn was interrupted, but not if the run was cancelled. If so, the cancellation
+    of this task is withdrawn, as the SDK does if a task awaits the activity itself. A history in
+    which the result was dropped replays as it went.
     """
     if not _is_interrupted() or workflow.cancellation_reason() is not None or not patched(_KEEPS):
         return False
@@ -83,11 +94,14 @@ def keeps_result() -> bool:
 
 
 async def until_cancellation_is_known(is_ready: Callable[[], bool]) -> None:
-    """Wait until this is ready, and until the run knows of every cancellation that the server has recorded by then.
+    """Wait until this is ready and every recorded cancellation is known.
 
-    Of one workflow task the SDK delivers the messages, lets the workflow act on them, and only then delivers a
-    request to cancel; a new execution would not be told again. The result of an activity comes with that request. (That of a
-    local one may be recorded in one workflow task and come in the next, whose messages a replay would lose.)
+    That is: every cancellation that the server has recorded by then.
+
+    In one workflow task the SDK delivers the messages, lets the workflow act on them, and only then
+    delivers a request to cancel. A new execution would not get the request again. The result of an
+    activity comes with that request. (That of a local one may be recorded in one workflow task and
+    come in the next, whose messages a replay would lose.)
     """
     await workflow.wait_condition(is_ready)
     while patched(_KNOWN):

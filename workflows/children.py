@@ -1,8 +1,8 @@
-"""Children: the open child runs, which pause and resume with their parent.
+"""The open child runs, which pause and resume with their parent.
 
-Signals between workflows may arrive out of order, and a signal to a child run that has not started yet is
-lost. So each signal carries the whole state with a number, a child run applies only a higher number than the
-last, and a child run gets the signal again once it has started.
+Signals between workflows may arrive out of order, and a signal to a child run that has not started
+yet is lost. So each signal carries the whole state with a number, a child run applies only a higher
+number than the last, and a child run gets the signal again once it has started.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Children:
             self._ids.pop(run_id, None)
 
     def started(self, run_id: str) -> None:
-        """Signal a child run that this run was paused while the child run was being started."""
+        """Signal a child run that this run was paused while the child was starting."""
         if isinstance(self._last, Paused) and patched("told-again"):
             self._send(run_id, self._last)
 
@@ -67,7 +67,7 @@ class Children:
 
 
 async def _signal(run_id: str, message: Paused | Resumed, number: int) -> None:
-    """Signal a child run; one that has ended ignores the signal."""
+    """Signal a child run. One that has ended ignores the signal."""
     name, text_field = (PAUSE, "reason") if isinstance(message, Paused) else (RESUME, "note")
     text = message.reason if isinstance(message, Paused) else message.note
     with contextlib.suppress(FailureError):

@@ -1,6 +1,6 @@
-"""Clock: the active time of a run, and what happens when its budget is used up.
+"""The active time of a run, and the end of its time budget.
 
-Plans and calls count; waits for people, sleeps and pauses do not. The clock is
+Plans and calls count. Waits for people, sleeps and pauses do not. The clock is
 the workflow's, so that a replay counts the same.
 """
 
@@ -25,7 +25,9 @@ T = TypeVar("T")
 
 
 class Clock:
-    """Counts active time while a plan or call is in progress and the run is not paused.
+    """Counts active time while a plan or call is in progress.
+
+    Time in which the run is paused does not count.
 
     Args:
         current: The run's state.
@@ -48,7 +50,7 @@ class Clock:
 
     @property
     def left(self) -> timedelta | None:
-        """Active time left; None means no limit."""
+        """Active time left, or None for no limit."""
         return self.active.left(workflow.now())
 
     @property
@@ -57,7 +59,10 @@ class Clock:
         return self.active.expired
 
     async def within(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """The result of a coroutine, or None when the budget is used up first; an interruption waits for it, as without a budget."""
+        """Return the result of a coroutine, or None if the budget is used up first.
+
+        An interruption waits for it, as without a budget.
+        """
         if self.active.budget is None or self.active.expired:
             return await work
         task = asyncio.create_task(work)
@@ -76,14 +81,16 @@ class Clock:
     async def bound(
         self, works: Sequence[asyncio.Task[Any]], go_on: ContinueWhileCallsWait | None = None
     ) -> None:
-        """Wait for these tasks; they are cancelled when the budget is used up, or with the run.
+        """Wait for these tasks.
+
+        They are cancelled when the budget is used up, or with the run.
 
         Args:
             works: The tasks.
-            go_on: Told what this waits for.
+            go_on: Gets what this waits for.
 
         Raises:
-            Leaving: The run is to go on in a new execution.
+            LeavingExecution: The run is to continue as new.
         """
         self._works = works
         tasks = asyncio.gather(*works, return_exceptions=True)
@@ -115,7 +122,7 @@ class Clock:
         self._count(self.active.added(spent))
 
     def watch(self) -> None:
-        """Watch the budget from now on, where there is one."""
+        """Watch the budget from now on, if there is one."""
         if self.active.budget is not None and self._watch is None:
             self._watch = asyncio.create_task(self._watched())
 
@@ -129,7 +136,10 @@ class Clock:
         self._current.state = changed(self._current.state, active=active)
 
     async def _watched(self) -> None:
-        """Wait with one timer for each active period; from a plan to its calls there is no gap."""
+        """Wait with one timer for each active period.
+
+        From a plan to its calls there is no gap.
+        """
         while True:
             await workflow.wait_condition(lambda: self.active.since is not None)
             budget, left = self.active.budget, self.left

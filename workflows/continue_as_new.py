@@ -23,14 +23,17 @@ __all__ = ["STORE_LIMIT", "Archive", "store_retry"]
 
 
 class ContinueAsNew(Protocol):
-    """Goes on in a new execution, where nothing is in flight."""
+    """Continues the run as new, if nothing is in flight."""
 
     def may(self) -> bool:
         """Whether nothing is in flight."""
         ...
 
     async def go(self, is_over: Callable[[], bool]) -> None:
-        """Go on, unless the given wait is over meanwhile; return where the run cannot."""
+        """Continue as new, unless the given wait is over meanwhile.
+
+        Return if the run cannot.
+        """
         ...
 
 
@@ -54,15 +57,15 @@ class ContinueWhileIdle:
 
 
 class LeavingExecution(Exception):  # noqa: N818 - no error: it ends a wait of the run's own coroutine, which alone can go on
-    """Ends the wait for a step's tasks, because the run is to go on in a new execution."""
+    """Ends the wait for a step's tasks, because the run is to continue as new."""
 
 
 class ContinueWhileCallsWait:
-    """Goes on while all open calls of a step wait.
+    """Continues as new while all open calls of a step wait.
 
     Args:
         may: Whether all open calls wait.
-        go: Goes on; None where only the run's own coroutine can, which waits for tasks.
+        go: Continues as new; None if only the run's own coroutine can, which waits for tasks.
     """
 
     def __init__(self, may: Callable[[], bool], go: Callable[[], Awaitable[None]] | None) -> None:
@@ -94,14 +97,18 @@ _ARCHIVED: Any = OrUndecodable(Archived)
 
 
 def store_retry(state: RunState) -> RetryPolicy:
-    """The retries of what writes to storage; none while the storage fails, so that a run waits for it once, and not in each execution."""
+    """Return the retry policy of activities that write to storage.
+
+    While the storage fails there are no retries, so that a run waits for it once, and not in each
+    execution.
+    """
     return RetryPolicy(
         maximum_interval=LONGEST_INTERVAL, maximum_attempts=1 if state.storage_fails else STORE_ATTEMPTS
     )
 
 
 class Archive:
-    """Archives the executions before the present one, where the run's workers have an archive.
+    """Archives earlier executions, if the run's workers have an archive.
 
     Args:
         current: The run state.
@@ -112,7 +119,7 @@ class Archive:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Begin to archive; the run does not wait for it."""
+        """Begin to archive, without making the run wait for it."""
         state = self._current.state
         if state.archives and state.archived < state.executions:
             self._task = asyncio.create_task(self._archive())

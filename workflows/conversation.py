@@ -1,7 +1,8 @@
-"""Conversation: a run that does not end at its answer.
+"""A run that does not end at its answer.
 
-Each message opens a turn, or joins the present one before its next plan. A turn that fails ends only itself. The
-conversation ends when somebody closes it, or when it has reached a limit of its `SessionPolicy`.
+Each message opens a turn, or joins the present one before its next plan. A turn that fails ends
+only itself. The conversation ends when a caller closes it, or when it has reached a limit of its
+`SessionPolicy`.
 """
 
 import asyncio
@@ -29,15 +30,15 @@ __all__ = ["Conversation"]
 
 
 class Conversation:
-    """Runs turn after turn until somebody closes the conversation.
+    """Runs turn after turn until a caller closes the conversation.
 
     Args:
         current: The run's state.
         awaits: The open waits, which show that the run is idle.
-        notices: Tells that turns end.
-        turn: Runs one turn to its output, and tells whether a plan recorded it; its first plan opens the turn.
-        go_on: Goes on in a new execution, where the history is long; told since when the conversation is idle.
-        idle_since: Since when the conversation is idle, where it went on in this execution meanwhile.
+        notices: Sends notices when turns end.
+        turn: Runs one turn to its output, and returns whether a plan recorded it; its first plan opens the turn.
+        go_on: Continues as new if the history is long; gets since when the conversation is idle.
+        idle_since: Since when the conversation is idle, if it continued in this execution meanwhile.
     """
 
     def __init__(
@@ -61,14 +62,14 @@ class Conversation:
         """The present turn, in a task of its own, which an interruption cancels."""
 
     def interrupt(self) -> None:
-        """Cancel what the present turn does, after the state says that the turn is interrupted."""
+        """Cancel what the present turn does, if the state has it as interrupted."""
         if self._current.state.interrupted is not None:
             self._awaits.abandon()
             if self._present is not None:
                 self._present.cancel()
 
     def plan_cut_off(self) -> None:
-        """Note that the history has nothing of the plan that was under way when the turn was interrupted."""
+        """Note that the interruption cut off a plan that the history does not have."""
         self._is_cut_off = True
 
     async def run(self) -> RunOutput:
@@ -95,7 +96,10 @@ class Conversation:
 
     @property
     def _interruption(self) -> ToolError:
-        """Why the turn failed that was interrupted, and whether one of its calls may have taken effect."""
+        """Why the interrupted turn failed.
+
+        The error says whether one of its calls may have taken effect.
+        """
         state = self._current.state
         return state.in_doubt(state.interruption) if tells_doubt(state.doubts) else state.interruption
 
@@ -105,9 +109,9 @@ class Conversation:
         return self._current.state.session_end
 
     async def _until_message(self) -> Finalize | None:
-        """Wait until a message has come or the conversation is closed, or return why it ends without.
+        """Wait for a message or the close, or return why the conversation ends without.
 
-        A long run goes on in a new execution meanwhile, or now.
+        A long run continues as new meanwhile, or now.
         """
         self._awaits.show()
         while not self._is_over():
@@ -134,7 +138,7 @@ class Conversation:
 
     @property
     def _idle_time_left(self) -> timedelta | None:
-        """How long the conversation may still be idle; None means no limit."""
+        """How long the conversation may still be idle, or None for no limit."""
         session = self._current.state.policy.session
         if session is None or session.idle_timeout is None or self._idle_since is None:
             return None
@@ -152,7 +156,10 @@ class Conversation:
     def _end(
         self, failure: ToolError | None, output: RunOutput | None = None, *, is_planned: bool = False
     ) -> None:
-        """End a turn; how it ended is recorded where no plan says so: of a last turn that failed, the answer too."""
+        """End a turn, and record how it ended unless a plan says so.
+
+        If the last turn failed, the answer is recorded too.
+        """
         self._notices.turn_ended(output, failure)
         ended: dict[str, Any] = {}
         if failure is not None:

@@ -25,7 +25,9 @@ VERSION = 4
 
 
 def patched(change: str) -> bool:
-    """Whether the execution follows a change: its version has the change, or its history a marker.
+    """Whether the execution follows a change.
+
+    Its version has the change, or its history has a marker.
 
     Args:
         change: The id of the change, one of `PATCHES`.
@@ -35,7 +37,9 @@ def patched(change: str) -> bool:
 
 
 def tells_doubt(doubts: Mapping[str, Any]) -> bool:
-    """Whether the error of a run or a turn says that one of its calls may have taken effect.
+    """Whether the error of a run or a turn reports calls in doubt.
+
+    A call is in doubt if it may have taken effect.
 
     Args:
         doubts: What is open about its calls, by call.

@@ -66,10 +66,11 @@ class _Length(NamedTuple):
 
 
 class HistoryBudget:
-    """Decides whether anything may begin; the same in a replay, since the server sends the numbers with each task.
+    """Decides whether anything may begin, by the length of the history.
 
-    But the result of a local activity may reach the workflow in another task than its replay. So the numbers that were true
-    when the local activity began hold until something else wakes the run.
+    A replay decides the same, since the server sends the numbers with each task. But the result of
+    a local activity may reach the workflow in another task than its replay. So the numbers that
+    were true when the local activity began hold until something else wakes the run.
 
     Args:
         current: The run's state, and the version of its code.
@@ -88,14 +89,18 @@ class HistoryBudget:
         """Number of events from which on the run tries again to go on."""
 
     def scale_to_input(self) -> None:
-        """Let an execution that continues another have events in proportion to its input; called at its first workflow task."""
+        """Scale the event limit with the size of the carried-over state.
+
+        This is called at the execution's first workflow task.
+        """
         self._continue_events *= max(1, self._length.bytes / INPUT_BYTES)
 
     @property
     def is_long(self) -> bool:
-        """Whether the run is to go on in a new execution, so that a worker that takes it over has little to replay.
+        """Whether the run is to continue as new.
 
-        A run that an earlier version let grow beyond that stays in its execution.
+        Then a worker that takes the run over has little to replay. A run that an earlier version
+        let grow beyond that stays in its execution.
         """
         length = self._length
         if length.events < self._long_from:
@@ -110,12 +115,15 @@ class HistoryBudget:
         return is_long and patched("continues")
 
     def _is_long_for_its_input(self, length: _Length) -> bool:
-        """Whether the history has as many events as are in proportion to the execution's input."""
+        """Whether the history has reached the event limit that fits the input's size."""
         return length.events >= self._continue_events or not patched("continues-in-proportion")
 
     @contextmanager
     def local(self) -> Generator[None]:
-        """Hold the numbers from before a local activity, which runs during the body of a `with`."""
+        """Hold the numbers from before a local activity.
+
+        The activity runs during the body of a `with`.
+        """
         if self._held is None and self._current.version:
             self._held = self._length
         self._local += 1
@@ -125,7 +133,10 @@ class HistoryBudget:
             self._local -= 1
 
     def look(self) -> None:
-        """Take the present numbers: an event of the history, and not a local result, has woken the run."""
+        """Read the present numbers, because an event of the history has woken the run.
+
+        The result of a local activity is no such event.
+        """
         self._held = _present_length() if self._held and self._local else None
 
     @property
@@ -146,15 +157,19 @@ class HistoryBudget:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing new may begin; a run that an earlier version let continue past the limit continues."""
+        """Whether nothing new may begin.
+
+        A run that an earlier version let continue past the limit continues.
+        """
         if self.looks_full and not patched("history-limit"):
             self._is_ignored = True
         return self.looks_full
 
     async def for_answer(self) -> AbstractContextManager[None]:
-        """Wait until an answer has room together with those in flight; it is in flight during the body of a `with`.
+        """Wait until an answer has room together with those in flight.
 
-        A new history has room for 26 at a time, one near its limit for 16.
+        It is in flight during the body of a `with`. A new history has room for 26 at a time, one
+        near its limit for 16.
         """
         while not self._has_place() and patched("answers-in-turn"):
             await workflow.wait_condition(self._has_place)  # several waiters wake at once
@@ -195,7 +210,10 @@ class InputsInFlight:
         self._bytes = 0
 
     async def of(self, value: object) -> AbstractContextManager[None]:
-        """Wait until an input fits together with the others in flight; it is in flight during the body of a `with`."""
+        """Wait until an input fits together with the others in flight.
+
+        It is in flight during the body of a `with`.
+        """
         size = size_of(value)
         while not self._fits(size) and patched("large-inputs-in-turn"):
             await workflow.wait_condition(lambda: self._fits(size))  # several waiters wake at once

@@ -1,8 +1,8 @@
-"""Local plans: turns that a local activity plans, in the same workflow task as the step before.
+"""Plan turns by local activities, in the same workflow task as the step before.
 
-While local activities follow each other, their workflow task stays open: no message reaches the run, nothing is
-recorded, and all results are sent together in the end. So after a while an ordinary activity plans, which ends the
-workflow task.
+While local activities follow each other, their workflow task stays open: no message reaches the
+run, nothing is recorded, and all results are sent together in the end. So after a while an ordinary
+activity plans, which ends the workflow task.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class LocalPlans:
         self._bytes = 0
 
     def begin(self, plan: PlanOutcome | Undecodable | None = None) -> None:
-        """Begin to count anew, where a workflow task has ended.
+        """Begin to count anew, because a workflow task has ended.
 
         Args:
             plan: The plan of the ordinary activity that has ended it, if one did.
@@ -70,7 +70,10 @@ class LocalPlans:
             self._is_local = isinstance(plan, PlanOutcome) and plan.local
 
     def waited(self) -> None:
-        """Have an ordinary activity plan next: the run has waited, and who has woken it learns so once a workflow task ends."""
+        """Have an ordinary activity plan next, because the run has waited.
+
+        The client that has woken the run gets its reply once a workflow task ends.
+        """
         self._spent = LONGEST
 
     def add(self, size: int) -> None:
@@ -78,14 +81,20 @@ class LocalPlans:
         self._bytes += size
 
     def settled(self, dispatches: Sequence[Dispatch], results: Sequence[ToolResult]) -> None:
-        """Take in the end of a step; one with a call that is not local has ended the workflow task."""
+        """Count the end of a step.
+
+        A step with a call that is not local has ended the workflow task.
+        """
         if any(dispatch.kind not in ("local", "answered") for dispatch in dispatches):
             self.begin()
         self._spent += max(map(_duration_of, results), default=timedelta(0))
         self.add(MAX_LOCAL_BYTES * sum(bool(result.artifacts) for result in results))
 
     def takes(self, task: PlanTask) -> bool:
-        """Whether a turn is planned locally; a run's last one, or one with large new messages, is not."""
+        """Whether a turn is planned locally.
+
+        A run's last turn, and one with large new messages, are not.
+        """
         return (
             self._is_local
             and task.finalize is None
@@ -95,7 +104,10 @@ class LocalPlans:
         )
 
     async def planned(self, turn: PlanTask) -> PlanOutcome | Undecodable | None:
-        """The plan of a local activity; None where it failed, for whatever reason: an ordinary one plans the turn again."""
+        """Return the plan of a local activity, or None if it failed for any reason.
+
+        An ordinary activity then plans the turn again.
+        """
         try:
             with self._room.local():
                 plan: PlanOutcome | Undecodable = await workflow.execute_local_activity(
@@ -120,6 +132,9 @@ class LocalPlans:
 
 
 def _duration_of(result: ToolResult) -> timedelta:
-    """Duration of a call, as its worker measured it; bounded, since a tool may report one of its own."""
+    """Return the duration of a call, as its worker measured it.
+
+    It is bounded, since a tool may report one of its own.
+    """
     measured = result.telemetry.duration_ms if result.telemetry else 0
     return timedelta(milliseconds=min(max(measured, 0), _MOST_MS))

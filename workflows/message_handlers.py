@@ -1,7 +1,8 @@
-"""Message handlers: the updates and signals by which people and systems reach a run.
+"""The updates and signals with which people and systems reach a run.
 
-Each message has an update, which returns the reason when it is refused and then leaves no trace, and a signal
-of the same name for Temporal's CLI and UI, whose refusal becomes a note. No message can harm a run.
+Each message has an update, which returns the reason when it is refused and then leaves no trace,
+and a signal of the same name for Temporal's CLI and UI, whose refusal becomes a note. No message
+can harm a run.
 """
 
 from abc import ABC, abstractmethod
@@ -74,7 +75,10 @@ _HIDDEN = Refused("its sender may not see the run", NOT_VISIBLE)
 
 
 def _message_id() -> str:
-    """The id of the message that the present update delivers; empty where its sender gave none."""
+    """Return the id of the message that the present update delivers.
+
+    Empty if its sender gave none.
+    """
     update = workflow.current_update_info()
     return message_id_of(update.id) if update else ""
 
@@ -102,7 +106,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=PROVIDE_CLARIFICATION, description="Answer a question.")
     async def answer_by_update(self, *values: Any) -> str:
-        """Take an answer that the validator has accepted; returns the await's id."""
+        """Accept an answer that the validator has accepted, and return the await's id."""
         return await self._answered(PROVIDE_CLARIFICATION, values)
 
     @answer_by_update.validator
@@ -120,7 +124,10 @@ class MessageHandlers(ABC):
         unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
     )
     async def decide_by_update(self, *values: Any) -> str:
-        """Take a decision that the validator has accepted, and report an approval that is void; returns the await's id."""
+        """Accept a decision that the validator has accepted, and return the await's id.
+
+        If an approval is void, report that to its sender.
+        """
         return await self._answered(PROVIDE_CONFIRMATION, values)
 
     @decide_by_update.validator
@@ -146,7 +153,10 @@ class MessageHandlers(ABC):
         unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
     )
     async def supply_by_update(self, *values: Any) -> str:
-        """Take results, and report those that do not fit their tools; returns the await's id."""
+        """Accept results, and return the await's id.
+
+        Report results that do not fit their tools.
+        """
         return await self._answered(PROVIDE_TOOL_RESULTS, values)
 
     @supply_by_update.validator
@@ -164,7 +174,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_update(self, *values: Any) -> None:
-        """Pause; calls in progress finish."""
+        """Pause the run. Calls in progress finish."""
         self._steered(read_pause(as_before(values)))
 
     @pause_by_update.validator
@@ -178,7 +188,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=RESUME, description="Go on after a pause.")
     async def resume_by_update(self, *values: Any) -> None:
-        """Resume; messages begin a new user turn."""
+        """Resume the run. Messages begin a new user turn."""
         self._steered(self._resume(as_before(values)))
 
     @resume_by_update.validator
@@ -195,7 +205,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_update(self, *values: Any) -> None:
-        """Stop asking about tools; their open calls continue."""
+        """Stop asking about tools. Their open calls continue."""
         self._steered(read_release(as_before(values)))
 
     @release_by_update.validator
@@ -211,7 +221,10 @@ class MessageHandlers(ABC):
         name=SET_ASIDE, description="Leave a message or a result out of what planners read from now on."
     )
     async def set_aside_by_update(self, *values: Any) -> bool:
-        """Set something aside that the validator has found; returns whether it was not set aside before."""
+        """Set something aside that the validator has found.
+
+        Return whether it was not set aside before.
+        """
         self.awaits.room.look()
         request = read_set_aside(as_before(values))
         self._check(request)
@@ -232,7 +245,10 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=SEND, description="Send a message to a conversation.")
     async def send_by_update(self, *values: Any) -> Accepted:
-        """Accept a message that the validator has judged; one that was accepted before changes nothing."""
+        """Accept a message that the validator has judged.
+
+        A message that was accepted before changes nothing.
+        """
         return self._accepted(self._read_send(as_before(values)))
 
     @send_by_update.validator
@@ -273,7 +289,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=INTERRUPT, description="End the present turn of a conversation.")
     async def interrupt_by_update(self, *values: Any) -> bool:
-        """End the present turn; returns whether there was one."""
+        """End the present turn, and return whether there was one."""
         return self._interrupted(self._read_interrupt(as_before(values)))
 
     @interrupt_by_update.validator
@@ -313,7 +329,10 @@ class MessageHandlers(ABC):
         return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION
 
     def _of_another_turn(self, message: Interruption | Refused) -> Interruption | Refused:
-        """Refuse to end a turn that another one has followed; between two turns there is none to end."""
+        """Refuse to end a turn that another one has followed.
+
+        Between two turns there is none to end.
+        """
         state = self.current.state
         if (
             isinstance(message, Refused)
@@ -354,7 +373,7 @@ class MessageHandlers(ABC):
         return Accepted(message_id=sent.message_id, after=after)
 
     def _remember(self, message_id: str) -> None:
-        """Know a message of a conversation that was an answer, so that it is delivered once."""
+        """Remember an answer's message id in a conversation, so it is delivered once."""
         state = self.current.state
         if state.opening.conversation:
             after = place_in(state.executions, workflow.info().get_current_history_length())
@@ -381,7 +400,10 @@ class MessageHandlers(ABC):
 
     @workflow.signal(dynamic=True, description="A signal of any other name is ignored.")
     async def ignore_unknown(self, _name: str, _values: Sequence[RawValue]) -> None:
-        """Ignore a signal with an unknown name; a waiting run checks the length of its history with each signal."""
+        """Ignore a signal with an unknown name.
+
+        A waiting run checks the length of its history with each signal.
+        """
         self.awaits.room.look()
 
     # Child runs.
@@ -390,7 +412,10 @@ class MessageHandlers(ABC):
         name=CHILD_SPENT, description="What a child run has spent that is about to end as canceled."
     )
     async def child_spent(self, *values: Any) -> None:
-        """Record what a child run has spent, until it ends; ignored from a run that is not an open child run."""
+        """Record what a child run has spent, until it ends.
+
+        Ignored from a run that is not an open child run.
+        """
         received = self._received(values)
         run_id, spent = ("", None) if isinstance(received, Refused) else read_child_spent(received)
         if spent:
@@ -406,13 +431,19 @@ class MessageHandlers(ABC):
 
     @staticmethod
     def _check(judged: object, wait: Await | None = None) -> None:
-        """Refuse an invalid update, which then leaves no trace in the history; an answer, with what its wait is now."""
+        """Refuse an invalid update, which then leaves no trace in the history.
+
+        The refusal of an answer has the present facts of its wait.
+        """
         if isinstance(judged, Refused):
             details = [facts_of(wait)] if wait else []
             raise ApplicationError(judged.reason, *details, type=judged.kind, non_retryable=True)
 
     def _check_sent(self, kind: str, values: Sequence[Any]) -> None:
-        """Refuse an answer that does not fit its wait, or holds a field that would be ignored, such as a misspelt one."""
+        """Refuse an answer that does not fit its wait.
+
+        Refuse too an answer with a field that would be ignored, such as a misspelt one.
+        """
         answer, wait = self.awaits.read(kind, values, "update"), self.awaits.named(values)
         self._check(answer, wait)
         self._check(not_understood(kind, values), wait)

@@ -1,6 +1,7 @@
-"""Notices and scheduled messages: the workflows that deliver them.
+"""The workflows that deliver notices and scheduled messages.
 
-A workflow of its own delivers each, so that neither the run nor its next execution waits for a receiver that does not answer.
+A workflow of its own delivers each, so that neither the run nor its next execution waits for a
+receiver that does not answer.
 """
 
 import asyncio
@@ -30,7 +31,9 @@ DELIVERY = NOTICE_DELIVERY
 
 
 class Notices:
-    """Tells the kinds of notices that the run's app has functions for, as the last plan says.
+    """Sends the kinds of notices that the run's app has functions for.
+
+    The last plan names these kinds.
 
     Args:
         current: The run's state.
@@ -41,7 +44,7 @@ class Notices:
         self._starting: set[asyncio.Task[None]] = set()
 
     def waits(self, wait: Await) -> None:
-        """Tell that the run waits for somebody."""
+        """Send a notice that the run waits for a person or a program."""
         if self._tells("wait"):
             self._send(wait_notice(workflow.info().workflow_id, self._current.state, wait, workflow.now()))
 
@@ -52,7 +55,10 @@ class Notices:
             self._send(turn_notice(run_id, self._current.state, now, output, error))
 
     async def ended(self, output: RunOutput | None = None, error: ToolError | None = None) -> None:
-        """Tell that the run ends, unless it is a child run, and wait until all is under way."""
+        """Send a notice that the run ends, and wait until all deliveries have started.
+
+        A child run sends none.
+        """
         if self._tells("end") and self._current.state.opening.parent is None:
             run_id, now = workflow.info().workflow_id, workflow.now()
             self._send(end_notice(run_id, self._current.state, now, output, error))
@@ -64,7 +70,10 @@ class Notices:
             await workflow.wait(list(self._starting))
 
     def take_kinds(self, error: ActivityError) -> None:
-        """Take the kinds of notices that the app has functions for from the details of a plan's failure."""
+        """Take the kinds of notices from the details of a plan's failure.
+
+        They are the kinds that the app has functions for.
+        """
         cause = error.cause
         kinds = read_kinds(cause.details if isinstance(cause, ApplicationError) else ())
         if kinds:
@@ -80,7 +89,7 @@ class Notices:
 
 
 async def _start(notice: Notice) -> None:
-    """Start the delivery; one that is under way since before a reset goes on."""
+    """Start the delivery. One that was under way before a reset continues."""
     with contextlib.suppress(FailureError):
         await workflow.start_child_workflow(
             DELIVERY,
@@ -104,11 +113,14 @@ LONGEST_INTERVAL = timedelta(minutes=10)
 
 @workflow.defn(name=NOTICE_DELIVERY)
 class NoticeDelivery:
-    """The delivery of one notice; its argument is a `Notice`."""
+    """The delivery of one notice. Its argument is a `Notice`."""
 
     @workflow.run
     async def run(self, *values: Any) -> None:
-        """Deliver; the argument is read here, since anybody with a Temporal client may have written it."""
+        """Deliver the notice.
+
+        The argument is read here, since anyone with a Temporal client may have written it.
+        """
         await workflow.execute_activity(
             DELIVER_NOTICE,
             read_one(Notice, "unread-notice", values),
@@ -128,11 +140,17 @@ MESSAGE_LIFETIME = timedelta(days=1)
 
 @workflow.defn(name="ScheduledMessage")
 class ScheduledMessageRun:
-    """The sending of one message; its workflow id is the message's id, so that the message is delivered once."""
+    """The sending of one message.
+
+    Its workflow id is the message's id, so that the message is delivered once.
+    """
 
     @workflow.run
     async def run(self, *values: Any) -> str:
-        """Send; returns the run of the conversation. The argument is read here, since anybody with a Temporal client may have written it."""
+        """Send the message, and return the run of the conversation.
+
+        The argument is read here, since anyone with a Temporal client may have written it.
+        """
         run_id: str = await workflow.execute_activity(
             "SendMessageActivity",
             read_one(ScheduledMessage, "unread-message", values),

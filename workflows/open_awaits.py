@@ -1,4 +1,7 @@
-"""The open waits of a run: the workflow waits on them, and Temporal's screens show them."""
+"""The open waits of a run.
+
+The workflow waits on them, and Temporal's screens show them.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -36,7 +39,7 @@ _Part = tuple[str, str]
 
 
 class OpenAwaits:
-    """The open waits, one future each; `receive` takes answers.
+    """The open waits, one future each. `receive` accepts answers.
 
     Args:
         current: The run's state, which holds the `waits`.
@@ -89,13 +92,14 @@ class OpenAwaits:
         wait: AwaitClarification | AwaitConfirmation,
         go_on: ContinueAsNew | None = None,
     ) -> Answer | None:
-        """The one answer to a wait; None when it expires before anybody answers.
+        """Return the one answer to a wait, or None if it expires unanswered.
 
-        A wait about the same call that an earlier execution left open is taken over, with the time that is left of it.
+        If an earlier execution left a wait about the same call open, that one continues, with the
+        time that is left of it.
 
         Args:
             wait: The wait.
-            go_on: Goes on in a new execution, where all that the run does is to wait.
+            go_on: Continues as new, if all that the run does is to wait.
         """
         stop_if_canceled()
         opened = self.left_about(wait.tool_call_id)
@@ -146,14 +150,20 @@ class OpenAwaits:
         self.opened_at.update(opened)
 
     def left_about(self, tool_call_id: str | None) -> Await | None:
-        """The wait about a call, or with None the planner's question, that an earlier execution left open."""
+        """Return the wait that an earlier execution left open about a call.
+
+        With None, the wait for the answer to the planner's question.
+        """
         for wait in self._left.values():
             if not isinstance(wait, AwaitExternalTools) and wait.tool_call_id == tool_call_id:
                 return wait
         return None
 
     def resume_external(self, await_id: str) -> AwaitExternalTools | None:
-        """Take over the wait for external results of an earlier execution; None where it has ended."""
+        """Continue an earlier execution's wait for external results.
+
+        None if it has ended.
+        """
         wait = self._left.pop(await_id, None)
         if not isinstance(wait, AwaitExternalTools):
             return None
@@ -175,12 +185,12 @@ class OpenAwaits:
     async def result_of(
         self, wait: AwaitExternalTools, tool_call_id: str, go_on: ContinueAsNew | None = None
     ) -> dict[str, Any] | None:
-        """The result that was sent for one call; None when the wait expires first.
+        """Return the result that was sent for one call, or None if the wait expires first.
 
         Args:
             wait: The wait for external results.
             tool_call_id: The call.
-            go_on: Goes on in a new execution, where all that the run does is to wait.
+            go_on: Continues as new, if all that the run does is to wait.
         """
         future = self._parts.get((wait.id, tool_call_id))
         stop_if_canceled()
@@ -230,7 +240,10 @@ class OpenAwaits:
     def settle_part(
         self, await_id: str, tool_call_id: str, result: ToolResult, *, is_read: bool = True
     ) -> bool:
-        """Whether an external result answers its call; otherwise its sender gets the reason, and another result is awaited."""
+        """Whether an external result answers its call.
+
+        Otherwise its sender gets the reason, and the run waits for another result.
+        """
         part = (await_id, tool_call_id)
         self.waits, final = self.waits.checked(await_id, tool_call_id, result)
         if not final:
@@ -254,18 +267,20 @@ class OpenAwaits:
             await workflow.wait_condition(stirs)
 
     async def while_paused(self) -> None:
-        """Wait while the run is paused; raise once it was asked to cancel."""
+        """Wait while the run is paused. Raise once a cancellation was requested."""
         while self._is_paused and not self.room.is_full:
             stop_if_canceled()  # a call that ended in spite of the request has taken it from the task: nothing would wake this wait
             await workflow.wait_condition(lambda: not self._is_paused or self.room.looks_full)
         stop_if_canceled()
 
     async def sleep(self, left: timedelta, go_on: ContinueAsNew | None = None) -> bool:
-        """Sleep durably, as long as the history has room; returns whether the whole time has passed.
+        """Sleep durably, as long as the history has room.
+
+        Return whether the whole time has passed.
 
         Args:
             left: How long.
-            go_on: Goes on in a new execution, where the sleep is all that the run does.
+            go_on: Continues as new, if the sleep is all that the run does.
         """
         until = workflow.now() + left
 
@@ -304,7 +319,11 @@ class OpenAwaits:
         return answer
 
     async def judge_sender(self, kind: str, values: Sequence[Any], channel: Channel) -> Refused | None:
-        """Ask the author's function whether the sender of a decision may make it; None where it may, or where no function judges."""
+        """Return why the sender of a decision may not make it, or None.
+
+        The author's function judges the sender. None if it allows the sender, or if there is no
+        such function.
+        """
         answer = self.read(kind, values, channel)
         wait = self.waits.open.get(answer.await_id) if isinstance(answer, Decided) else None
         if (
@@ -330,7 +349,10 @@ class OpenAwaits:
         return Refused(why, NOT_APPROVER) if why else None
 
     def refuse_signal(self, kind: str, values: Sequence[Any], refused: Refused) -> None:
-        """Note a refused signal; a signal in the very workflow task that opens the wait may become an answer yet."""
+        """Note a refused signal.
+
+        A signal in the very workflow task that opens the wait may become an answer yet.
+        """
         note = f"answer refused: {refused.reason}"
         self.note(note)
         if refused.kind == "AwaitNotOpen":
@@ -342,7 +364,7 @@ class OpenAwaits:
             self._early = early[:MAX_NOTES]
 
     def release(self, released: Released) -> None:
-        """Stop asking about these tools; their open calls continue."""
+        """Stop asking about these tools. Their open calls continue."""
         self.waits, settled = self.waits.released(changed(released, at=workflow.now()))
         for decision in settled:
             self._resolve(decision)
@@ -367,7 +389,10 @@ class OpenAwaits:
         return wrong
 
     async def void_approval(self, await_id: str) -> tuple[str, AwaitConfirmation | None] | None:
-        """Why an approval is void, and the wait by which the run asks again, once it is checked; None where it holds."""
+        """Return why an approval is void, and the wait that asks again.
+
+        This waits until the approval is checked. None if the approval holds.
+        """
         check = self._approvals.get(await_id)
         result = await asyncio.shield(check) if check else None
         if result is None or result.error is None:
@@ -376,7 +401,10 @@ class OpenAwaits:
         return result.error.message, again
 
     def abandon(self) -> None:
-        """Give up all waits, which the state has closed: their calls are cancelled, and nobody waits for a check any more."""
+        """Give up all waits, which the state has closed.
+
+        Their calls are cancelled, so nothing waits for a check any more.
+        """
         for check in (*self._checks.values(), *self._approvals.values()):
             if not check.done():
                 check.set_result(None)
@@ -393,11 +421,17 @@ class OpenAwaits:
         self.show()
 
     def is_to_be_checked(self, await_id: str) -> bool:
-        """Whether an approval is checked before its call begins; earlier versions let the call's worker alone do so."""
+        """Whether an approval is checked before its call begins.
+
+        Earlier versions let the call's worker alone check it.
+        """
         return await_id in self._approvals
 
     def judge(self, await_id: str, void: ToolResult | None) -> None:
-        """Tell the sender of an approval whether it holds; `void` is the result of a call that does not run by it."""
+        """Report to the sender of an approval whether it holds.
+
+        `void` is the result of a call that the approval does not let run.
+        """
         check = self._approvals.pop(await_id, None)
         if check and not check.done():
             check.set_result(void)
@@ -432,10 +466,10 @@ class OpenAwaits:
                 future.set_result(result)
 
     def _take_early(self, await_id: str) -> None:
-        """Accept an answer that was signalled in the very workflow task that opened its wait.
+        """Accept an answer that was signalled in the workflow task that opened its wait.
 
-        The history, and so the run's events, has the question as soon as the plan is recorded;
-        but Temporal delivers a workflow task's signals before its results, whichever came first.
+        The history, and so the run's events, has the question as soon as the plan is recorded.
+        But Temporal delivers a workflow task's signals before its results, whichever came first.
         """
         now = workflow.info().get_current_history_length()
         remaining: list[tuple[int, str, Any, str]] = []

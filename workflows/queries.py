@@ -1,4 +1,4 @@
-"""The queries of a run: its status, its transcript, a call to decide on."""
+"""The queries of a run for its status, its transcript, or a call to decide on."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -26,7 +26,10 @@ class RunQueries(ABC):
 
     @abstractmethod
     def _messages(self) -> Iterable[bytes]:
-        """The transcript after its stored segments, with messages that no planner has received yet, each as JSON."""
+        """Yield the transcript after its stored segments, each message as JSON.
+
+        It includes messages that no planner has received yet.
+        """
 
     @abstractmethod
     def _stored(self) -> Segments:
@@ -44,7 +47,10 @@ class RunQueries(ABC):
 
     @workflow.query(name=APPROVAL, description="A call that waits for approval, whole, in lines.")
     def approval(self, await_id: str = "") -> list[str]:
-        """The call of this wait, or of the oldest, with every field; the last line is its digest."""
+        """Return the call of this wait, or of the oldest, with every field.
+
+        The last line is its digest.
+        """
         waits = self.current.state.waits.open.values()
         calls = [wait for wait in waits if isinstance(wait, AwaitConfirmation)]
         matching = [call for call in calls if await_id in ("", call.id)]
@@ -52,10 +58,13 @@ class RunQueries(ABC):
 
     @workflow.query(name="transcript", description="The transcript as a JSON array, in slices of 1.5 MB.")
     def transcript(self, after: int = 0, until: int | None = None, offset: int = 0) -> RawValue:
-        """Messages `after` to `until` as JSON from byte `offset`; a slice under 1.5 MB is the last.
+        """Return messages `after` to `until` as JSON from byte `offset`.
 
-        The transcript includes messages that no planner has received yet, such as the results of a cancelled
-        run's calls. Where message `after` is in external storage, the answer is `{"stored": [[count, claim], ...]}`.
+        A slice under 1.5 MB is the last.
+
+        The transcript includes messages that no planner has received yet, such as the results of a
+        cancelled run's calls. If message `after` is in external storage, the answer is `{"stored":
+        [[count, claim], ...]}`.
         """
         stored, after = self._stored(), max(after, 0)
         first = sum(count for count, _ in stored)

@@ -30,11 +30,14 @@ class Listed:
 
     @property
     def tenant(self) -> str:
-        """The tenant that the start has set; empty for a run without one."""
+        """The tenant that the start has set, or an empty text."""
         return workflow.info().typed_search_attributes.get(TENANT) or ""
 
     def may_set(self) -> bool:
-        """Whether a command may set search attributes; asked once before each command that does."""
+        """Whether a command may set search attributes.
+
+        Call this once before each command that does.
+        """
         if self._is_off or not self.is_listed:
             return False
         self._asked += 1
@@ -43,7 +46,9 @@ class Listed:
         return not self._is_off
 
     def show_to(self, viewers: Sequence[str]) -> None:
-        """Record who may see the run, where lists find it, and in the memo, which every namespace has.
+        """Record who may see the run.
+
+        Lists find it in the search attributes. The memo has it too, in every namespace.
 
         Args:
             viewers: Their marks.
@@ -54,6 +59,9 @@ class Listed:
 
 
 def memo_since(started: datetime) -> dict[str, Any]:
-    """The memo for the next execution: that of this one, and when the run started, which the next one does not know."""
+    """Return the memo for the next execution.
+
+    It is that of this one, and when the run started, which the next one does not know.
+    """
     kept = {name: RawValue(payload) for name, payload in workflow.info().raw_memo.items()}
     return {**kept, STARTED_AT: started.isoformat()}

@@ -1,7 +1,7 @@
-"""Step: carry out one call, as an activity, a child run or an external call, or take its recorded result.
+"""Carry out one call of a step, or use its recorded result.
 
-Every call is answered, however it ends: only a cancellation of the run is raised here, and only after
-the call is answered.
+A call is carried out as an activity, a child run or an external call. Every call is answered,
+however it ends: only a cancellation of the run is raised here, and only after the call is answered.
 """
 
 import asyncio
@@ -177,7 +177,10 @@ class StepExecution:
         self._child_time.total = progress.child_time
 
     def _next(self, call: ToolRequest) -> EarlierAttempts | None:
-        """What the call got next, in an earlier execution; None where it has taken up all of that."""
+        """Return what the call got next, in an earlier execution.
+
+        None once the call has taken up all of that.
+        """
         at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
         self._taken_up[call.tool_call_id] = at + 1
         return past[at] if at < len(past) else None
@@ -191,14 +194,14 @@ class StepExecution:
         return at < len(past) and past[at].result is None
 
     def _is_told(self, call: ToolRequest) -> bool:
-        """Whether the call is taken up at an earlier place than it had reached."""
+        """Whether the call has not yet caught up with its earlier execution."""
         at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
         return at < len(past) or self._awaits.left_about(call.tool_call_id) is not None
 
     async def _answer_to(
         self, call: ToolRequest, wait: AwaitClarification | AwaitConfirmation
     ) -> Decided | Clarified | None:
-        """A person's answer about a call; None where nobody answers in time."""
+        """Return a person's answer about a call, or None if there is none in time."""
         if known := self._next(call):
             return known.decided or known.clarified
         with self._waits():
@@ -227,7 +230,10 @@ class StepExecution:
             self._external = self._awaits.open_external(opened)
 
     def spent_by_children(self) -> timedelta:
-        """Active time of the child runs that ended, without the time in which this run itself was active."""
+        """Return the active time of the child runs that ended.
+
+        Time in which this run itself was active is left out.
+        """
         return self._child_time.beyond(self._clock.spent - self._began)
 
     @property
@@ -263,7 +269,10 @@ class StepExecution:
         self._current.state = self._current.state.with_call(shown)
 
     def _is_overtime(self) -> bool:
-        """Whether the time budget was used up while a call ran that ended in spite of its cancellation."""
+        """Whether the time budget was used up while a call ran.
+
+        The call ended in spite of its cancellation.
+        """
         return self._clock.is_expired and patched("overtime-asks-nobody")
 
     def cut_short(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
@@ -272,13 +281,19 @@ class StepExecution:
         return outcomes.cut_off(result, dispatch, begun=self._has_begun(call.tool_call_id))
 
     def _has_begun(self, call_id: str) -> bool:
-        """Whether anybody may have begun to carry out a call: a worker, a child run, or the program that was told of an external one."""
+        """Whether a call may have begun.
+
+        A worker, a child run, or the program that got an external call may have begun it.
+        """
         told = self._external.items if self._external else []
         begun = self._at_work | self._unknown
         return call_id in begun or any(item.tool_call_id == call_id for item in told)
 
     async def _answer(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
-        """Ask whether the call may run, and carry it out; a person is asked again where its tool is not the one that was shown."""
+        """Request approval of the call if it needs one, and carry it out.
+
+        If its tool is not the one that was shown, a person has to approve it again.
+        """
         task, first, confirm, times = self._task(call, dispatch), dispatch.confirm, dispatch.confirm, 0
         while True:
             result = await self._approved(call, dispatch, task, confirm) or await self._by_kind(
@@ -300,7 +315,10 @@ class StepExecution:
     async def _approved(
         self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, confirm: AwaitConfirmation | None
     ) -> ToolResult | None:
-        """None when the call may run; else the result of a call that was denied, or whose approval is void."""
+        """Return None when the call may run, else its result.
+
+        The result is that of a call that was denied, or whose approval is void.
+        """
         if confirm is None:
             return None
         if not (self._asked_before(call) or self._asks(confirm)):
@@ -324,7 +342,10 @@ class StepExecution:
     async def _checked(
         self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, await_id: str
     ) -> ToolResult | None:
-        """None where an approval holds; else the call's result. The sender of the approval is told which."""
+        """Return None if an approval holds, else the call's result.
+
+        The sender of the approval gets the outcome.
+        """
         if known := self._next(call):
             return known.result
         by_worker = dispatch.kind in ("activity", "local")
@@ -343,10 +364,11 @@ class StepExecution:
         return found and outcomes.attach_call(call, found, workflow.info().workflow_id)
 
     async def _void_by_now(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | None:
-        """The result of a call of an agent whose tool was changed since it was shown, before its child run starts; or None.
+        """Return the result of an agent's call whose tool was changed since it was shown.
 
-        A worker that executes a tool compares by itself. So does this, if the call had to wait since its approval was checked,
-        or needed none.
+        This is checked before the child run starts. None if the tool is unchanged. A worker that
+        executes a tool compares by itself. So does this, if the call had to wait since its approval
+        was checked, or needed none.
         """
         confirm, now = dispatch.confirm, workflow.now()
         if confirm is None or self._checked_at.get(call.tool_call_id) == now or not patched(_EVERY_CALL):
@@ -363,9 +385,10 @@ class StepExecution:
     def _asked_again(
         self, call: ToolRequest, asked: AwaitConfirmation, first: AwaitConfirmation
     ) -> AwaitConfirmation:
-        """The confirmation to ask for of a call whose tool was changed, and whose approval is void.
+        """Return the confirmation to request again for a call whose approval is void.
 
-        Nobody is asked if a person has released the tool as it is now: then the call runs.
+        The call's tool was changed. No approval is requested if a person has released the tool as
+        it is now: then the call runs.
         """
         stop_if_canceled()
         unknown = call.tool_call_id in self._unknown and patched("unknown-stays-unknown")
@@ -376,7 +399,10 @@ class StepExecution:
         return again
 
     def _void(self, first: AwaitConfirmation | None) -> None:
-        """Refuse from now on each repetition of an approval of this call, known by its first confirmation."""
+        """Refuse from now on each repetition of an approval of this call.
+
+        The approval is known by the call's first confirmation.
+        """
         if first is not None:
             self._awaits.waits = self._awaits.waits.voided(first)
 
@@ -397,7 +423,10 @@ class StepExecution:
         return outcomes.failed(call, ToolError.new(f"this worker does not know dispatch {dispatch.kind!r}"))
 
     async def _with_input(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
-        """Execute a call on a worker; a tool that needs a person's input is called again with the answers."""
+        """Execute a call on a worker.
+
+        A tool that needs a person's input is called again with the answers.
+        """
         rounds, approval = 0, self._approvals.get(call.tool_call_id)
         if approval is not None:
             task = task.model_copy(update={"approval": approval})
@@ -442,7 +471,10 @@ class StepExecution:
                     return await self._by_worker(call, dispatch, task)
 
     def _no_room(self, call: ToolRequest) -> ToolResult | None:
-        """The result of a call that would begin where the run's history is full, or None."""
+        """Return the result of a call that must not begin, if the history is full.
+
+        None if the history has room.
+        """
         if not self._awaits.room.is_full:
             return None
         return not_executed(call, "history", limits_of(self._policy))
@@ -480,7 +512,10 @@ class StepExecution:
         return outcomes.by_reference(outcomes.attach_call(call, result, workflow.info().workflow_id))
 
     def _taken(self, call: ToolRequest, result: ToolResult | Undecodable) -> ToolResult:
-        """The activity's result, or an error where somebody completed the activity by hand with something else."""
+        """Return the activity's result, or an error if it was completed by hand.
+
+        The error is for a result that does not fit.
+        """
         self._results += (
             1  # a call that needs input, or is checked again, has several results: each has its own marker
         )

@@ -1,4 +1,4 @@
-"""How the workflow has one call executed: as an activity, or as a local activity; and its approval checked before."""
+"""Execute a call as an activity or a local one, and check its approval before."""
 
 import asyncio
 from datetime import timedelta
@@ -42,7 +42,10 @@ JUDGE_DEADLINE = timedelta(seconds=25)
 
 
 async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Undecodable:
-    """Execute a call as an ordinary activity, on any worker of its task queue that has the run's agent."""
+    """Execute a call as an ordinary activity.
+
+    It runs on any worker of its task queue that has the run's agent.
+    """
     while True:
         try:
             return await _executed(call, dispatch, task)
@@ -69,9 +72,10 @@ async def _executed(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> To
 
 
 async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Undecodable:
-    """Execute a call as a local activity, on the workflow's worker: a third more runs per second, four events less per call.
+    """Execute a call as a local activity, on the workflow's worker.
 
-    Nobody can complete it by hand.
+    This gives a third more runs per second, and four events less per call. A local activity cannot
+    be completed by hand.
     """
     try:
         result: ToolResult = await workflow.execute_local_activity(
@@ -96,26 +100,38 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
 
 
 def is_at_wrong_worker(error: BaseException) -> bool:
-    """Whether an activity used up its attempts at workers that lack the run's agent, which another worker has."""
+    """Whether an activity used up its attempts at workers without the run's agent.
+
+    Another worker has the agent.
+    """
     cause = error.cause if isinstance(error, ActivityError) else error
     return isinstance(cause, ApplicationError) and cause.type == WRONG_WORKER
 
 
 def is_not_answered(error: BaseException) -> bool:
-    """Whether an activity ended without an answer, and is not repeated only because the call is cut off."""
+    """Whether an activity ended without an answer.
+
+    It is not repeated only because the call is cut off.
+    """
     repeats = isinstance(error, ApplicationError) and error.type == REPEATED
     return repeats or is_at_wrong_worker(error)
 
 
 def is_unscheduled(error: BaseException) -> bool:
-    """Whether an activity or a child run was cancelled in the workflow task that began it, so that the server never had it."""
+    """Whether an activity or a child run was cancelled before the server had it.
+
+    That is: in the workflow task that began it.
+    """
     if isinstance(error, ChildWorkflowError):
         return not error.initiated_event_id
     return isinstance(error, ActivityError) and not error.scheduled_event_id
 
 
 def may_move(error: BaseException) -> bool:
-    """Whether an activity is to be scheduled anew, for a worker that has the run's agent; not once it was cancelled."""
+    """Whether an activity is to be scheduled anew, for a worker with the run's agent.
+
+    Not once it was cancelled.
+    """
     task = asyncio.current_task()
     return is_at_wrong_worker(error) and not (is_stopped() or (task and task.cancelling()))
 
@@ -123,9 +139,10 @@ def may_move(error: BaseException) -> bool:
 async def check_approval(
     await_id: str, task: ToolTask, room: HistoryBudget, *, is_last: bool = False
 ) -> ToolResult | None:
-    """The result of an approved call whose tool is not the one that was shown; None where the approval holds.
+    """Return the result of an approved call whose tool is not the one that was shown.
 
-    A check that fails decides nothing: `ExecuteToolActivity` compares too.
+    None if the approval holds. A check that fails decides nothing: `ExecuteToolActivity` compares
+    too.
 
     Args:
         await_id: The confirmation that was answered.
@@ -151,7 +168,10 @@ async def check_approval(
 
 
 async def judge_approver(task: ApproverTask) -> str | None:
-    """Why the author's function lets a principal not decide; None where it lets it. A function that cannot be asked says no."""
+    """Return why the author's function does not let a principal decide, or None.
+
+    If the function cannot be called, the principal may not decide.
+    """
     try:
         verdict: ApproverVerdict = await workflow.execute_activity(
             JUDGE_APPROVER,
@@ -167,7 +187,11 @@ async def judge_approver(task: ApproverTask) -> str | None:
 
 
 async def _check(await_id: str, shown: ApprovalTask, room: HistoryBudget, *, attempts: int) -> ToolResult:
-    """Execute the check, as an ordinary activity: an update waits for it, and a workflow task with a waiting update cannot begin anew, as a split local result may need."""
+    """Execute the check as an ordinary activity.
+
+    An update waits for it, and a workflow task with a waiting update cannot begin anew, as a split
+    local result may need.
+    """
     options: dict[str, Any] = {
         "result_type": ToolResult,
         "start_to_close_timeout": CHECK_LIMIT,
@@ -182,7 +206,10 @@ async def _check(await_id: str, shown: ApprovalTask, room: HistoryBudget, *, att
 
 
 def _lost_under(error: ApplicationError) -> int:
-    """Workers lost under a local call that must be repeated as an ordinary activity; 0 for any other failure."""
+    """Return the number of workers lost under a local call that must be repeated.
+
+    It is repeated as an ordinary activity. 0 for any other failure.
+    """
     if error.type != REPEATED:
         return 0
     count = error.details[0] if error.details else 1

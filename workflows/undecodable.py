@@ -27,7 +27,7 @@ WRONG_FIGURES = "figures-by-hand"
 
 
 def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
-    """The values of a message, or a refusal where they cannot be accepted.
+    """Return the values of a message, or a refusal if they cannot be accepted.
 
     Args:
         marker: Names the message in the run; written only when it is refused.

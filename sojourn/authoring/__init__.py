@@ -1,4 +1,4 @@
-"""The declarations of authors: agents, toolsets, tools and the app.
+"""The declarations of authors, such as agents, toolsets, tools and the app.
 
 The app validates them as a whole at import. The package decides whether a declaration is valid, and
 names the place and the remedy of an invalid one (`DefinitionError`). It may import contracts and

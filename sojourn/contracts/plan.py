@@ -270,7 +270,7 @@ class PlanResult(Input):
         notes: list[str] | None = None,
         memory: dict[str, Any] | None = None,
     ) -> "PlanResult":
-        """Ask a person a question, or have calls executed outside, and wait for the answer.
+        """Ask a person a question, or have calls executed outside, and wait.
 
         A question is a text, or has a form.
         """

@@ -1,4 +1,4 @@
-"""A run as a whole: its input, output, status, origin, schedule and notices."""
+"""The input, output, status, origin, schedule and notices of a run."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

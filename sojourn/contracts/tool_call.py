@@ -1,4 +1,4 @@
-"""A tool call: its arguments, its run and turn, and the input that it needs."""
+"""A tool call, with its arguments, its run and turn, and the input it needs."""
 
 import hashlib
 import json

@@ -61,9 +61,9 @@ class ToolError(Record):
 
     @property
     def text(self) -> str:
-        """The message with its type and place, as in `RuntimeError: no stock (desk.py:41)`.
+        """The message with its type and place.
 
-        Without a place, the message alone.
+        For example `RuntimeError: no stock (desk.py:41)`. Without a place, the message alone.
         """
         if not self.place:
             return self.message

@@ -1,4 +1,4 @@
-"""The steps of a flow: calls, questions, sleeps and lines of the answer.
+"""The calls, questions, sleeps and answer lines of a flow.
 
 A flow runs from its top for each plan. A step whose outcome is in the transcript returns it. The
 first one without an outcome leaves the flow with the plan that gets it. A call is known by the name

@@ -324,11 +324,12 @@ def flow(
     restart_on: Callable[[str], bool] | None = None,
     on_skipped_call: OnSkippedCall = "fail",
 ) -> Flow | Callable[[FlowFunction], Flow]:
-    """Make a planner from a function that runs from top to bottom and whose steps are done once.
+    """Make a planner from a function that runs from top to bottom.
 
-    The function runs again for each plan, so what it does between its steps must follow from the case alone: no
-    clock, no random numbers, no side effects. A call that was refused is repaired by its hint, and a tool that is away
-    is waited for, as by `RepairingPlanner`, before the function sees the failure.
+    Each step of the function is done once. The function runs again for each plan, so what it does
+    between its steps must follow from the case alone: no clock, no random numbers, no side effects.
+    A call that was refused is repaired by its hint, and the flow waits for a tool that is away, as
+    `RepairingPlanner` does, before the function sees the failure.
 
     Args:
         function: A function of a `Case`, sync or async.
@@ -362,7 +363,7 @@ def flow(
 
 
 def flow_of(function: FlowFunction, options: Options) -> Flow:
-    """The planner of a function; see `flow`."""
+    """Return the planner of a function, which `flow` documents."""
     if not inspect.isroutine(function):
         raise DefinitionError(f"flow: {function!r} is no function; a flow is a function of a Case")
     name = getattr(function, "__name__", "flow")

@@ -27,7 +27,10 @@ __all__ = ["Answer", "ChangedFlowError", "Done", "Recorded", "Step", "Steps", "d
 
 
 class ChangedFlowError(Exception):
-    """A flow does not fit the calls that are recorded; the run fails with this text."""
+    """A flow does not fit the calls that are recorded.
+
+    The run fails with this text.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Step:
 
     @property
     def difference(self) -> str:
-        """What differs from the recorded call, for people; empty if nothing does."""
+        """What differs from the recorded call, for people. Empty if nothing does."""
         if self.recorded is None:
             return ""
         fields = self.differs_in
@@ -87,7 +90,7 @@ class Steps:
         """The steps so far, by the ids of their calls."""
 
     def take(self, call: ToolRequest, name: str | None) -> Step:
-        """The step of a call, which has the recorded call's id where one was made for it.
+        """Return the step of a call, with the id of the recorded call if there is one.
 
         Raises:
             ChangedFlowError: Two calls are the same recorded one.
@@ -112,7 +115,7 @@ class Steps:
         return [each for each in self._recorded if each.id not in self.taken]
 
     def name_of(self, recorded: Recorded) -> str:
-        """The name by which a flow can take up a recorded call, as its `step`."""
+        """Return the name with which a flow can take up a recorded call, as its `step`."""
         slug = recorded.id.rpartition("-s")[0]
         names = [default_name(recorded.tool, number) for number in range(1, len(self._recorded) + 1)]
         names += [slug, re.sub(r"-(\d+)$", r"#\1", slug)]
@@ -122,7 +125,10 @@ class Steps:
         return None if call_id in self.taken else self._by_id.get(call_id)
 
     def _equal(self, call: ToolRequest, name: str) -> Recorded | None:
-        """The recorded call of the same tool with equal arguments, first the one of this name."""
+        """Return the recorded call of the same tool with equal arguments.
+
+        If there are several, the one of this name comes first.
+        """
         payload = _canonical(call.payload)
         equal = [
             each
@@ -132,7 +138,10 @@ class Steps:
         return next((each for each in equal if each.id == id_of(name)), equal[0] if equal else None)
 
     def _at(self, tool: str, number: int) -> Recorded | None:
-        """The recorded call of this number among those of its tool, with other arguments; an approval holds only for what was shown."""
+        """Return the recorded call of this number among its tool's, with other arguments.
+
+        An approval never matches so, since it holds only for what was shown.
+        """
         if tool == APPROVE:
             return None
         found = self._free(id_of(default_name(tool, number)))
@@ -247,11 +256,17 @@ class Done:
         """The ids of the tools that have been called."""
 
     def result(self, call_id: str) -> tuple[ToolResult, int] | None:
-        """The result of a call, or of the last call in its place, and the index of its message."""
+        """Return the result of a call and the index of its message.
+
+        If other calls took its place, it is the result of the last of them.
+        """
         return self._results.get(call_id)
 
     def new_but(self, call_ids: Container[str]) -> list[ToolResult]:
-        """The results of the last step whose calls are not among these; none where those of an earlier step are not either."""
+        """Return the results of the last step whose calls are not among these.
+
+        Empty if an earlier step has such a call too.
+        """
         others = [(result, place) for id, (result, place) in self._results.items() if id not in call_ids]
         are_new = all(place > self._planned for _, place in others)
         return [result for result, _ in others] if are_new else []
@@ -262,7 +277,10 @@ class Done:
         return answers[number] if number < len(answers) else None
 
     def sleep(self, duration: timedelta, number: int) -> int | None:
-        """The index of the message after the nth sleep of this duration, from 0; None before it."""
+        """Return the index of the message after the nth sleep of this duration, or None.
+
+        `number` counts from 0. None before that sleep.
+        """
         sleeps = self._sleeps[seconds_of(duration)]
         return sleeps[number] if number < len(sleeps) else None
 
@@ -276,5 +294,8 @@ def _as_called(call: ToolCallPart) -> Mapping[str, Any]:
 
 
 def _own_id(call: ToolCallPart) -> str:
-    """The id that the flow gave a call; the run replaces one that it has used before."""
+    """Return the id that the flow gave a call.
+
+    The run replaces an id that it has used before.
+    """
     return str((call.provider_metadata or {}).get("tool_call_id", call.tool_call_id))

@@ -1,6 +1,7 @@
-"""Artifact reader: how a planner gets the data of an artifact that the transcript names.
+"""Give a planner the data of an artifact that the transcript names.
 
-The activity that runs the planner knows the run's history and the app's storage. A planner that runs anywhere else has no reader.
+The activity that runs the planner knows the run's history and the app's storage. A planner that
+runs anywhere else has no reader.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -27,5 +28,5 @@ def reading_artifacts(reader: ArtifactReader) -> Generator[None]:
 
 
 def current_artifact_reader() -> ArtifactReader | None:
-    """Return the reader of this planner; None outside of a run."""
+    """Return the reader of this planner, or None outside of a run."""
     return _reader.get()

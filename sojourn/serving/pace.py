@@ -1,9 +1,10 @@
-"""Work that keeps a processor busy: in slices on the event loop, or in a thread.
+"""Run long computations in slices on the event loop, or in a thread.
 
-A history of megabytes is read in hundreds of milliseconds, and a request of somebody else needs a dozen rounds of the loop. If each long work took a
-slice in each round, that request would wait for all of them a dozen times.
+A history of megabytes is read in hundreds of milliseconds, and another client's request needs a
+dozen rounds of the loop. If each long work took a slice in each round, that request would wait for
+all of them a dozen times.
 
-Hundreds of calls share one loop; validating a large value would delay all of them, and their
+Hundreds of calls share one loop. Validating a large value would delay all of them, and their
 heartbeats. There are only two threads, so that such work does not take the whole machine.
 """
 
@@ -37,7 +38,10 @@ _fetches: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = Weak
 
 
 class Pace:
-    """One long work: each of its steps is a body of `with pace:`, and between two of them it calls `rest`."""
+    """One long work, whose steps are bodies of `with pace:`.
+
+    Between two steps it calls `rest`.
+    """
 
     def __init__(self) -> None:
         self._taken = 0.0
@@ -82,7 +86,10 @@ class _Queue:
         await turn
 
     def _next(self) -> None:
-        """Give one slice, and look again in the next round: what is ready by then comes first."""
+        """Give one slice, and look again in the next round.
+
+        What is ready by then comes first.
+        """
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -131,5 +138,5 @@ async def run_in_thread(work: Callable[[], _T], *, on: object = None) -> _T:
 
 
 async def fits(validator: Validator, value: object) -> bool:
-    """Whether a value fits; checked in the loop where that takes only a moment."""
+    """Whether a value fits. If that takes only a moment, it is checked in the loop."""
     return validator.fits_at_once(value) or await run_in_thread(lambda: validator.is_valid(value))

@@ -1,12 +1,13 @@
-"""What a process caches of runs, and the runs in memory: bounded, freed together.
+"""The cache of runs, and the runs in memory: bounded, freed together.
 
-All of it can be made again from the run's history, which takes some milliseconds. So it is kept while the run is in the memory
-of a worker of this process. A run that is not there has ended, was evicted, or is in the memory of another process: what is kept of
-it goes a minute after its last use.
+All of the cache can be made again from the run's history, which takes some milliseconds. So an
+entry stays while the run is in the memory of a worker of this process. A run that is not there has
+ended, was evicted, or is in the memory of another process. Its entry goes a minute after its last
+use.
 
-Temporal bounds its cache by count, and one run may take a thousand times the memory of another. So the worker
-checks periodically, and evicts the runs that have been idle for longest; an evicted run that continues is
-rebuilt from its history.
+Temporal bounds its cache by count, and one run may take a thousand times the memory of another. So
+the worker checks periodically, and evicts the runs that have been idle for longest. An evicted run
+that continues is rebuilt from its history.
 """
 
 import asyncio
@@ -70,7 +71,7 @@ class RunCache(Generic[V]):
         return len(self._slots)
 
     def get(self, run_id: str) -> V | None:
-        """The value of a run, which is used now; or None."""
+        """Return the value of a run, or None, and mark the run as used now."""
         slot = self._slots.get(run_id)
         if slot is None:
             return None
@@ -79,7 +80,10 @@ class RunCache(Generic[V]):
         return slot.value
 
     def keep(self, run_id: str, value: V, size: int) -> None:
-        """Keep a run's value, of `size` bytes, in place of the one before; one that is too large alone is not kept."""
+        """Cache a run's value, of `size` bytes, in place of the one before.
+
+        A value that is too large alone is not cached.
+        """
         self.drop(run_id)
         if size > self._max_bytes:
             return
@@ -95,7 +99,10 @@ class RunCache(Generic[V]):
             self.bytes -= slot.size
 
     def let_go(self, present: Collection[str]) -> None:
-        """Remove the runs that are not present, once they have not been used or present for a minute."""
+        """Remove the entries of runs that are not present.
+
+        An entry stays until it has not been used, nor its run present, for a minute.
+        """
         now = time.monotonic()
         for run_id, slot in list(self._slots.items()):
             if run_id in present:
@@ -119,7 +126,7 @@ LOOKED_AT_EVERY = 5.0
 
 
 class PresentRuns(Interceptor):
-    """The agent runs in a worker's memory; a user's own workflows are not looked at."""
+    """The agent runs in a worker's memory, without a user's own workflows."""
 
     def __init__(self) -> None:
         self._runs: dict[str, tuple[str, weakref.ref[Any]]] = {}
@@ -158,7 +165,7 @@ class PresentRuns(Interceptor):
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncGenerator[None]:
-        """Let go of what is kept of other runs, periodically while the body runs."""
+        """Remove the cache entries of absent runs, periodically while the body runs."""
         task = asyncio.create_task(self._watch())
         try:
             yield
@@ -176,15 +183,18 @@ _log = structlog.get_logger("sojourn.worker")
 
 
 def evict(worker: Worker, run_id: str) -> None:
-    """Request that an execution be evicted from the worker's memory; ignored for one that is not there.
+    """Request that an execution be evicted from the worker's memory.
 
-    Temporal has no public way; this one is private to its worker.
+    The request is ignored if the execution is not there. Temporal has no public way. This one is
+    private to its worker.
     """
     worker._bridge_worker.request_workflow_eviction(run_id)  # noqa: SLF001
 
 
 class CachedRuns:
-    """The runs in a worker's memory; the workflow's `held` is the number of bytes that a run takes.
+    """The runs in a worker's memory.
+
+    The workflow's `held` is the number of bytes that a run takes.
 
     Args:
         runs: The runs.
@@ -205,9 +215,10 @@ class CachedRuns:
         return sum(run.held for run in self._runs.workflows.values())
 
     def look(self, worker: Worker) -> None:
-        """Request the eviction of surplus runs, except of those that are new or have changed since the last check.
+        """Request the eviction of surplus runs.
 
-        So a run that exceeds the limit alone is not rebuilt and evicted again while it works.
+        Runs that are new or have changed since the last check stay. So a run that exceeds the limit
+        alone is not rebuilt and evicted again while it works.
         """
         present = self._runs.workflows
         held = {run_id: run.held for run_id, run in present.items()}
@@ -222,9 +233,10 @@ class CachedRuns:
             self._left.append((weakref.ref(present[run_id]), self._seen.pop(run_id)))
 
     def free(self) -> None:
-        """Free evicted runs by a garbage collection: they are in cycles, and Python rarely collects its oldest generation.
+        """Free evicted runs by a garbage collection.
 
-        What is still referenced then, as by the thread that evicts it, counts half at the next check, so that
+        They are in cycles, and Python rarely collects its oldest generation. What is still
+        referenced then, as by the thread that evicts it, counts half at the next check, so that
         objects that something else keeps alive do not cause a collection each time.
         """
         self._left = [(run, held) for run, held in self._left if run() is not None]

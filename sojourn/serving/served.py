@@ -1,4 +1,7 @@
-"""Served: what a worker needs of an app; a protocol, since `App`, which implements it, imports the worker."""
+"""What a worker needs of an app.
+
+It is a protocol, since `App`, which implements it, imports the worker.
+"""
 
 from typing import Any, Protocol
 
@@ -10,7 +13,7 @@ class Served(Protocol):
 
     @property
     def name(self) -> str | None:
-        """The app's name; None without one."""
+        """The app's name, or None."""
         ...
 
     async def open(self) -> None:

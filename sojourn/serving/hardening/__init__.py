@@ -1,4 +1,6 @@
-"""The code for rare failures of workers: one file for each failure. Without it, calls still run and runs still end.
+"""The code for rare failures of workers, one file for each failure.
+
+Without it, calls still run and runs still end.
 
 - `loop_watch.py`: a tool blocks the event loop, or the machine was suspended, so that no heartbeat is sent.
 - `loop_guard.py`: code that a tool left behind cancels the worker, or keeps its process from ending.
@@ -8,5 +10,6 @@
 - `attempt.py`: the server has given the attempt to another worker while this one stood still.
 - `lost_workers.py`: earlier attempts were lost with their workers, and may have had an effect.
 
-The package may import what `sojourn.serving` may. `sojourn.worker` and the activities use each of these.
+The package may import what `sojourn.serving` may. `sojourn.worker` and the activities use each of
+these.
 """

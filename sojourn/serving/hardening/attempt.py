@@ -54,7 +54,10 @@ class Check(Protocol):
     """The check of one activity."""
 
     async def check(self) -> None:
-        """Raise if the activity is no longer wanted; without a stall there is nothing to ask."""
+        """Raise if the activity is no longer wanted.
+
+        Without a stall there is nothing to check.
+        """
         ...
 
     def check_in_thread(self) -> None:
@@ -67,7 +70,11 @@ CHECK: ContextVar[Check | None] = ContextVar("sojourn_start_check", default=None
 
 
 async def still_wanted() -> None:
-    """Raise if the server has given the present activity to another worker, or has cancelled it, while this worker stood still."""
+    """Raise if the server no longer wants the present activity from this worker.
+
+    While the worker stood still, the server may have given the activity to another worker, or
+    cancelled it.
+    """
     check = CHECK.get()
     if check is not None:
         await check.check()
@@ -80,7 +87,10 @@ async def begun(work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def begun_in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Synchronous work that begins only if it is still wanted in the thread that has taken it."""
+    """Return synchronous work that begins only if it is still wanted.
+
+    The thread that has taken the work checks this.
+    """
 
     def begin() -> Any:
         check = CHECK.get()
@@ -120,7 +130,7 @@ class OwnTask:
 
     @classmethod
     def current(cls) -> "OwnTask | None":
-        """The task of the current activity; None where no server knows it."""
+        """Return the task of the current activity, or None if no server knows it."""
         try:
             return cls(activity.client(), activity.info())
         except RuntimeError:
@@ -236,7 +246,7 @@ _log = structlog.get_logger("sojourn.activity")
 
 
 class NotWantedError(ApplicationError):
-    """The attempt must not begin: somebody else has it, or it was cancelled."""
+    """The attempt must not begin: another worker has it, or it was cancelled."""
 
 
 class StartCheck:
@@ -257,7 +267,10 @@ class StartCheck:
         self._has_ended = False
 
     def end(self) -> None:
-        """Let nothing begin any more: the activity has its result, though a thread of it may not have begun."""
+        """Let nothing begin any more, because the activity has its result.
+
+        A thread of it may not have begun yet.
+        """
         self._has_ended = True
 
     async def check(self) -> None:
@@ -273,7 +286,7 @@ class StartCheck:
             self._known = asked
 
     def check_in_thread(self) -> None:
-        """Do the same in a thread; the event loop asks."""
+        """Make the same check from a thread, on the event loop."""
         if self._stalls.last() > self._known:
             asyncio.run_coroutine_threadsafe(self.check(), self._loop).result()
         if self._has_ended:

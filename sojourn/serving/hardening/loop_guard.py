@@ -1,19 +1,20 @@
 """End the process with its own status when foreign code breaks the event loop.
 
-A task that nobody awaits can raise `SystemExit` out of the loop, stop the loop, or cancel all that runs on
-it. The first two are logged, and the loop continues; the last ends the process, with status 1. A thread ends
-the process of a loop that does not end in time, so that a signal always has its effect. It also ends a
-process whose loop has been blocked for so long that its calls are given up: Temporal would keep sending it
-tasks, and each would be lost for a while.
+A task that is never awaited can raise `SystemExit` out of the loop, stop the loop, or cancel all
+that runs on it. The first two are logged, and the loop continues. The last ends the process, with
+status 1. A thread ends the process of a loop that does not end in time, so that a signal always has
+its effect. It also ends a process whose loop has been blocked for so long that its calls are given
+up: Temporal would keep sending it tasks, and each would be lost for a while.
 
-The SDK's threads wake an event loop with a result. When the interpreter ends before such a thread has
-returned, Python ends the thread in the middle, and the SDK's runtime aborts the whole process: `Fatal Python
-error: PyGILState_Release`. The result has been delivered by then, so a program that connects and ends right
-away meets this often on a busy machine. The SDK has nothing to wait for; but Python shows whether a thread
-that it did not start is inside Python code.
+The SDK's threads wake an event loop with a result. When the interpreter ends before such a thread
+has returned, Python ends the thread in the middle, and the SDK's runtime aborts the whole process:
+`Fatal Python error: PyGILState_Release`. The result has been delivered by then, so a program that
+connects and ends right away meets this often on a busy machine. The SDK has nothing to wait for;
+but Python shows whether a thread that it did not start is inside Python code.
 
-Python 3.14, and 3.13 at least since 3.13.5, suspend such a thread for ever instead of ending it. If the SDK's runtime is freed
-while the interpreter shuts down, it waits for its threads, and the process never ends.
+Python 3.14, and 3.13 at least since 3.13.5, suspend such a thread for ever instead of ending it. If
+the SDK's runtime is freed while the interpreter shuts down, it waits for its threads, and the
+process never ends.
 """
 
 import asyncio
@@ -70,7 +71,7 @@ class Stop:
         """Whether this class cancelled the worker's task, and no foreign code."""
 
     def ask(self, main: "asyncio.Task[Any]") -> None:
-        """Ask the worker to stop; at the second request, at once."""
+        """Request that the worker stop. The second request stops it at once."""
         if self.asked.is_set():
             self.at_once = True
             main.cancel()
@@ -83,12 +84,14 @@ def run_guarded(
     drain: timedelta,
     new_loop: Callable[[], asyncio.AbstractEventLoop] = new_event_loop,
 ) -> None:
-    """Run a worker until it has stopped, on a loop of its own; SIGTERM and Ctrl-C ask it to stop.
+    """Run a worker until it has stopped, on a loop of its own.
+
+    SIGTERM and Ctrl-C request that it stop.
 
     Args:
-        serving: The worker; it ends once it is asked to stop.
+        serving: The worker; it ends once it is requested to stop.
         drain: How long the worker may take to stop; 10 s later the process is ended.
-        new_loop: Makes the loop; by default uvloop's, where there is one.
+        new_loop: Makes the loop; by default uvloop's, if uvloop is installed.
 
     Raises:
         SystemExit: Foreign code cancelled the worker; with status 1, and a log entry.
@@ -122,7 +125,10 @@ def run_guarded(
 
 
 def give_up(loop: asyncio.AbstractEventLoop, reason: str) -> None:
-    """End the process of a worker whose loop stays blocked; a program that runs a loop of its own is left alone."""
+    """End the process of a worker whose loop stays blocked.
+
+    A program that runs a loop of its own is left alone.
+    """
     if loop in _OWN:
         try:
             _log.error("worker_given_up", reason=reason, status=_FAILED)
@@ -131,7 +137,10 @@ def give_up(loop: asyncio.AbstractEventLoop, reason: str) -> None:
 
 
 def _to_its_end(main: "asyncio.Task[None]") -> None:
-    """Run the loop until the task is done: an exception that a loop lets out does not damage the loop."""
+    """Run the loop until the task is done.
+
+    An exception that escapes from a loop does not damage the loop.
+    """
     loop = main.get_loop()
     main.add_done_callback(lambda _: loop.stop())
     while not main.done():
@@ -157,7 +166,10 @@ def _close(runner: asyncio.Runner) -> None:
 
 @contextlib.contextmanager
 def _signals(report: Callable[[int], None]) -> Generator[None]:
-    """Call `report` with the number of signals so far, not by the loop, which may be blocked; the third ends the process."""
+    """Call `report` with the number of signals so far.
+
+    The call does not come from the loop, which may be blocked. The third signal ends the process.
+    """
     count = 0
 
     def on_signal(*_: Any) -> None:
@@ -176,7 +188,10 @@ def _signals(report: Callable[[int], None]) -> Generator[None]:
 
 
 class _Deadline:
-    """A thread that ends the process at a deadline; at first there is none."""
+    """A thread that ends the process at a deadline.
+
+    At first there is no deadline.
+    """
 
     def __init__(self) -> None:
         self.status = _FAILED
@@ -221,7 +236,10 @@ _POLL = 0.001
 
 @functools.cache
 def end_quietly() -> None:
-    """Make this process, at its exit, wait until the SDK's threads have left Python code."""
+    """Make this process wait, at its exit, for the SDK's threads.
+
+    It waits until they have left Python code.
+    """
     # Once, and early: the first registered function runs last, when the rest of the program has ended.
     atexit.register(_settle)
 
@@ -236,7 +254,10 @@ def _settle() -> None:
 
 
 def _keep_runtimes() -> None:
-    """Leak each runtime of the SDK, so that Python never frees it; the end of the process ends its threads."""
+    """Leak each runtime of the SDK, so that Python never frees it.
+
+    The end of the process ends its threads.
+    """
     if runtimes := sys.modules.get("temporalio.runtime"):
         for each in gc.get_objects():
             if issubclass(type(each), runtimes.Runtime):

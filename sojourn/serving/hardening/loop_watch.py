@@ -39,7 +39,10 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def now() -> float:
-    """The time in seconds, of a clock that goes on while the process or the machine stands still."""
+    """Return the time in seconds, of a clock that never stands still.
+
+    It goes on while the process or the machine stands still.
+    """
     return time.clock_gettime(_CLOCK)
 
 
@@ -62,7 +65,10 @@ class Stalls:
 
     @contextmanager
     def watched(self) -> Generator[None]:
-        """Watch the loop for a worker; a loop without one may stand still, since nothing was fetched."""
+        """Watch the loop for a worker.
+
+        A loop without a worker may stand still, since nothing was fetched.
+        """
         if not self._workers:
             self._seen, self._last = (now(), time.time()), float("-inf")
             self._tick()
@@ -75,7 +81,7 @@ class Stalls:
                 self._timer.cancel()
 
     def last(self) -> float:
-        """When the last stall was over, by `now()`; may be called in any thread."""
+        """Return when the last stall was over, by `now()`. Thread-safe."""
         if self._workers:
             self._look()
         return self._last
@@ -136,7 +142,10 @@ class WatchedCall(Protocol):
         ...
 
     async def beat_from_thread(self, now: float, blocks: str) -> None:
-        """Heartbeat from the thread's own loop; `blocks` describes how the call blocks the worker's loop, if it does."""
+        """Heartbeat from the thread's own loop.
+
+        `blocks` describes how the call blocks the worker's loop, if it does.
+        """
         ...
 
 
@@ -240,7 +249,10 @@ class LoopWatch:
     # Which call blocks.
 
     def _frames(self) -> list[FrameType]:
-        """The frame that runs the loop's tasks, and those that the loop executes now, the innermost last; empty while the loop is idle."""
+        """Return the frame that runs the loop's tasks, and those that it executes now.
+
+        The innermost is last. Empty while the loop is idle.
+        """
         frames: list[FrameType] = []
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented, for debuggers
         while frame is not None and frame.f_code is not self._runner:
@@ -249,7 +261,10 @@ class LoopWatch:
         return [] if frame is None else [frame, *reversed(frames)]
 
     def _blocker(self) -> tuple[WatchedCall | None, str]:
-        """The call whose code runs now, by the context of its task, or of its callback where the loop is asyncio's; and the place in the code."""
+        """Return the call whose code runs now, and its place in the code.
+
+        The call is known by the context of its task or, if the loop is asyncio's, of its callback.
+        """
         frames = self._frames()
         if not frames:
             return None, ""
@@ -270,7 +285,10 @@ class LoopWatch:
 
 
 def _runner_of(frame: FrameType | None) -> CodeType | None:
-    """The code that called the coroutine of the task that a frame belongs to: asyncio's, or with another loop the caller of the loop."""
+    """Return the code that called the coroutine of the task that a frame belongs to.
+
+    This is asyncio's, or with another loop the caller of the loop.
+    """
     runner = None
     while frame is not None:
         if frame.f_code.co_flags & inspect.CO_COROUTINE and frame.f_back is not None:
@@ -289,7 +307,10 @@ _WATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWatch] = WeakKeyDicti
 
 
 def watch_of(loop: asyncio.AbstractEventLoop) -> LoopWatch:
-    """The watch over a loop, made for its first call; call it in the loop's own thread."""
+    """Return the watch over a loop, made for its first call.
+
+    Call this in the loop's own thread.
+    """
     watch = _WATCHES.get(loop)
     if watch is None:
         watch = _WATCHES[loop] = LoopWatch(loop)

@@ -45,7 +45,7 @@ class Earlier:
 
     @property
     def details(self) -> dict[str, Any]:
-        """The same as details of a heartbeat; empty for nothing."""
+        """The same as details of a heartbeat. Empty if there is nothing to say."""
         return retry.lost_details(self.lost, unknown=self.unknown)
 
 

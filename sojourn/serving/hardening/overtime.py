@@ -22,7 +22,10 @@ _log = structlog.get_logger("sojourn.tool")
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether an activity is cancelled, by its run or with its worker; foreign code may raise the same error."""
+    """Whether an activity is cancelled, by its run or with its worker.
+
+    Foreign code may raise the same error without a cancellation.
+    """
     if not safe_exceptions.is_a(error, asyncio.CancelledError):
         return False
     this = asyncio.current_task()
@@ -30,11 +33,13 @@ def is_cancellation(error: BaseException) -> bool:
 
 
 async def await_with_grace(tool_id: str, work: Awaitable[Any]) -> Any:
-    """The value of an awaitable; when cancelled, it has 2 s to end, and is then abandoned.
+    """Return the value of an awaitable, with 2 s to end when cancelled.
+
+    After that time it is abandoned.
 
     Raises:
         RuntimeError: The awaitable raised an error that an event loop would act on (`KeyboardInterrupt`,
-            `GeneratorExit`, a `CancelledError` that nobody asked for); that error is the cause.
+            `GeneratorExit`, a `CancelledError` without a cancellation); that error is the cause.
     """
     task = asyncio.create_task(_contained(work))
     try:
@@ -68,7 +73,10 @@ class _Exit:
 
 
 async def _contained(work: Awaitable[Any]) -> Any:
-    """The value of an awaitable; an error that is no `Exception` becomes a value too, since raised it would end the loop."""
+    """Return the value of an awaitable.
+
+    An error that is no `Exception` becomes a value too, since it would end the loop if raised.
+    """
     try:
         return await work
     except asyncio.CancelledError:

@@ -34,7 +34,7 @@ class Slots:
 
     Args:
         slots: Number of slots.
-        own: How many slots a tool may hold in any case, even when all are taken.
+        own: How many slots a tool may hold in any case, even when none is free.
     """
 
     def __init__(self, slots: int, own: int) -> None:
@@ -96,7 +96,7 @@ class SyncThreads:
     """Runs sync calls in threads, for one event loop, which alone counts them.
 
     Args:
-        threads: Calls that can run at once, not counting abandoned ones; where all are taken, each tool may run
+        threads: Calls that can run at once, not counting abandoned ones; if none is free, each tool may run
             a sixteenth of them more.
         most_abandoned: Abandoned calls, shared among the tools that have some; a tool that
             exceeds its share is refused. Half of `threads` by default.
@@ -115,9 +115,10 @@ class SyncThreads:
             inbox.put(None)
 
     async def run(self, tool_id: str, call: Callable[[], Any]) -> Any:
-        """Return the result of a call, or raise its error; the call runs in a copy of the caller's context.
+        """Return the result of a call, or raise its error.
 
-        When cancelled, by an `asyncio.timeout` around it too, it returns at once and abandons the thread.
+        The call runs in a copy of the caller's context. When cancelled, by an `asyncio.timeout`
+        around it too, it returns at once and abandons the thread.
 
         Raises:
             ToolUnavailable: Too many abandoned calls of this tool still run, or the system gives no more threads.
@@ -175,7 +176,10 @@ class SyncThreads:
 
 @dataclass(eq=False)
 class _Job:
-    """A call and its outcome; the thread calls only `run`, the event loop everything else."""
+    """A call and its outcome.
+
+    The thread calls only `run`, the event loop everything else.
+    """
 
     tool_id: str
     call: Callable[[], Any]
@@ -188,7 +192,10 @@ class _Job:
     error: BaseException | None = None
 
     def run(self, inbox: "_Inbox") -> bool:
-        """Run the call, and notify the loop; false when the loop has been closed meanwhile."""
+        """Run the call, and notify the loop.
+
+        Return false if the loop has been closed meanwhile.
+        """
         try:
             self.value = self.context.run(self.call)
         except BaseException as error:  # noqa: BLE001 - the caller judges it

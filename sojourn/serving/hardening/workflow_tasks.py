@@ -1,18 +1,23 @@
-"""How workflow tasks run: no query advances a run, and large tasks get a thread.
+"""Run workflow tasks so that no query advances a run, and large ones in a thread.
 
-The SDK hands each workflow task to a thread, so that it can tell a workflow that blocks. That costs two changes of
-thread for each call and each plan, 3 % to 5 % of a run's time. An `AgentRun` has no user code that could block, and a
-task of a few kilobytes takes it about a millisecond; the interpreter would not run the loop meanwhile either. A large one,
-as of a run that goes on with its whole state, still has a thread and the SDK's limit of two seconds.
+The SDK hands each workflow task to a thread, so that it can tell a workflow that blocks. That costs
+two changes of thread for each call and each plan, 3 % to 5 % of a run's time. An `AgentRun` has no
+user code that could block, and a task of a few kilobytes takes it about a millisecond. The
+interpreter would not run the loop meanwhile either. A large task, such as that of a run that
+continues with its whole state, still has a thread and the SDK's limit of two seconds.
 
-A query that no worker has answered yet is sent to the next worker, which builds the run from the whole history. The SDK then
-applies also the events after the last workflow task, and the run acts on them: at the time of the task before, and without
-the updates that the task of these events brings. A replay applies all of that at once, and its commands differ: the workflow task
-would fail for ever. So the run is not given these events, answers the query, and is evicted: its next task builds it anew.
+A query that no worker has answered yet is sent to the next worker, which builds the run from the
+whole history. The SDK then also applies the events after the last workflow task, and the run acts
+on them: at the time of the task before, and without the updates that the task of these events
+brings. A replay applies all of that at once, and its commands differ: the workflow task would fail
+for ever. So the run does not get these events. It answers the query, and is evicted: its next task
+builds it anew.
 
-A query that comes while a local activity ends is answered by ending the workflow task: the result may be recorded with that one, but the
-run gets it with the next task, and acts on it after the events of that one. A replay gives it in the task in which it is recorded. So
-a next task that has such events begins anew, with the run built from its history; a local activity whose result is not recorded is repeated, as after a lost worker.
+A query that comes while a local activity ends is answered by ending the workflow task. The result
+may be recorded with that task, but the run gets it with the next one, and acts on it after the
+events of the next one. A replay gives it in the task in which it is recorded. So a next task that
+has such events begins anew, with the run built from its history. A local activity whose result is
+not recorded is repeated, as after a lost worker.
 """
 
 import asyncio
@@ -68,7 +73,10 @@ class TaskExecutor(ThreadPoolExecutor):
         super().__init__(max_workers=MAX_THREADS, thread_name_prefix="temporal_workflow_")
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Execute a small workflow task at once, in the running loop, and anything else in a thread."""
+        """Execute a small workflow task at once, in the running loop.
+
+        Anything else is executed in a thread.
+        """
         if any(isinstance(arg, WorkflowActivation) and arg.ByteSize() <= MAX_BYTES_ON_LOOP for arg in args):
             # asyncio takes a future of its own as it is, without a thread's way of waking the loop.
             return cast("Future[T]", _on_loop(lambda: fn(*args, **kwargs)))
@@ -76,9 +84,10 @@ class TaskExecutor(ThreadPoolExecutor):
 
 
 def _on_loop(task: Callable[[], T]) -> "asyncio.Future[T]":
-    """The result of a workflow task that is executed in the running loop as in a thread: in a context of its own.
+    """Execute a workflow task in the running loop, in a context of its own.
 
-    The result is there at once: a loop that something else blocks cannot make the SDK take the task for one that blocks.
+    A thread would give it such a context too. The result is there at once: a loop that something
+    else blocks cannot make the SDK take the task for one that blocks.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -114,13 +123,16 @@ class _WholeTasks:
 
     @property
     def _evicts(self) -> Callable[[str], None] | None:
-        """Evicts a run, by its execution's id; None where the worker is unknown."""
+        """Evicts a run, by its execution's id. None if the worker is unknown."""
         worker = self._worker and self._worker()
         return worker and partial(evict, worker)
 
     @property
     def _ignores_context(self) -> bool:
-        """Whether the worker's data converter converts a payload alike for every workflow and activity."""
+        """Whether the worker's data converter ignores the context of a payload.
+
+        If so, it converts a payload alike for every workflow and activity.
+        """
         worker = self._worker and self._worker()
         converter = worker and worker.client.data_converter
         return isinstance(converter, GuardedDataConverter) and converter.ignores_context
@@ -143,25 +155,30 @@ class Sandboxed(_WholeTasks, SandboxedWorkflowRunner):
 
 
 def by_whole_tasks(runner: WorkflowRunner) -> WorkflowRunner:
-    """The runner, by whole workflow tasks where it is one of the SDK's."""
+    """Return the runner, by whole workflow tasks if it is one of the SDK's."""
     if type(runner) is SandboxedWorkflowRunner:
         return Sandboxed(restrictions=runner.restrictions, runner_class=runner.runner_class)
     return Unsandboxed() if type(runner) is UnsandboxedWorkflowRunner else runner
 
 
 def serve_by_whole_tasks(worker: Worker) -> None:
-    """Let the worker evict runs that a query has built, where its runner is one of these."""
+    """Let the worker evict runs that a query has built.
+
+    This does nothing unless the worker's runner is one of these.
+    """
     runner = worker.config(active_config=True)["workflow_runner"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - the active one has it
     if isinstance(runner, _WholeTasks):
         runner.serve(worker)
 
 
 class _Instance(WorkflowInstance):
-    """An instance of a workflow that is not given events without a workflow task, nor local results with events of a later one.
+    """An instance of a workflow that gets events only with their workflow task.
+
+    It gets no events without a workflow task, and no local results with events of a later one.
 
     Args:
         instance: The SDK's instance.
-        evict: Evicts a run, by its execution's id; None where the instance is to do as the SDK does.
+        evict: Evicts a run, by its execution's id; None if the instance is to do as the SDK does.
         ignores_context: Whether the data converter needs no context: the SDK asks for one with every payload.
     """
 
@@ -217,7 +234,7 @@ class _Instance(WorkflowInstance):
             self._updates.discard(response.protocol_instance_id)
 
     def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
-        """As of the SDK's instance; None where no converter needs it."""
+        """Return the context of the SDK's instance, or None if no converter needs it."""
         return None if self._ignores_context else self._instance.get_serialization_context(command_info)
 
     def get_external_store_context(self, command_info: Any) -> StorageDriverStoreContext:
