@@ -133,7 +133,7 @@ _log = structlog.get_logger("sojourn.tool")
 
 
 class JudgeApproverActivity:
-    """Asks the functions in the option `approvers` of an app's tools."""
+    """Calls the functions in the option `approvers` of an app's tools."""
 
     def __init__(self, app: App, threads: SyncThreads | None = None) -> None:
         self._app = app

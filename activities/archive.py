@@ -23,7 +23,7 @@ __all__ = ["ArchiveEventsActivity", "StoreTranscriptActivity"]
 
 
 class ArchiveEventsActivity:
-    """Archives the events of executions that have gone on in another one."""
+    """Archives the events of executions that continued as new."""
 
     def __init__(self, app: App) -> None:
         self._app = app

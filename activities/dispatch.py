@@ -76,11 +76,10 @@ class Dispatcher:
             return _answered(call, (ToolError.from_error(error), None))
 
     async def _dispatched(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
-        """As an activity, as a child run, as an external call, or answered at once.
+        """Dispatch as an activity, a child run, an external call, or answered at once.
 
         Answered at once are calls of unknown and withheld tools, denied calls, calls whose arguments cannot
-        be read, and invalid calls that no worker validates or that a person would be asked about;
-        suggested names come only from the tools that this agent may use.
+        be read, and invalid calls that no worker validates or that a person would have to approve. Suggested names come only from the tools that this agent may use.
         """
         tools = self.app.tools_of(self.run.agent_id)
         tool = tools.get(call.name)
@@ -297,7 +296,7 @@ class ForkedDispatches:
         made = await replace(self.dispatcher, decision=decision).dispatch(call, read)
         if made.kind == "answered":
             return made
-        # What was shown is what is decided: if the tool has changed since, the approval is void.
+        # An approval covers what was shown: if the tool has changed since, the approval is void.
         seen = {"shown": asks.shown, "spec_digest": asks.spec_digest}
         confirm = (made.confirm or asks).model_copy(update=seen)
         return made.model_copy(update={"confirm": confirm})

@@ -98,9 +98,9 @@ class Repetitions:
     # Find.
 
     def _found(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> _Found:
-        """The effects that calls repeat.
+        """Return the effects that calls repeat.
 
-        Of equal calls, each first gets the effect of its own id, or of the call in whose place it is.
+        Each of several equal calls first gets the effect of its own id, or of the call that it replaces.
         """
         effects, found, equal = self._effects(), dict[int, _Open](), dict[int, list[_Open]]()
         for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
@@ -149,7 +149,7 @@ class Repetitions:
         return doubts
 
     def _effects(self) -> list[_Open]:
-        """The effects, first those that may have happened."""
+        """Return the effects, first those that may have happened."""
         task = self.task
         carried = [
             _Open(each.call, each, index, unexecuted=each.unexecuted)
@@ -161,7 +161,7 @@ class Repetitions:
         return sorted([*effects, *carried], key=lambda each: each.unexecuted)
 
     def _recorded(self, call_ids: Sequence[str]) -> list[ToolRequest]:
-        """The calls of the transcript that have these ids."""
+        """Return the calls of the transcript that have these ids."""
         wanted, found = set(call_ids), dict[str, ToolRequest]()
         for message in reversed(self.messages):
             if len(found) == len(wanted):
@@ -189,7 +189,7 @@ class Repetitions:
     # Mark.
 
     async def _repeating(self, call: ToolRequest | ParseFault, dispatch: Dispatch, first: _Open) -> Dispatch:
-        """The dispatch of a call that repeats an effect."""
+        """Return the dispatch of a call that repeats an effect."""
         assert isinstance(call, ToolRequest)
         tool, by_origin = self._tool(call), first.carried is not None
         assert tool
@@ -289,7 +289,7 @@ class Repetitions:
         return call if isinstance(read, ParseFault) else read
 
     def _tool(self, call: ToolRequest | ParseFault) -> AnyTool | None:
-        """The tool of a call."""
+        """Return the tool of a call."""
         return self.tools.get(call.name) if isinstance(call, ToolRequest) else None
 
 

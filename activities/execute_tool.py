@@ -98,14 +98,14 @@ class ExecuteToolActivity:
         if isinstance(tool, ToolResult):
             return outcome_unknown(tool) if earlier.unknown else tool
         if is_attempted and never_repeats(tool.spec):
-            # A deploy has declared the tool so since the attempt, after which no person was asked.
+            # A deploy has declared the tool so since the attempt, after which no approval was requested.
             return outcomes.not_repeated(call, by_origin=False)
         if task.given is not None:
             return await with_fitting_example(tool, check_external_result(tool, call, task.given))
         return await ToolExecution(self._app, self._threads, tool, call, task, info, earlier).answer()
 
     async def _runnable(self, task: ToolTask, call: ToolRequest) -> ToolResult | Runnable:
-        """The tool to execute, or the result of a call that may not run."""
+        """Return the tool to execute, or the result of a call that may not run."""
         if void := await voided(self._app, call, task):
             return void
         tools = self._app.tools_of(task.agent_id)

@@ -4,7 +4,7 @@ A heartbeat carries the last note of `sojourn.progress`, so that a person who lo
 of a call, and the number of workers lost under it. The event loop sends heartbeats; while a tool blocks the
 loop, the watch's thread does.
 
-During a deploy that adds an agent, or where two apps share a task queue, only some of a queue's workers serve an
+During a deploy that adds an agent, or if two apps share a task queue, only some of a queue's workers serve an
 agent. The worker without it fails the attempt so that Temporal makes another one, which another worker may get, and
 has the run's next workflow task offered to all workers: those that start eagerly would come here again.
 """
@@ -184,7 +184,7 @@ class _Beats:
         A cancellation takes effect when the loop is free again.
         """
         self._last_from_thread = now
-        # Through the SDK too, whose own timer would fail the call at 20 s; the loop may be using the context.
+        # Through the SDK too, whose own timer would fail the call at 20 s. The loop may be using the context.
         self._context.copy().run(activity.heartbeat, *await self._sendable(self._details(blocks)))
 
     async def _sendable(self, details: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -216,7 +216,7 @@ async def pass_on(agent_id: str) -> list[str]:
         client = activity.client()
         serving = [worker.task_queue for worker in await announced(client) if agent_id in worker.agents]
     except (RPCError, RuntimeError):
-        return []  # the server does not answer; or no server knows this activity
+        return []  # the server does not answer, or no server knows this activity
     if info.task_queue not in serving:
         return sorted({*serving})
     await leave(client, info)

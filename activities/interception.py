@@ -1,7 +1,7 @@
 """Fill injected fields, run the interceptors of a call, and mask its values.
 
 A child run's messages and the arguments of an external call are recorded when the call is
-dispatched, so its interceptors run then; those of a worker's call run when the call is executed.
+dispatched, so its interceptors run then. Those of a worker's call run when the call is executed.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ __all__ = ["Injection", "idempotency_key", "intercepted"]
 
 
 def idempotency_key(call: ToolRequest, *, run_id: str, key_run_id: str, effect: Effect | None = None) -> str:
-    """The key of a call.
+    """Return the key of a call.
 
     Args:
         call: The call with its arguments parsed.

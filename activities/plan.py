@@ -57,7 +57,7 @@ def check_local(app: App, transcripts: Transcripts, key: Key, task: PlanTask) ->
 
 
 def within_local_limit(limits: Limits) -> Limits:
-    """The limits of a turn that a local activity plans."""
+    """Return the limits of a turn that a local activity plans."""
     return limits.model_copy(update={"plan_timeout": min(limits.plan_timeout, LOCAL_PLAN_LIMIT)})
 
 
@@ -105,7 +105,7 @@ class PlanActivity:
 
         Raises:
             ApplicationError: `WRONG_WORKER`, while another worker has the agent; `AgentNotFound`, after 3 attempts, or `InvalidInput`, at once; the planner's own
-                exception, with its type, after 5 attempts, or after 20 where it says when to try again;
+                exception, with its type, after 5 attempts, or after 20 if it says when to try again;
                 `PlannerLost` when 3 workers were lost under it; `NOT_LOCAL` for a turn that an ordinary activity
                 has to plan.
         """
@@ -201,7 +201,7 @@ class PlanActivity:
 
 
 def _attempt(task: PlanTask) -> PlanAttempt:
-    """The attempt that the planner's deltas belong to."""
+    """Return the attempt that the planner's deltas belong to."""
     info = activity.info()
     return PlanAttempt(
         topic=topic_of(info.workflow_namespace or "", info.workflow_id or ""),

@@ -98,7 +98,7 @@ class Planning:
     """Time since the first attempt was scheduled."""
 
     async def outcome(self) -> PlanOutcome:
-        """The plan, judged, with all that the workflow needs to carry it out.
+        """Return the plan, judged, with all that the workflow needs to carry it out.
 
         Raises:
             ApplicationError: The planner or the policy engine raised, or exceeded the time limit.
@@ -203,7 +203,7 @@ class Planning:
         return [result for message in self._fresh for result in message.tool_results]
 
     def _advised(self, tools: Sequence[ToolSpec]) -> list[ToolResult]:
-        """The results of the last step, with advice in the hints of refused calls."""
+        """Return the results of the last step, with advice in the hints of refused calls."""
         turn = self.messages[self.task.turn_start :]
         return advised(self._results, turn, tools, may_ask=self.limits.interrupts_allowed)
 
@@ -394,8 +394,7 @@ class Planning:
 
         The policy engine and people know the calls under these ids.
         """
-        # Derived ids cannot collide with others; the whole transcript is read only where the planner chose an
-        # id.
+        # Derived ids cannot collide with others. The whole transcript is read only if the planner chose an id.
         named = any(call.tool_call_id for call in calls)
         taken = call_ids(self.messages) if named else ()
         task = self.task

@@ -103,7 +103,7 @@ class ToolExecution:
         """Whether the tool's own code has begun. Its results are its own; examples of the boundary's results are known to fit."""
 
     async def answer(self) -> ToolResult:
-        """The call's result, without any injected value."""
+        """Return the call's result, without any injected value."""
         sent = self._tool.read(self._call)
         if isinstance(sent, ToolResult):
             return await self._recorded(self._still_unknown(sent))
@@ -232,7 +232,7 @@ class ToolExecution:
         return self._tool.deliver(self._call, value)
 
     async def _knowing(self, meta: ToolCallMeta) -> ToolCallMeta:
-        """The meta with the run's memory, for a tool that reads it."""
+        """Return the meta with the run's memory, for a tool that reads it."""
         if not self._spec.memory:
             return meta
         info = self._info
@@ -283,10 +283,10 @@ class ToolExecution:
         self._may_have_acted = self._may_have_acted or is_undecided
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
         told = self._tool_error(error)
-        # An earlier call has told its own doubt. Equal messages stay equal, so that a planner that repeats them is stopped.
+        # The result of an earlier call states its own doubt. Equal messages stay equal, so that a planner that repeats them is stopped.
         is_news = fault is not None or is_undecided or (self._may_have_acted and self._info.attempt > 1)
         if self._is_its_own and acts and not is_news:
-            # The tool may have sent its request before it raised, as where it cannot read the service's answer.
+            # The tool may have sent its request before it raised, for example if it cannot read the service's answer.
             told = told.model_copy(update={"outcome_unknown": True})
         return refusal(self._call, (told, None))
 
@@ -318,7 +318,7 @@ class ToolExecution:
         decided = retry.decide(self._spec, failure, self._info.attempt - self._earlier.lost)
         if isinstance(decided, retry.Repetition):
             if self._info.is_local and failure.outcome_unknown:
-                # A local activity cannot tell its next attempt; an ordinary one counts this as a lost one.
+                # A local activity cannot inform its next attempt. An ordinary one counts this as a lost one.
                 raise ApplicationError(message, 1, type=REPEATED, non_retryable=True) from None
             fact = {retry.OUTCOME_UNKNOWN: failure.outcome_unknown or self._may_have_acted}
             raise ApplicationError(message, fact, type=kind, next_retry_delay=decided.delay) from None

@@ -1,4 +1,4 @@
-"""What an activity reads of its run: the transcript, memory and pictures.
+"""Read the transcript, memory and pictures of an activity's run.
 
 A plan's input holds only new messages. The rest is in this cache when the last plan of the run was made on
 this worker; else the run returns it, in byte slices, which take 8 ms each.
@@ -57,12 +57,12 @@ async def memory_of(key: Key, task: PlanTask | ToolTask) -> Mapping[str, Any]:
 
 
 async def query_run(key: Key, query: str, args: Sequence[Any], result_type: Any = RawValue) -> Any:
-    """The answer of the run to a query.
+    """Return the answer of the run to a query.
 
     Raises:
         ApplicationError: `WorkerStopping`: a stopping worker does not wait for the answer, since no other worker may be left
             to give it; the next attempt is made by another worker.
-        RPCError: The run cannot be asked now.
+        RPCError: The run cannot be queried now.
     """
     handle = activity.client().get_workflow_handle(key[0], run_id=key[1])
     asked: Awaitable[Any] = handle.query(query, args=args, result_type=result_type)
@@ -101,7 +101,7 @@ class _Entry:
 
 
 class Transcripts:
-    """A bounded cache of transcripts, one entry per run, which go with the run.
+    """A bounded cache of transcripts, with one entry per run, freed with the run.
 
     An entry is used only by the execution that made it, when its length matches the plan's input and it was made by the
     previous plan, in the attempt whose result the workflow accepted: the entry of a late first attempt must not be used after
@@ -127,15 +127,15 @@ class Transcripts:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the transcripts kept, as they are on the wire."""
+        """Bytes of the cached transcripts, as they are on the wire."""
         return self._entries.bytes
 
     def has(self, key: Key, task: PlanTask) -> bool:
-        """Whether the transcript is here, so that the run need not be asked."""
+        """Whether the transcript is cached, so that the run need not be queried."""
         return task.after == 0 or self._accepted(key, task) is not None
 
     async def read(self, key: Key, task: PlanTask) -> list[Message]:
-        """The whole transcript for a plan, its new messages included."""
+        """Return the whole transcript for a plan, its new messages included."""
         known = self._known(key, task)
         if known is None:
             return await self._ask(key, 0, task.until if task.until is not None else task.after) + list(
@@ -146,7 +146,7 @@ class Transcripts:
         return known + list(task.new)
 
     def keep(self, key: Key, messages: Sequence[Message], *, plan: int, attempt: int) -> None:
-        """Keep a run's transcript as it will be once this attempt's plan is accepted."""
+        """Cache a run's transcript as it will be once this attempt's plan is accepted."""
         run_id, execution = key
         size = self._size(self._entries.get(run_id), messages)
         self._entries.keep(run_id, _Entry(execution, list(messages), plan, attempt, size), size)
@@ -178,7 +178,7 @@ class Transcripts:
         return None
 
     def _accepted(self, key: Key, task: PlanTask) -> _Entry | None:
-        """The entry of the plan that the workflow accepted before this one."""
+        """Return the entry of the plan that the workflow accepted before this one."""
         entry = self._entries.get(key[0])
         accepted = (key[1], task.after, task.plan - 1, task.accepted_attempt)
         is_it = entry and (entry.execution, len(entry.messages), entry.plan, entry.attempt) == accepted
@@ -230,7 +230,7 @@ class Pictures:
         self._bytes = 0
 
     def keep(self, run_id: str, call_id: str, result: ToolResult) -> None:
-        """Keep the pictures of a call's result."""
+        """Cache the pictures of a call's result."""
         for artifact in result.artifacts:
             if artifact.media_type and artifact.data is not None:
                 self._keep(artifact_ref(run_id, call_id, artifact.kind), artifact.data, artifact.size)

@@ -513,7 +513,7 @@ class AgentRun(RunQueries, MessageHandlers):
 
         go_on = partial(self._go_on, plan, None, is_over, step)
         if len(calls) == 1 and self._clock.active.budget is None:
-            # The usual step; a task for its only call would be a needless cost.
+            # The usual step: a task for its only call would be a needless cost.
             step.go_on = ContinueWhileCallsWait(lambda: step.only_waits, go_on)
             self._settle(plan, [await step.carry_out(*calls[0])])
             return
@@ -657,11 +657,11 @@ class AgentRun(RunQueries, MessageHandlers):
         return PlanOutcome(final=outcomes.unanswered(str(why), limit.message))
 
     def _failed(self, error: ToolError) -> ApplicationError:
-        """The failure of a run, with what it has spent, for its caller."""
+        """Return the failure of a run, with what it has spent, for its caller."""
         return closing(self._in_doubt(error), self._state.spent(workflow.now()))
 
     def _in_doubt(self, error: ToolError) -> ToolError:
-        """The error, which says if one of the calls may have taken effect."""
+        """Return the error, which says if one of the calls may have taken effect."""
         return self._state.in_doubt(error) if tells_doubt(self._state.doubts) else error
 
     @property
@@ -671,7 +671,7 @@ class AgentRun(RunQueries, MessageHandlers):
 
     @property
     def held(self) -> int:
-        """Memory that the run takes on its worker, in bytes, about."""
+        """Approximate memory of the run on its worker, in bytes."""
         return self._transcript.held + OPENING_COPIES * self._opening_bytes
 
     def _stored(self) -> Segments:
@@ -694,7 +694,7 @@ def _opened(values: Sequence[Any]) -> RunInput | Continuation | Exception:
         return _invalid(f"AgentRun takes one RunInput: {opening.reason}")
     continuation = read_continuation(opening[0]) if len(opening) == 1 else None
     if isinstance(continuation, Continuation):
-        # A run that goes on has written it itself.
+        # A run that continues as new has written it itself.
         fault = None if workflow.info().continued_run_id else transcript_fault(continuation)
         return _invalid(fault) if fault and workflow.patched("transcript-read") else continuation
     if continuation is not None:

@@ -56,7 +56,7 @@ def is_canceled() -> bool:
 
 
 def is_stopped() -> bool:
-    """Whether the run was asked to cancel, or its present turn is interrupted."""
+    """Whether the run is to be cancelled, or its present turn interrupted."""
     return _is_interrupted() or is_canceled()
 
 
@@ -121,7 +121,7 @@ async def until_cancellation_is_known(is_ready: Callable[[], bool]) -> None:
 
 
 def cut_short(call: ToolRequest) -> ToolResult:
-    """The result of a call that was cancelled with the run, or with its turn."""
+    """Return the result of a call that was cancelled with the run, or with its turn."""
     reason = workflow.cancellation_reason()
     return (
         outcomes.interrupted(call)

@@ -50,7 +50,7 @@ class Children:
             self._spent[run_id] = spent
 
     def spent(self, run_id: str) -> Spent | None:
-        """What a cancelled child run has spent, if it reported that."""
+        """Return what a cancelled child run has spent, if it reported that."""
         return self._spent.pop(run_id, None)
 
     def signal(self, message: Paused | Resumed) -> None:

@@ -1,4 +1,4 @@
-"""Let a run go on in a new execution, and archive the events of the last one."""
+"""Continue a run as new, and archive the events of the last execution."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -38,10 +38,10 @@ class ContinueAsNew(Protocol):
 
 
 class ContinueWhileIdle:
-    """Goes on while the whole run waits for one thing.
+    """Continues as new while the whole run waits for one thing.
 
     Args:
-        go_on: Goes on, unless the given condition is met meanwhile.
+        go_on: Continues as new, unless the given condition is met meanwhile.
     """
 
     def __init__(self, go_on: Callable[[Callable[[], bool]], Awaitable[None]]) -> None:
@@ -52,7 +52,7 @@ class ContinueWhileIdle:
         return True
 
     async def go(self, is_over: Callable[[], bool]) -> None:
-        """Go on, unless the wait is over meanwhile."""
+        """Continue as new, unless the wait is over meanwhile."""
         await self._go_on(is_over)
 
 
@@ -79,7 +79,7 @@ class ContinueWhileCallsWait:
         return self._may() and (self._go is not None or (self.tasks is not None and not self.tasks.done()))
 
     async def go(self, is_over: Callable[[], bool]) -> None:
-        """Go on, or let the run's own coroutine do so."""
+        """Continue as new, or let the run's own coroutine do so."""
         del is_over  # the step knows
         if self._go is not None:
             await self._go()

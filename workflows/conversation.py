@@ -73,7 +73,7 @@ class Conversation:
         self._is_cut_off = True
 
     async def run(self) -> RunOutput:
-        """The output of the whole conversation, once it was closed or has reached a limit."""
+        """Return the conversation's output, once it was closed or has reached a limit."""
         while True:
             if self._current.state.is_idle:
                 limit = self._limit or await self._until_message()
@@ -85,7 +85,7 @@ class Conversation:
             except (asyncio.CancelledError, FailureError) as error:
                 stop_if_run_canceled()
                 if self._current.state.interrupted is not None:
-                    # Also where the plan failed, since its worker was lost while it was cancelled.
+                    # Also if the plan failed because its worker was lost while the plan was cancelled.
                     self._end(self._interruption)
                 elif isinstance(error, ApplicationError):
                     self._end(chain_of(error))

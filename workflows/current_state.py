@@ -56,6 +56,6 @@ class CurrentState:
         """The version of the workflow's code that began the execution; 0 until its first plan tells."""
 
     def follow(self, plan: PlanOutcome | Undecodable) -> None:
-        """Follow the changes up to the version that a plan tells, if this code has it."""
+        """Follow the changes up to the version in a plan, if this code has it."""
         if isinstance(plan, PlanOutcome) and 0 < plan.version <= VERSION:
             self.version = plan.version

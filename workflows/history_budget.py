@@ -1,4 +1,4 @@
-"""How much more history the server allows a run, and how many bytes at once.
+"""The history that the server still allows a run, and the bytes at once.
 
 At its limit, 51,200 events or 50 MB, the server terminates a run: without an answer, and with calls in
 flight. So well before the limit nothing new begins, and the planner gets its last turn. The rest is for calls
@@ -57,7 +57,7 @@ LARGEST_ANSWER = 1_850_000
 
 
 class _Length(NamedTuple):
-    """How long the history is, as the server told with a workflow task."""
+    """The length of the history, as the server sent it with a workflow task."""
 
     events: int
     bytes: int
@@ -144,7 +144,7 @@ class HistoryBudget:
         return self._held or _present_length()
 
     def stays(self) -> None:
-        """Let the run stay in its execution for a while, since it cannot go on now."""
+        """Let the run stay in its execution for a while, since it cannot continue as new."""
         self._long_from = self._length.events + TRY_AGAIN_EVENTS
 
     @property

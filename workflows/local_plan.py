@@ -48,7 +48,7 @@ class LocalPlans:
 
     Args:
         current: The run's state.
-        room: Told of each local activity.
+        room: Holds its numbers during each local activity.
     """
 
     def __init__(self, current: CurrentState, room: HistoryBudget) -> None:

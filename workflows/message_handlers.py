@@ -115,7 +115,7 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=PROVIDE_CLARIFICATION, description="Answer a question.")
     async def answer_by_signal(self, *values: Any) -> None:
-        """Take an answer sent by Temporal's CLI or UI."""
+        """Accept an answer sent by Temporal's CLI or UI."""
         self._signalled(PROVIDE_CLARIFICATION, values)
 
     @workflow.update(
@@ -140,7 +140,7 @@ class MessageHandlers(ABC):
         unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
     )
     async def decide_by_signal(self, *values: Any) -> None:
-        """Take a decision sent by Temporal's CLI or UI."""
+        """Accept a decision sent by Temporal's CLI or UI."""
         received = self._received(values)
         refused = received if isinstance(received, Refused) else None
         if not isinstance(received, Refused):
@@ -167,7 +167,7 @@ class MessageHandlers(ABC):
         name=PROVIDE_TOOL_RESULTS, description="Send results of calls that are executed outside."
     )
     async def supply_by_signal(self, *values: Any) -> None:
-        """Take results sent by Temporal's CLI or UI."""
+        """Accept results sent by Temporal's CLI or UI."""
         self._signalled(PROVIDE_TOOL_RESULTS, values)
 
     # Steering.
@@ -484,7 +484,7 @@ class MessageHandlers(ABC):
             self.awaits.refuse_signal(kind, values, answer)
 
     def _received(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
-        """The values of a signal, after counting it, or a refusal."""
+        """Return the values of a signal, after counting it, or a refusal."""
         self.awaits.room.look()
         self._signals += 1
         return taken(f"unread-{self._signals}", values)

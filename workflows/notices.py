@@ -49,7 +49,7 @@ class Notices:
             self._send(wait_notice(workflow.info().workflow_id, self._current.state, wait, workflow.now()))
 
     def turn_ended(self, output: RunOutput | None, error: ToolError | None) -> None:
-        """Tell that a turn ends."""
+        """Send a notice that a turn ends."""
         if self._tells("turn"):
             run_id, now = workflow.info().workflow_id, workflow.now()
             self._send(turn_notice(run_id, self._current.state, now, output, error))

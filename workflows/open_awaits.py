@@ -146,7 +146,7 @@ class OpenAwaits:
         return opened
 
     def left(self, opened: Mapping[str, datetime]) -> None:
-        """Take in when the waits were opened that an earlier execution left open, by id."""
+        """Record when an earlier execution opened the waits that it left, by id."""
         self.opened_at.update(opened)
 
     def left_about(self, tool_call_id: str | None) -> Await | None:
@@ -195,7 +195,7 @@ class OpenAwaits:
         future = self._parts.get((wait.id, tool_call_id))
         stop_if_canceled()
         if future is None:
-            return None  # somebody has started the run with a state of their own making
+            return None  # a caller has started the run with a state of their own making
         left = None
         if wait.expires_after is not None:
             left = self.opened_at[wait.id] + wait.expires_after - workflow.now()
@@ -217,7 +217,7 @@ class OpenAwaits:
         """Wait for an answer, as long as the history has room for what follows.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: There was no answer in time.
         """
         began = workflow.now()
 
@@ -231,7 +231,7 @@ class OpenAwaits:
                 return
             if go_on:
                 await go_on.go(future.done)
-                if future.done():  # the run could not go on
+                if future.done():  # the run could not continue as new
                     return
 
     def _may_go_on(self, go_on: ContinueAsNew | None) -> bool:
@@ -291,7 +291,7 @@ class OpenAwaits:
             while not self.room.is_full:
                 await workflow.wait_condition(stirs, timeout=left, timeout_summary=WAITS)
                 if go_on and not self.room.is_full:
-                    await go_on.go(lambda: False)  # returns where the run cannot go on
+                    await go_on.go(lambda: False)  # returns if the run cannot continue as new
                     left = max(until - workflow.now(), timedelta(0))
         except TimeoutError:
             return True
@@ -304,7 +304,7 @@ class OpenAwaits:
     # Receive.
 
     def named(self, values: Sequence[Any]) -> Await | None:
-        """The open wait that a message names by its id."""
+        """Return the open wait that a message names by its id."""
         return self.waits.named(values[0]) if values else None
 
     def read(self, kind: str, values: Sequence[Any], channel: Channel) -> Answer | Repeated | Refused:
@@ -370,7 +370,7 @@ class OpenAwaits:
             self._resolve(decision)
 
     async def checked(self, supplied: Supplied) -> list[str]:
-        """Why results do not fit their tools, once they are checked."""
+        """Return why results do not fit their tools, once they are checked."""
         waiting = [
             (call_id, check)
             for call_id in supplied.results

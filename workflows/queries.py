@@ -33,16 +33,16 @@ class RunQueries(ABC):
 
     @abstractmethod
     def _stored(self) -> Segments:
-        """The segments of the transcript that are in external storage."""
+        """Return the segments of the transcript that are in external storage."""
 
     @workflow.query(name="status", description="The status of the run.")
     def status(self) -> RunStatus:
-        """The run's status, for callers and operators."""
+        """Return the run's status, for callers and operators."""
         return status_of(self.current.state, workflow.info().workflow_id, workflow.now())
 
     @workflow.query(name="memory", description="What the run knows beside its transcript.")
     def memory(self) -> dict[str, Any]:
-        """The run's memory, for its plans and calls, and for callers."""
+        """Return the run's memory, for its plans and calls, and for callers."""
         return dict(self.current.state.memory)
 
     @workflow.query(name=APPROVAL, description="A call that waits for approval, whole, in lines.")

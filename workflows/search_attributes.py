@@ -1,4 +1,4 @@
-"""What lists know of a run that goes on: search attributes and its start."""
+"""Search attributes and the start time of a run, for lists of runs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from sojourn.search_attributes import AGENT, TENANT, VISIBLE_TO
 class Listed:
     """Sets the search attributes of a run, unless its start set none.
 
-    Earlier versions let a run go on without an attribute that its namespace had lost, and recorded that by a marker, which a
+    Earlier versions let a run continue without an attribute that its namespace had lost, and recorded that by a marker, which a
     replay obeys.
 
     Args:

@@ -146,7 +146,7 @@ class StepExecution:
         return self._waiting == self._open > 0 and not self._awaits.is_answered
 
     def progress(self) -> StepProgress:
-        """How far the step is, while it only waits."""
+        """Return the progress of the step, while it only waits."""
         answered = {
             call_id: CallProgress(self._since[call_id], result) for call_id, result in self._answers.items()
         }
@@ -189,7 +189,7 @@ class StepExecution:
         self._past.setdefault(call.tool_call_id, []).append(past)
 
     def _asked_before(self, call: ToolRequest) -> bool:
-        """Whether a person was asked at this place, in an earlier execution."""
+        """Whether an earlier execution requested an approval at this place."""
         at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
         return at < len(past) and past[at].result is None
 
@@ -243,7 +243,7 @@ class StepExecution:
         return None if left is None else max(left - self.spent_by_children(), timedelta(0))
 
     async def carry_out(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
-        """The call's one answer."""
+        """Return the call's one answer."""
         if known := self._answers.get(call.tool_call_id):
             self._open -= 1
             return known
@@ -276,7 +276,7 @@ class StepExecution:
         return self._clock.is_expired and patched("overtime-asks-nobody")
 
     def cut_short(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
-        """The result of a call that was cancelled, or cut off by the time budget."""
+        """Return the result of a call that was cancelled, or cut off by the time budget."""
         result = outcomes.overtime(call) if self._clock.is_expired else cut_short(call)
         return outcomes.cut_off(result, dispatch, begun=self._has_begun(call.tool_call_id))
 
@@ -460,7 +460,7 @@ class StepExecution:
 
     async def _in_turn(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         async with self._slots:
-            # A local result is small; the others need room each.
+            # A local result is small. Each of the others needs room.
             with nullcontext() if dispatch.kind == "local" else await self._awaits.room.for_answer():
                 await self._awaits.while_paused()
                 if refused := self._no_room(call):
@@ -547,7 +547,7 @@ class StepExecution:
         )
 
     async def _input(self, call: ToolRequest, needed: InputRequired) -> ToolInput:
-        """A person's answers to a tool's forms, one form after the other."""
+        """Return a person's answers to a tool's forms, one form after the other."""
         responses = dict(needed.responses)
         for form in needed.forms:
             answer = await self._answer_to(call, input_wait(call, needed, form))
@@ -563,7 +563,7 @@ class StepExecution:
         stop_if_canceled()
         wait = self._external
         if wait is None:
-            return not_supplied(call)  # somebody has started the run with a state of their own making
+            return not_supplied(call)  # a caller has started the run with a state of their own making
         while True:
             with self._waits():
                 sent = await self._awaits.result_of(wait, call.tool_call_id, self.go_on)
@@ -620,7 +620,7 @@ class StepExecution:
                         id=link.run_id,
                         result_type=RunOutput,
                         task_queue=dispatch.task_queue,
-                        # A parent run that was reset starts its child run again; the earlier one would run on
+                        # A parent run that was reset starts its child run again. The earlier one would run on
                         # without a listener.
                         id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                         parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
@@ -656,7 +656,7 @@ class StepExecution:
         return with_bounds(result) if dispatch.bounded else result
 
     def _search_attributes(self, agent_id: str, viewers: Sequence[str]) -> TypedSearchAttributes | None:
-        """The child run's own search attributes: it inherits none."""
+        """Return the child run's own search attributes, since it inherits none."""
         listed = self._awaits.listed
         tenant = listed.tenant
         if not listed.may_set():

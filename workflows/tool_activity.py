@@ -221,7 +221,7 @@ def _retry(dispatch: Dispatch) -> RetryPolicy:
 
 
 def answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError | ApplicationError) -> ToolResult:
-    """The result of a call whose activity returned none: it failed, or timed out."""
+    """Return the result of a call whose activity failed or timed out."""
     if isinstance(error, ApplicationError):
         told = chain_of(error).without_repeats()
         return outcomes.attempt_failed(call, told, _detail_of(error), may_act=dispatch.may_act)

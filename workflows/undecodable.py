@@ -45,12 +45,12 @@ def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
 
 
 def read_one(kind: type[M], marker: str, values: Sequence[Any]) -> M:
-    """The only argument of a small workflow.
+    """Return the only argument of a small workflow.
 
     Args:
         kind: The record that it is.
         marker: As that of `taken`.
-        values: The arguments, which anybody with a Temporal client may have written.
+        values: The arguments, which anyone with a Temporal client may have written.
 
     Raises:
         ApplicationError: It is none; the workflow fails.
@@ -72,7 +72,7 @@ def read_one(kind: type[M], marker: str, values: Sequence[Any]) -> M:
 
 
 def as_before(values: Sequence[Any]) -> Sequence[Any]:
-    """The values of a message that was accepted before, in a replay.
+    """Return the values of a message that was accepted before, in a replay.
 
     Raises:
         RuntimeError: A value can no longer be decoded; the workflow task is attempted again until it can.
@@ -83,7 +83,7 @@ def as_before(values: Sequence[Any]) -> Sequence[Any]:
 
 
 def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
-    """Why the result of an activity is refused, or None.
+    """Return why the result of an activity is refused, or None.
 
     What can be decoded, and carried out, may change with the code. So a refusal leaves a marker here too.
 

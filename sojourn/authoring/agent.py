@@ -87,7 +87,7 @@ class AgentTool(Generic[A, V]):
     """The tool's name in the exported toolset."""
     args: type[A]
     """The type of the payload."""
-    result: type[V] = str  # pyright: ignore[reportAssignmentType] - V is str where it is left out
+    result: type[V] = str  # pyright: ignore[reportAssignmentType] - V is str if it is left out
     """The type of the answer; for a type other than `str`, an answer that does not fit is refused."""
     system: Prompt | None = None
     """The child run's system message."""
@@ -165,15 +165,15 @@ class ExportedTool(Generic[P, V]):
         return self.payload.takes(payload)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """The valid payload of a call, or the result that says why it is invalid."""
+        """Return the valid payload of a call, or the result that says why it is invalid."""
         return boundary.checked(self.spec, self.validator, call, self.takes)
 
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
-        """A call of this tool."""
+        """Return a call of this tool."""
         return ToolRequest(name=self.id, payload=self.payload.payload_of(args, fields))
 
     def result_of(self, result: ToolResult) -> V:
-        """The typed answer of a successful result of this tool.
+        """Return the typed answer of a successful result of this tool.
 
         Raises:
             ValueError: The result is another tool's, or a failure.
@@ -262,7 +262,7 @@ class AgentToolset:
         return self.tools[tool if isinstance(tool, str) else tool.name]
 
     def __repr__(self) -> str:
-        """The id, the agent, and the number of tools."""
+        """Return the id, the agent, and the number of tools."""
         return f"<AgentToolset {self.id} of {self.agent.id}: {counted(len(self.tools), 'tool')}>"
 
 
@@ -295,7 +295,7 @@ class Agent:
         task_queue: The task queue of its runs when started as a tool; by default the caller's.
         local: Whether local activities plan its turns, beside the workflow: for a planner that decides in milliseconds and
             does no I/O.
-        visibility: Who sees its runs over HTTP, in place of the app's setting: everybody of the tenant, or only those they act for.
+        visibility: Who sees its runs over HTTP, in place of the app's setting: everyone in the tenant, or only those they act for.
 
     Raises:
         DefinitionError: The id, the planner or a toolset is invalid, or the planner of a local agent is a model.
@@ -340,7 +340,7 @@ class Agent:
         self.visibility: Visibility | None = visibility
 
     def __repr__(self) -> str:
-        """The agent's id, and the ids of its toolsets."""
+        """Return the agent's id, and the ids of its toolsets."""
         return f"<Agent {self.id}: {' '.join(toolset.id for toolset in self.uses) or 'no toolsets'}>"
 
     @takes_options(_exports, tools=list_of("AgentTools"), description=TEXT)
@@ -354,7 +354,7 @@ class Agent:
 
 
 def _mend(used: Any) -> str:
-    """What to use in place of a tool or an agent, as the end of a sentence."""
+    """Return what to use in place of a tool or an agent, as the end of a sentence."""
     if isinstance(used, Tool):
         return "; use the toolset that declares it"
     return "; use what its export(...) returns" if isinstance(used, Agent) else ""

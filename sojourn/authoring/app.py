@@ -100,7 +100,7 @@ class App:
         live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`;
             `SOJOURN_LIVE`, which `sojourn dev` sets, else within this process. Clients need the same.
         allow_loosening: Whether the limits given at a run's start may be looser than its agent's.
-        visibility: Who sees a run over HTTP: everybody of its tenant, or with `subject` only those it acts for, operators, and who has to
+        visibility: Who sees a run over HTTP: everyone in its tenant, or with `subject` only those it acts for, operators, and those who have to
             approve one of its calls. A child run is seen as its parent is.
         on_wait: Called when a run waits for a person or a program: an async function of a `Notice`, or a `Webhook`.
         on_turn: The same, when a turn of a conversation has ended.
@@ -174,7 +174,7 @@ class App:
             warn_of_tools(agent, stacklevel=3)  # this, the check of the options, and the line of App(...)
 
     def __repr__(self) -> str:
-        """The name, the ids of the agents, and the number of toolsets."""
+        """Return the name, the ids of the agents, and the number of toolsets."""
         name = f"{self.name} of " if self.name else ""
         return f"<App {name}{' '.join(self._agents)}: {counted(len(self._toolsets), 'toolset')}>"
 
@@ -242,7 +242,7 @@ class App:
     # For the binding of tools (`sojourn.authoring.tool.Parts`).
 
     def service(self, owner: Any, place: str) -> Any:
-        """The registered service that has this method, or this name."""
+        """Return the registered service that has this method, or this name."""
         return (
             self._services.named(owner, place)
             if isinstance(owner, str)
@@ -250,7 +250,7 @@ class App:
         )
 
     def executor(self, toolset_id: str, place: str) -> Any:
-        """The executor of a toolset."""
+        """Return the executor of a toolset."""
         if toolset_id not in self._executors:
             raise DefinitionError(
                 f"{place} is declared without a function; give its toolset an executor: App(executors={{{toolset_id!r}: ...}})"
@@ -260,7 +260,7 @@ class App:
     # For the activities.
 
     def agent(self, agent_id: str) -> Agent | None:
-        """The agent with this id, or None."""
+        """Return the agent with this id, or None."""
         return self._agents.get(agent_id)
 
     def visibility_of(self, agent_id: str) -> Visibility:
@@ -331,7 +331,7 @@ class App:
         return None
 
     def unavailable(self) -> list[str]:
-        """The remote toolsets that are unavailable now, each with the reason."""
+        """Return the remote toolsets that are unavailable now, each with the reason."""
         remote = (toolset for toolset in self._toolsets.values() if isinstance(toolset, RemoteToolset))
         return [
             f"toolset {toolset.id} is unavailable: {toolset.unavailable}"
@@ -405,15 +405,15 @@ class App:
     # Introspection (SR-84, SR-95 to SR-100).
 
     def list_agents(self) -> list[str]:
-        """The ids of the agents (SR-100)."""
+        """Return the ids of the agents (SR-100)."""
         return list(self._agents)
 
     def list_toolsets(self) -> list[str]:
-        """The ids of the toolsets (SR-100)."""
+        """Return the ids of the toolsets (SR-100)."""
         return list(self._toolsets)
 
     def tool_spec(self, tool_id: str) -> ToolSpec | None:
-        """A tool's spec, or None (SR-84, SR-100)."""
+        """Return a tool's spec, or None (SR-84, SR-100)."""
         return next(
             (
                 tool.spec
@@ -425,12 +425,15 @@ class App:
         )
 
     def tool_schema(self, tool_id: str) -> dict[str, Any] | None:
-        """A tool's `payload` and `result` schemas, or None (SR-84, SR-100)."""
+        """Return a tool's `payload` and `result` schemas, or None (SR-84, SR-100)."""
         spec = self.tool_spec(tool_id)
         return {"payload": spec.payload.json_schema, "result": spec.result.json_schema} if spec else None
 
     def tool_specs_for_agent(self, agent_id: str) -> list[ToolSpec] | None:
-        """The specs of the tools an agent uses, or None for an unknown agent (SR-100)."""
+        """Return the specs of the tools an agent uses (SR-100).
+
+        None for an unknown agent.
+        """
         return [tool.spec for tool in self.tools_of(agent_id).values()] if agent_id in self._agents else None
 
     def catalog(self, agent_id: str | None = None) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""What an app checks and shows of its agents: name, policies, advice, catalogue.
+"""Check the agents of an app, and show its name, advice and catalogue.
 
-Advice is about descriptions. A planner in code needs no docstring and no return type, so only agents whose planner reads descriptions are looked at.
+Advice is about descriptions. A planner in code needs no docstring and no return type, so only agents whose planner reads descriptions are checked.
 """
 
 import re

@@ -74,7 +74,7 @@ class Runnable(Protocol):
         ...
 
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
-        """The function to run: the tool's own work, with decoded arguments.
+        """Return the function to run: the tool's own work, with decoded arguments.
 
         Args:
             payload: Valid against the whole schema, injected fields included; empty with `decode_in_executor`.
@@ -94,7 +94,10 @@ class Runnable(Protocol):
         ...
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
-        """The result of a call from an external JSON value, or why that cannot be used."""
+        """Return the result of a call from an external JSON value.
+
+        If the value cannot be used, the result says why.
+        """
         ...
 
 

@@ -42,7 +42,7 @@ class Services:
                     )
 
     def with_method(self, method: Callable[..., Any], place: str) -> Any:
-        """The service whose class, or a base of it, has this method.
+        """Return the service whose class, or a base of it, has this method.
 
         Raises:
             DefinitionError: No service has it, or several have.
@@ -58,7 +58,7 @@ class Services:
         )
 
     def named(self, name: str, place: str) -> Any:
-        """The service with this name.
+        """Return the service with this name.
 
         Raises:
             DefinitionError: There is none; the message lists the services.

@@ -1,7 +1,7 @@
 """A Python type as JSON Schema, with its decoder and encoder, and conversions.
 
 A tool shows a model what the model needs to know; the service method behind it has shapes of
-its own. Where every value of one shape can be read as the other, by the names of fields in
+its own. If every value of one shape can be read as the other, by the names of fields in
 JSON, no mapper is needed. The schemas decide that when the tool
 is declared, so that only a value (a bound, a pattern, a validator) can fail in a run,
 never a name or a type.
@@ -169,7 +169,7 @@ def _qualified(part: Any) -> str:
 
 
 def type_name(source: Any) -> str:
-    """A type as its author wrote it: `list[Device]`, `Device`."""
+    """Return a type as its author wrote it: `list[Device]`, `Device`."""
     if isinstance(source, type) and not typing.get_args(source):
         return source.__name__
     if isinstance(source, str) or not (typing.get_origin(source) or type(source).__module__ == "typing"):
@@ -178,7 +178,7 @@ def type_name(source: Any) -> str:
 
 
 def odd_field(fields: Mapping[str, Any]) -> str | None:
-    """The first field whose type has no JSON Schema, or None."""
+    """Return the first field whose type has no JSON Schema, or None."""
     return next((name for name, hint in fields.items() if not _has_schema(hint)), None)
 
 
@@ -208,7 +208,7 @@ def _has_schema(hint: Any) -> bool:
 
 
 def _aliases(source: Any) -> dict[str, str]:
-    """The name in JSON of each field that has another one in Python."""
+    """Return the name in JSON of each field that has another one in Python."""
     if not (isinstance(source, type) and issubclass(source, BaseModel)):
         return {}
     aliases = {name: field.validation_alias for name, field in source.model_fields.items()}

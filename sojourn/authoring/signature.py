@@ -2,7 +2,7 @@
 
 The boundary drops an injected field that a planner sends, but by then it is recorded. So that a
 hidden value is not recorded, a typed call has none of these fields. The setter validates a value
-at once, where its author gets the error, and no message repeats the value.
+at once, when its author gets the error, and no message repeats the value.
 """
 
 import dataclasses
@@ -111,7 +111,7 @@ def _is_typed_dict(kind: type[Any]) -> bool:
 
 
 def _is_meta(annotation: Any) -> bool:
-    """Whether a parameter takes the meta, by an `Annotated` or optional type too."""
+    """Whether a parameter takes the meta, also by an `Annotated` or optional type."""
     return annotation is ToolCallMeta or ToolCallMeta in typing.get_args(annotation)
 
 
@@ -155,7 +155,7 @@ def _annotated(
 
 
 def _fault(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
-    """Why a parameter cannot be a field of a payload, or None."""
+    """Return why a parameter cannot be a field of a payload, or None."""
     name = parameter.name
     match parameter.kind:
         case parameter.VAR_POSITIONAL:
@@ -224,7 +224,7 @@ class Injected:
         return sent
 
     def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values as JSON.
+        """Return the values as JSON.
 
         Raises:
             TypeError: A field is not injected.

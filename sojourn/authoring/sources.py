@@ -87,7 +87,7 @@ class BoundTool(ABC):
 
     @abstractmethod
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
-        """The function to run (see `Runnable.prepare`)."""
+        """Return the function to run (see `Runnable.prepare`)."""
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
         """Return the result and artifacts, encoded by their declared types.
@@ -98,7 +98,10 @@ class BoundTool(ABC):
         return boundary.delivered(self.spec, call, value, self.tool.result_shape.encode, artifacts)
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
-        """An external result, decoded by its declared type, or why it cannot be decoded."""
+        """Return an external result, decoded by its declared type.
+
+        If it cannot be decoded, the result says why.
+        """
         try:
             decoded = self.tool.result_shape.decode(value)
         except ValidationError as error:
@@ -106,7 +109,7 @@ class BoundTool(ABC):
         return self.deliver(call, decoded)
 
     def __repr__(self) -> str:
-        """The class and the tool's id."""
+        """Return the class and the tool's id."""
         return f"<{type(self).__name__} {self.spec.id}>"
 
 

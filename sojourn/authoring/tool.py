@@ -70,11 +70,11 @@ class Parts(Protocol):
     """What an app provides for tools that need more than a function."""
 
     def service(self, owner: Any, place: str) -> Any:
-        """The registered service, by its class or by its name."""
+        """Return the registered service, by its class or by its name."""
         ...
 
     def executor(self, toolset_id: str, place: str) -> Any:
-        """The executor of a toolset."""
+        """Return the executor of a toolset."""
         ...
 
 
@@ -159,7 +159,7 @@ class Tool(Generic[P, R_co, A_co]):
             return False
 
     def _with_samples(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """The payload with sample values for absent injected fields."""
+        """Return the payload with sample values for absent injected fields."""
         return {**payload, **{name: self._made_up(name) for name in self.fillers if name not in payload}}
 
     def _made_up(self, name: str) -> Any:
@@ -174,9 +174,10 @@ class Tool(Generic[P, R_co, A_co]):
         return self.function(*args, **kwargs)
 
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
-        """A call of this tool: a model argument as the model, plain parameters by keyword.
+        """Return a call of this tool.
 
-        For a tool with injected fields, pass the other fields by keyword; an injected field is left out.
+        Pass a model argument as the model, plain parameters by keyword. For a tool with injected fields, pass
+        the other fields by keyword. An injected field is left out.
 
         Raises:
             TypeError: The tool has injected fields, and no field of this name.
@@ -186,7 +187,7 @@ class Tool(Generic[P, R_co, A_co]):
         )
 
     def inject(self, call: ToolRequest, **values: Any) -> ToolRequest:
-        """The call with these injected fields set, for interceptors (SR-43).
+        """Return the call with these injected fields set, for interceptors (SR-43).
 
         Raises:
             TypeError: A field is not an injected one of this tool, or its value does not fit.
@@ -201,7 +202,7 @@ class Tool(Generic[P, R_co, A_co]):
         return call.model_copy(update={"payload": {**call.payload, **filled}})
 
     def decode(self, call: ToolRequest) -> A_co:
-        """The typed arguments of a call, for executors (SR-6).
+        """Return the typed arguments of a call, for executors (SR-6).
 
         Raises:
             pydantic.ValidationError: The type's own validators refuse the payload.
@@ -209,7 +210,7 @@ class Tool(Generic[P, R_co, A_co]):
         return self.payload.decode(call.payload)
 
     def result(self, call: ToolRequest, value: Any, **artifacts: Any) -> ToolResult:
-        """A result of this tool from a typed value, for executors (SR-60).
+        """Return a result of this tool from a typed value, for executors (SR-60).
 
         Raises:
             pydantic.ValidationError: The value is not of the result's type.
@@ -264,7 +265,7 @@ class Tool(Generic[P, R_co, A_co]):
     @overload
     def result_of(self: "Tool[..., T]", result: ToolResult) -> T: ...
     def result_of(self, result: ToolResult) -> Any:
-        """The typed value of a successful result of this tool.
+        """Return the typed value of a successful result of this tool.
 
         Raises:
             ValueError: The result is another tool's, or a failure.
@@ -277,7 +278,7 @@ class Tool(Generic[P, R_co, A_co]):
     @overload
     def artifact(self, result: ToolResult, kind: str) -> Any: ...
     def artifact(self, result: ToolResult, kind: ArtifactKind[Any] | str) -> Any:
-        """The typed artifact of this kind, or None when the result has none (SR-108).
+        """Return the typed artifact of this kind, or None (SR-108).
 
         Raises:
             ValueError: The result is another tool's, a failure, or has only the artifact's reference.
@@ -296,7 +297,7 @@ class Tool(Generic[P, R_co, A_co]):
         return shape.decode(found.data)
 
     def artifact_shape(self, kind: ArtifactKind[Any] | str) -> Shape:
-        """The declared shape of an artifact.
+        """Return the declared shape of an artifact.
 
         Raises:
             KeyError: The tool declares no such kind, or declares it with another type.
@@ -317,5 +318,5 @@ class Tool(Generic[P, R_co, A_co]):
             )
 
     def __repr__(self) -> str:
-        """The tool's id."""
+        """Return the tool's id."""
         return f"<Tool {self.id}>"

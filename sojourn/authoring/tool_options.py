@@ -135,7 +135,7 @@ OPTIONS = tuple(_KINDS)
 
 
 def given_options(place: str, options: Mapping[str, Any]) -> ToolOptions:
-    """The options that are given, those that are None left out.
+    """Return the options that are given, those that are None left out.
 
     Args:
         place: The place of the declaration.
@@ -211,7 +211,7 @@ def check_templates(place: str, schema: Schema, **templates: object) -> None:
 
 
 def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], place: str) -> dict[str, Any]:
-    """The type of each declared kind of artifact."""
+    """Return the type of each declared kind of artifact."""
     if isinstance(artifacts, Mapping):
         return dict(artifacts)
     types: dict[str, Any] = {}

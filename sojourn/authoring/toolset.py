@@ -69,7 +69,7 @@ class _DeclareInjected(Protocol):
 
 
 def _tool(given: Mapping[str, Any]) -> str:
-    """The place of a declaration, from the arguments of the method that declares it."""
+    """Return the place of a declaration, from its method's arguments."""
     target = given.get("target", given.get("name"))
     name = given.get("name") or getattr(target, "__name__", None) or target
     return f"tool {given['self'].id}.{name}" if isinstance(name, str) else f"toolset {given['self'].id}"
@@ -103,7 +103,7 @@ class Toolset:
         self.tools: dict[str, Tool[..., Any]] = {}
 
     def __repr__(self) -> str:
-        """The id, and the number of tools."""
+        """Return the id, and the number of tools."""
         return f"<Toolset {self.id}: {counted(len(self.tools), 'tool')}>"
 
     @overload
@@ -439,7 +439,7 @@ class Toolset:
 
 
 def _advertised(payload: Shape, injected: Mapping[str, Any], place: str, example: Any) -> TypeSpec:
-    """The payload's type as planners see it."""
+    """Return the payload's type as planners see it."""
     try:
         shown = advertised(payload.spec.json_schema, injected)
     except ValueError as error:

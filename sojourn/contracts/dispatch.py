@@ -1,4 +1,4 @@
-"""How an admitted call is carried out, and what a fork carries over."""
+"""The way an admitted call is carried out, and what a fork carries over."""
 
 from datetime import timedelta
 from typing import Any

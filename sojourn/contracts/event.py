@@ -546,6 +546,6 @@ EVENT_CLASSES: dict[str, type[BaseEvent]] = {
 }
 """The class of each event type."""
 
-# Type checkers cannot read a computed list; without `__all__` they take every class of the module.
+# Type checkers cannot read a computed list. Without `__all__` they take every class of the module.
 if not TYPE_CHECKING:
     __all__ = ["EVENT_CLASSES", "BaseEvent", "Event", *(kind.__name__ for kind in get_args(Event))]  # noqa: PLE0604

@@ -28,7 +28,7 @@ class _Object(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy is an ordinary object."""
+        """Make a copy an ordinary object."""
         return dict, (dict(self),)
 
 
@@ -39,7 +39,7 @@ class _Array(list[Any]):
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy is an ordinary array."""
+        """Make a copy an ordinary array."""
         return list, (list(self),)
 
 

@@ -187,22 +187,22 @@ class Message(Record):
 
     @classmethod
     def system(cls, text: str) -> "Message":
-        """A message with instructions or a notice."""
+        """Return a message with instructions or a notice."""
         return cls(role="system", parts=[TextPart(type="text", text=text)])
 
     @classmethod
     def user(cls, text: str) -> "Message":
-        """A message from a person."""
+        """Return a message from a person."""
         return cls(role="user", parts=[TextPart(type="text", text=text)])
 
     @classmethod
     def assistant(cls, text: str) -> "Message":
-        """A message from the agent."""
+        """Return a message from the agent."""
         return cls(role="assistant", parts=[TextPart(type="text", text=text)])
 
     @classmethod
     def calls(cls, requests: list[ToolRequest]) -> "Message":
-        """An assistant message that requests these calls."""
+        """Return an assistant message that requests these calls."""
         parts: list[Any] = [
             ToolCallPart(
                 type="tool_call",
@@ -216,7 +216,7 @@ class Message(Record):
 
     @classmethod
     def results(cls, results: list[ToolResult]) -> "Message":
-        """A tool message with the results of one step, in call order."""
+        """Return a tool message with the results of one step, in call order."""
         parts: list[Any] = [ToolResultPart(type="tool_result", result=r) for r in results]
         return cls(role="tool", parts=parts)
 

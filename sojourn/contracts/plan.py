@@ -46,7 +46,7 @@ class TypedTool(Protocol[T_co]):
         ...
 
     def result_of(self, result: ToolResult) -> T_co:
-        """The typed value of a successful result of this tool."""
+        """Return the typed value of a successful result of this tool."""
         ...
 
 
@@ -175,7 +175,7 @@ class PlanInput(Record):
     @overload
     def last(self, tool: TypedTool[T]) -> T | None: ...
     def last(self, tool: str | TypedTool[Any]) -> Any:
-        """The last result of a tool in the run, or in the present turn of a conversation.
+        """Return the last result of a tool in the run, or in a conversation's turn.
 
         Args:
             tool: A tool, for the typed value of its last result; or its id, for the `ToolResult`, with the error of a

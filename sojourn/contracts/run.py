@@ -97,7 +97,7 @@ class ForkedFrom(Record):
 
     @property
     def forked_by(self) -> str | None:
-        """The name of who forked: the principal's subject, else the name in the request."""
+        """The forker's name: the principal's subject, else the name in the request."""
         return self.principal.subject if self.principal else self.by
 
 
@@ -249,7 +249,7 @@ class RunOutput(Record):
     """
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
-        """The run, why it ended and what it did, without its answer."""
+        """Yield the run, why it ended and what it did, without its answer."""
         for name in ("run_id", "agent_id", "reason", "tool_calls", "rounds"):
             yield name, getattr(self, name)
 

@@ -114,12 +114,12 @@ class ApprovalPolicy(Declaration):
 
     @classmethod
     def supervised(cls) -> "ApprovalPolicy":
-        """A policy that asks a person about every tool not declared `read_only`."""
+        """Return a policy that asks a person about every tool not declared `read_only`."""
         return cls(asks_for="changes")
 
     @classmethod
     def read_only(cls) -> "ApprovalPolicy":
-        """A policy that denies every tool not declared `read_only`."""
+        """Return a policy that denies every tool not declared `read_only`."""
         return cls(asks_for="changes", asks=False)
 
     def tightened(self, other: "ApprovalPolicy | None") -> "ApprovalPolicy":
@@ -154,7 +154,7 @@ class ApprovalPolicy(Declaration):
         return rule if rule in self.rules else rule.model_copy(update={"narrows": True})
 
     def rules_for(self, tool: str, tags: Collection[str]) -> list[ApprovalRule]:
-        """The rules that are about a tool."""
+        """Return the rules that are about a tool."""
         return [rule for rule in self.rules if rule.fits(tool, tags)]
 
 
@@ -292,7 +292,7 @@ class RunPolicy(Limits, Declaration):
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     def tightened(self, override: "RunPolicyOverride | None") -> "RunPolicy":
-        """The stricter of this policy and the override, field by field."""
+        """Return the stricter of this policy and the override, field by field."""
         if override is None:
             return self
         changes = {
@@ -354,11 +354,11 @@ class RunPolicyOverride(Declaration):
     """In a conversation: the limits of the whole; the stricter of each counts."""
 
     def given(self) -> dict[str, Any]:
-        """The fields that are set."""
+        """Return the fields that are set."""
         return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
 
     def tightened(self, other: "RunPolicyOverride | None") -> "RunPolicyOverride":
-        """The stricter of two overrides, field by field."""
+        """Return the stricter of two overrides, field by field."""
         if other is None:
             return self
         changes = {

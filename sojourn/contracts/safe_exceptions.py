@@ -1,7 +1,7 @@
 """Read exceptions of foreign classes safely.
 
 Cause, context, traceback and class name are read from Python's own descriptors, whatever the class or its
-metaclass overrides; texts are copied, since a `str` subclass may override anything.
+metaclass overrides. Texts are copied, since a `str` subclass may override anything.
 """
 
 import types
@@ -49,12 +49,12 @@ def is_a(value: object, kind: type[_T]) -> TypeGuard[_T]:
 
 
 def copied(text: str) -> str:
-    """The same text as a plain `str`, of no subclass."""
+    """Return the same text as a plain `str`, of no subclass."""
     return str.__str__(text)
 
 
 def kind(error: object) -> str:
-    """The name of an exception's class, at most 100 characters."""
+    """Return the name of an exception's class, at most 100 characters."""
     return copied(_NAME.__get__(type(error)))[:MAX_KIND]
 
 
@@ -133,7 +133,7 @@ def leaves(error: BaseException, most: int) -> list[BaseException]:
 
 
 def trace(error: BaseException) -> TracebackType | None:
-    """The traceback of an exception."""
+    """Return the traceback of an exception."""
     return _TRACEBACK.__get__(error)
 
 

@@ -224,6 +224,6 @@ class ToolCallMeta(Record):
 
     @staticmethod
     def key_of(run_id: str, call: ToolRequest) -> str:
-        """The idempotency key of a call: 32 hex digits."""
+        """Return the idempotency key of a call: 32 hex digits."""
         canonical = json.dumps(call.payload, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(f"{run_id}\n{call.tool_call_id}\n{canonical}".encode()).hexdigest()[:32]

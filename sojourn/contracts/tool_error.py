@@ -72,7 +72,7 @@ class ToolError(Record):
 
     @classmethod
     def new(cls, message: str, *, code: str | None = None) -> "ToolError":
-        """An error without a cause (SR-88 `NewToolError`)."""
+        """Return an error without a cause (SR-88 `NewToolError`)."""
         return cls(message=_clip(message), code=code)
 
     @classmethod
@@ -111,7 +111,7 @@ class ToolError(Record):
 
     @classmethod
     def format(cls, fmt: str, *args: Any) -> "ToolError":
-        """An error whose message is `fmt % args` (SR-88 `ToolErrorf`)."""
+        """Return an error whose message is `fmt % args` (SR-88 `ToolErrorf`)."""
         return cls.new(fmt % args if args else fmt)
 
     def chain(self) -> "Iterator[ToolError]":
@@ -122,7 +122,7 @@ class ToolError(Record):
             link = link.cause
 
     def without_repeats(self) -> "ToolError":
-        """The chain bounded, and without texts that a cause repeats (SR-87).
+        """Return the chain bounded, and without texts that a cause repeats (SR-87).
 
         A message that ends with the text of its causes keeps only the part before that text; an error whose
         message has nothing else is left out. So a chain neither doubles from one run to the
@@ -176,7 +176,7 @@ def _shortened(links: list[ToolError], most: int = MAX_CAUSES) -> list[ToolError
 
 
 def _counted(link: ToolError) -> int:
-    """How many errors a link of the chain stands for."""
+    """Return how many errors a link of the chain stands for."""
     number = link.message.removeprefix("(").removesuffix(" more)")
     return int(number) if link.code == LEFT_OUT and number.isdecimal() and len(number) < 10 else 1
 
@@ -244,7 +244,7 @@ def _code(error: BaseException) -> str | None:
 
 
 def _clip(text: str) -> str:
-    """The text cut to its limit in the middle, since the end often names the cause."""
+    """Cut a text to its limit in the middle, since the end often names the cause."""
     text = safe_exceptions.copied(text)
     if len(text) > MAX_MESSAGE:
         tail = MAX_MESSAGE // 4

@@ -149,7 +149,7 @@ class ToolResult(Record):
     """From a worker to its run only: the call did not run, since its tool is not the one that was shown; a person is asked again."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
-        """Whose result it is and how the call ended, without the result itself."""
+        """Yield the call's ids and how the call ended, without the result itself."""
         yield from (("name", self.name), ("tool_call_id", self.tool_call_id), ("ok", self.ok))
         if self.error:
             yield "code", self.error.code

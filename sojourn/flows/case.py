@@ -36,7 +36,7 @@ class CallableTool(TypedTool[T_co], Protocol[P, T_co]):
     """A tool that knows the types of its arguments and of its result."""
 
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
-        """A call of this tool."""
+        """Return a call of this tool."""
         ...
 
 
@@ -57,7 +57,7 @@ class Begun(Generic[T]):
         self.call = step.call
 
     def result(self) -> T:
-        """The result of the call.
+        """Return the result of the call.
 
         Raises:
             CallFailed: The call failed, and its repair did not help.
@@ -181,7 +181,7 @@ class Case:
         return spec is not None and "step" in spec.payload.json_schema.get("properties", {})
 
     def result_of(self, call: ToolRequest) -> ToolResult:
-        """The `ToolResult` of a call that was begun.
+        """Return the `ToolResult` of a call that was begun.
 
         Raises:
             CallFailed: The call failed.
@@ -400,7 +400,10 @@ class Case:
 
     @property
     def differences(self) -> str | None:
-        """What to say of steps that were made otherwise, whose recorded outcomes are used."""
+        """What to say about steps that were made otherwise.
+
+        The flow uses their recorded outcomes.
+        """
         found = [text for step in self.steps.taken.values() if (text := step.difference)]
         more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
         return (
@@ -410,7 +413,7 @@ class Case:
         )
 
     def answer_to(self, question: str) -> "Answer | None":
-        """The answer to a question of the flow's planner itself."""
+        """Return the answer to a question of the flow's planner itself."""
         return self._done.answer(question, 0)
 
     @property

@@ -1,7 +1,7 @@
 """A function of a case, as a planner.
 
 An approval of a flow is a call of `approve` that a person decides on, so that every inbox, page, chat and command shows it as
-it shows any other. The call itself changes nothing: its result is who approved.
+it shows any other. The call itself changes nothing: its result is the approver.
 """
 
 import functools
@@ -68,7 +68,7 @@ class ToolReference(Generic[T]):
         )
 
     def result_of(self, result: ToolResult) -> T:
-        """The typed value of a successful result.
+        """Return the typed value of a successful result.
 
         Raises:
             TypeError: The result does not have this type.
@@ -101,7 +101,7 @@ class ApprovalQuestion(BaseModel):
 @approvals.tool(read_only=True, local=True, title="Approval", confirmation="{question}")
 async def approve(_asked: ApprovalQuestion, meta: ToolCallMeta) -> Approval:
     """Have an approver decide. A person is always asked, whatever the policy says."""
-    if meta.approval is None:  # a worker of a version that asks nobody about this tool
+    if meta.approval is None:  # a worker of a version that needs no approval for this tool
         raise ToolFailed("nobody was asked", code="denied")
     return meta.approval
 
@@ -184,7 +184,7 @@ class Flow:
         return self._passing(case, plan)
 
     def _passing(self, case: Case, plan: PlanResult) -> PlanResult:
-        """The plan, unless the flow passes by a call with an effect."""
+        """Return the plan, unless the flow passes by a call with an effect."""
         skipped = case.skipped
         if not skipped or self._on_skipped_call == "ignore":
             return plan
@@ -297,7 +297,7 @@ def _text(case: Case, answer: str | None) -> str:
 
 
 def _stopped(case: Case, why: Finalize) -> PlanResult:
-    """The answer of a flow that has to stop before its end."""
+    """Return the answer of a flow that has to stop before its end."""
     stopped = f"I had to stop here: {why.message}"
     return PlanResult.final(f"{case.said}\n{stopped}" if case.said else stopped, notes=case.notes)
 

@@ -111,7 +111,7 @@ class Steps:
         return step
 
     def unclaimed(self) -> list[Recorded]:
-        """The recorded calls that no step has taken."""
+        """Return the recorded calls that no step has taken."""
         return [each for each in self._recorded if each.id not in self.taken]
 
     def name_of(self, recorded: Recorded) -> str:
@@ -178,7 +178,7 @@ class Steps:
 
 
 def differing_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The names of the arguments in which two payloads differ."""
+    """Return the names of the arguments in which two payloads differ."""
     return [
         name
         for name in dict.fromkeys([*one, *other])
@@ -272,7 +272,7 @@ class Done:
         return [result for result, _ in others] if are_new else []
 
     def answer(self, question: str, number: int) -> Answer | None:
-        """The answer to a question that was asked for the nth time, from 0."""
+        """Return the answer to a question that was asked for the nth time, from 0."""
         answers = self._answers[question]
         return answers[number] if number < len(answers) else None
 
@@ -286,7 +286,7 @@ class Done:
 
 
 def _as_called(call: ToolCallPart) -> Mapping[str, Any]:
-    """The arguments that the flow gave a call, before the boundary read them."""
+    """Return the arguments that the flow gave a call, before the boundary read them."""
     if call.written is None:
         return call.payload
     given: Any = json.loads(call.written)

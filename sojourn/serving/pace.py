@@ -125,7 +125,7 @@ _THREADS = ThreadPoolExecutor(2, thread_name_prefix="sojourn-check")
 
 
 async def run_in_thread(work: Callable[[], _T], *, on: object = None) -> _T:
-    """The result of a function, or its error, from a thread with this context.
+    """Return the result of a function, or its error, from a thread with this context.
 
     Args:
         work: The function; it must not touch the event loop.

@@ -67,7 +67,7 @@ class RunCache(Generic[V]):
         _everything.add(self)
 
     def __len__(self) -> int:
-        """Number of runs kept."""
+        """Return the number of cached runs."""
         return len(self._slots)
 
     def get(self, run_id: str) -> V | None:

@@ -25,9 +25,9 @@ class Served(Protocol):
         ...
 
     def list_agents(self) -> list[str]:
-        """The ids of the agents."""
+        """Return the ids of the agents."""
         ...
 
     def agent(self, agent_id: str) -> Any:
-        """The `Agent` of this id, or None."""
+        """Return the `Agent` of this id, or None."""
         ...

@@ -1,12 +1,12 @@
 """Ask the server whether an attempt is still wanted, right before it acts.
 
-The activities set the check. Code below them, such as a model's, asks without knowing who answers.
+The activities set the check. Code below them, such as a model's, calls it without knowing its implementation.
 
-`activity.heartbeat` belongs to the worker's event loop and does not report what happened to a heartbeat;
-these requests work in any loop, and are made on rare paths only.
+`activity.heartbeat` belongs to the worker's event loop and does not report what happened to a heartbeat.
+These requests work in any loop, and are made on rare paths only.
 
 A worker that stood still wakes up with tasks that it fetched before. The server has timed them out meanwhile, other workers have done
-them, and their runs have gone on. Such a task would act a second time, long after anybody expects it. So after a stall the attempt asks
+them, and their runs have continued. Such a task would act a second time, long after anyone expects it. So after a stall the attempt asks
 the server. Without one it compares two clocks and sends nothing.
 """
 
@@ -81,7 +81,7 @@ async def still_wanted() -> None:
 
 
 async def begun(work: Callable[[], Awaitable[Any]]) -> Any:
-    """The value of asynchronous work, which begins only if it is still wanted."""
+    """Return the value of asynchronous work, which begins only if it is still wanted."""
     await still_wanted()
     return await work()
 
@@ -141,7 +141,7 @@ class OwnTask:
         return list(await self._converter.encode(details))
 
     async def decoded(self, failure: Failure) -> BaseException:
-        """The failure of an earlier attempt as an exception."""
+        """Return the failure of an earlier attempt as an exception."""
         return await self._converter.decode_failure(failure)
 
     @property
@@ -187,7 +187,7 @@ class OwnTask:
         return "canceled" if is_canceled else "wanted"
 
     async def last_failure(self) -> Failure | None:
-        """The failure of the attempt before this one.
+        """Return the failure of the attempt before this one.
 
         Raises:
             RPCError: The server cannot be reached, or does not allow a worker to ask.
@@ -198,7 +198,7 @@ class OwnTask:
         return found.last_failure if found and found.HasField("last_failure") else None
 
     async def lost_workflow_tasks(self) -> int:
-        """How often the workflow task of this local activity has timed out before.
+        """Return how often the workflow task of this local activity has timed out before.
 
         The history records the first time-outs, among them those of a worker that knew the run; later ones
         are visible only in the number of the attempt.
@@ -315,7 +315,7 @@ class StartCheck:
             return
         _log.warning("late_start_refused", **self._who)
         if answer == "canceled":
-            activity.heartbeat(*self._details)  # whose answer lets the SDK cancel this activity
+            activity.heartbeat(*self._details)  # the server's answer lets the SDK cancel this activity
             await asyncio.sleep(CANCELING)
         raise given_up()
 
@@ -326,5 +326,5 @@ class StartCheck:
 
 
 def given_up() -> NotWantedError:
-    """The error of an attempt that the server has given up."""
+    """Return the error of an attempt that the server has given up."""
     return NotWantedError("the server has given this attempt up", type="GivenUp", non_retryable=True)

@@ -265,7 +265,7 @@ def _keep_runtimes() -> None:
 
 
 def _foreign_threads() -> set[int]:
-    """Ids of the threads in Python code that Python did not start."""
+    """Return the ids of the threads in Python code that Python did not start."""
     # A foreign thread that asks for its own name gets a stand-in.
     own = {thread.ident for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)}  # noqa: SLF001
     return {ident for ident in sys._current_frames() if ident not in own}  # noqa: SLF001

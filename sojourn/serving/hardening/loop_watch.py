@@ -1,4 +1,4 @@
-"""Notice an event loop that stands still, and answer for the calls that it blocks.
+"""Detect a blocked event loop, and heartbeat for the calls that it blocks.
 
 After a stall a worker executes what it had fetched before, though the server may have given it to another worker meanwhile. A timer
 of the loop notes the time each second. A stall is seen at the first look after it, before the timer has run again, too.
@@ -49,7 +49,7 @@ def now() -> float:
 class Stalls:
     """Watches one event loop while workers are open in it.
 
-    A virtual machine that is paused or moved may find that none of its clocks went on. Once its wall clock has been set, that is
+    A virtual machine that is paused or moved may find that none of its clocks advanced. Once its wall clock has been set, that is
     a stall too.
 
     Args:
@@ -102,7 +102,7 @@ _STALLS: WeakKeyDictionary[asyncio.AbstractEventLoop, Stalls] = WeakKeyDictionar
 
 
 def stalls_of(loop: asyncio.AbstractEventLoop) -> Stalls:
-    """The watch over a loop, shared by its workers and their activities."""
+    """Return the watch over a loop, shared by its workers and their activities."""
     stalls = _STALLS.get(loop)
     if stalls is None:
         stalls = _STALLS[loop] = Stalls(loop)
@@ -298,7 +298,7 @@ def _runner_of(frame: FrameType | None) -> CodeType | None:
 
 
 def _context_of(task: "asyncio.Task[Any] | None") -> Context | None:
-    """The context of a task, which has no method for it before Python 3.12."""
+    """Return the context of a task, which has no method for it before Python 3.12."""
     referred = gc.get_referents(task) if task else []
     return next((one for one in referred if isinstance(one, Context)), None)
 

@@ -1,4 +1,4 @@
-"""What became of earlier attempts, whose workers may have been lost.
+"""Find out how earlier attempts ended, whose workers may have been lost.
 
 The first attempt sends no request. A later one asks the server how the attempt before ended, and records the number
 of lost workers, and whether an attempt may have taken effect, before the tool runs: so a tool that kills its worker at
@@ -36,7 +36,7 @@ _log = structlog.get_logger("sojourn.activity")
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What the attempts of an activity before this one have come to."""
+    """The outcome of an activity's earlier attempts."""
 
     lost: int = 0
     """Number of workers lost under the activity."""
@@ -50,7 +50,7 @@ class Earlier:
 
 
 async def earlier_attempts() -> Earlier:
-    """How the attempts before this one ended.
+    """Return the outcome of the attempts before this one.
 
     Raises:
         NotWantedError: The server timed this attempt out before it began.

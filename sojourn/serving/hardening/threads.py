@@ -161,7 +161,7 @@ class SyncThreads:
     def _ended(self, job: "_Job", inbox: "_Inbox") -> None:
         job.ended.set()
         if job.is_abandoned:
-            job.value = job.error = None  # nobody reads them
+            job.value = job.error = None  # nothing reads them
             self._abandoned[job.tool_id] -= 1
             left = self._abandoned[job.tool_id]
             self._abandoned = +self._abandoned  # removes tools whose count is zero

@@ -95,10 +95,10 @@ def _on_loop(task: Callable[[], T]) -> "asyncio.Future[T]":
     def execute() -> None:
         if future.cancelled():
             return
-        asyncio._set_running_loop(None)  # noqa: SLF001 - meant for loops within loops; a workflow is one
+        asyncio._set_running_loop(None)  # noqa: SLF001 - meant for loops within loops, such as a workflow
         try:
             result = task()
-        except BaseException as error:  # noqa: BLE001 - as in a thread: whoever waits for the future gets it
+        except BaseException as error:  # noqa: BLE001 - as in a thread: the waiter of the future gets it
             future.set_exception(error)
         else:
             future.set_result(result)
@@ -107,7 +107,7 @@ def _on_loop(task: Callable[[], T]) -> "asyncio.Future[T]":
 
     if sys.version_info < (3, 14):
         Context().run(execute)
-    else:  # where no task may run within another's step
+    else:  # in 3.14 no task may run within another's step
         loop.call_soon(execute, context=Context())
     return future
 
@@ -206,7 +206,7 @@ class _Instance(WorkflowInstance):
             return self._instance.activate(act)
         is_new = act.history_length > self._events
         is_local = any(job.resolve_activity.is_local for job in act.jobs)
-        # Each workflow task has its own time; updates and local results come with a task.
+        # Each workflow task has its own time. Updates and local results come with a task.
         if self._evict and is_new and act.timestamp == self._at and not (is_local or _has_update(act)):
             self._is_behind = True
             done = WorkflowActivationCompletion(run_id=act.run_id)
