@@ -75,7 +75,7 @@ class Repetitions:
     dispatcher: Dispatcher
 
     async def marked(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> list[Dispatch]:
-        """Return the dispatches of a plan, each with the effect that its call repeats.
+        """Return a plan's dispatches, each with the effect that its call repeats, if any.
 
         A confirmation of such a call says that an earlier call may have taken effect. A tool that
         must not be repeated is called again only if a person approves it.

@@ -225,7 +225,7 @@ class AgentRun(RunQueries, MessageHandlers):
     ) -> None:
         """Continue as new once the history is long.
 
-        Callers have nothing in flight. A run stays for now if its transcript is too large to be
+        Call this only when nothing is in flight. A run stays for now if its transcript is too large to be
         carried over, and external storage does not take it.
 
         Args:
@@ -375,7 +375,9 @@ class AgentRun(RunQueries, MessageHandlers):
         return plan
 
     async def _planned_by(self, task: PlanTask, before: RunState) -> PlanOutcome | Undecodable:
-        """The result of a worker that has the agent: of this one, locally, or of any.
+        """Return the plan of a worker that has the agent.
+
+        This worker plans locally if it can. Otherwise any worker plans.
 
         Args:
             task: The plan.
@@ -440,7 +442,9 @@ class AgentRun(RunQueries, MessageHandlers):
         return plan.model_copy(update={"usage": usage})
 
     def _plan_task(self, forked: ForkedStep | None) -> PlanTask:
-        """The input of the plan: only new messages, by reference when they are large.
+        """Return the input of the plan, with only new messages.
+
+        Large messages are passed by reference.
 
         Args:
             forked: The step of a fork that is judged in place of asking the planner, unless the turn is the last.

@@ -361,7 +361,7 @@ class App:
     def unknown_toolsets(self, agent_id: str) -> list[str]:
         """Return the remote toolsets of an agent whose tools this process does not know.
 
-        Workers connect to the servers of remote toolsets. Other processes do not.
+        Workers connect to the servers of remote toolsets.
         """
         agent = self._agents.get(agent_id)
         remote = [toolset for toolset in (agent.uses if agent else ()) if isinstance(toolset, RemoteToolset)]

@@ -1,6 +1,6 @@
 """The principal that asked for a run.
 
-The program that started the run has authenticated it.
+The program that started the run has identified it.
 """
 
 from collections.abc import Sequence

@@ -228,7 +228,10 @@ class Case:
         )
 
     def refuse(self, why: str) -> NoReturn:
-        """Fail the run, because the flow does not fit what was recorded."""
+        """Leave the flow and fail the run.
+
+        The reason is that the flow does not fit what was recorded.
+        """
         self._leave(PlanResult.fail(ToolError.new(why, code="flow_changed"), notes=self.notes))
 
     @property

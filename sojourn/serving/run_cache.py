@@ -112,7 +112,7 @@ class RunCache(Generic[V]):
 
 
 def free_except(present: Collection[str]) -> None:
-    """Let go of all that this process keeps of runs that are not in its memory.
+    """Free the cache entries of runs that are not in this process's memory.
 
     Args:
         present: The runs that are, of one of its workers; each worker calls this periodically.
