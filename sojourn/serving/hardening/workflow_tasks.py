@@ -107,7 +107,7 @@ def _on_loop(task: Callable[[], T]) -> "asyncio.Future[T]":
 
     if sys.version_info < (3, 14):
         Context().run(execute)
-    else:  # in 3.14 no task may run within another's step
+    else:  # from 3.14 on no task may run within another's step
         loop.call_soon(execute, context=Context())
     return future
 
