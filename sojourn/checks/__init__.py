@@ -1,4 +1,6 @@
-"""Checks of `sojourn doctor` and of the console: this machine, the app, the Temporal service, the workers and runs of a task queue.
+"""Checks of `sojourn doctor` and of the console.
+
+They cover this machine, the app, the Temporal service, and the workers and runs of a task queue.
 
 The package decides what is wrong and how it is mended; it may import `authoring`, `client`, `models` and what is below them. Each function returns its results as `Check`s and changes nothing, but that the check of the storage stores an object. Begin with `Check`, then `service`.
 """

@@ -1,4 +1,4 @@
-"""Checks of what is served: the task queues where workers serve agents, and whether one queue has workers of several apps."""
+"""Check which task queues have workers that serve agents, and for how many apps."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _SHOWN = 10
 
 
 def queues_in(workers: Sequence[Announced]) -> list[str]:
-    """Return the task queues where workers serve agents, by name."""
+    """Return the names of the task queues whose workers serve agents, sorted."""
     return sorted({worker.task_queue for worker in workers})
 
 
@@ -44,7 +44,10 @@ def check_agents(workers: Sequence[Announced], queue: str) -> Check:
 
 
 def check_once(workers: Sequence[Announced]) -> Check | None:
-    """Tell agents that workers of several task queues serve, of which each start has to choose one; None without any."""
+    """Report agents that are served on several task queues, or None without any.
+
+    Each start of such an agent has to choose a task queue.
+    """
     queues: defaultdict[str, set[str]] = defaultdict(set)
     for worker in workers:
         for agent in worker.agents:

@@ -1,4 +1,4 @@
-"""Checks of the app: whether it loads, what it declares, whether its MCP servers answer and its models can be made."""
+"""Check that the app loads, what it declares, its MCP servers and its models."""
 
 import os
 import re
@@ -47,9 +47,10 @@ _AT_SERVER = "mend it at the server; runs continue without its tools"
 
 
 async def check_toolsets(app: App) -> list[Check]:
-    """Connect to the app's MCP servers: one check for each that is unavailable or whose tools are left out, else one for all.
+    """Connect to the app's MCP servers, and report those with problems.
 
-    None without servers.
+    Returns one check for each server that is unavailable or whose tools are left out. If there is
+    none, one check covers all servers. Empty without servers.
     """
     await app.open()
     try:
@@ -89,7 +90,9 @@ def _specs(app: App) -> list[ToolSpec]:
 
 
 def check_model(app: App | None, *, is_named: bool) -> Check:
-    """Make the app's models as a run would, without a request, and list the model variables that are set.
+    """Make the app's models as a run would, and list the model variables that are set.
+
+    No request is sent to a model.
 
     Args:
         app: The app; None if none was named, or it does not load.
@@ -117,7 +120,10 @@ def check_model(app: App | None, *, is_named: bool) -> Check:
 
 
 def models_of(app: App) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Return the ids of agents by model name, and the errors of models that cannot be made."""
+    """Map model names to the ids of their agents, and to the errors of making them.
+
+    The second dict has only the models that cannot be made.
+    """
     named: dict[str, list[str]] = {}
     wrong: dict[str, str] = {}
     if "sojourn.models" not in sys.modules:  # no planner is a ModelPlanner then; the import takes a second

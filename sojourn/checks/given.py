@@ -1,4 +1,4 @@
-"""Given: the options by which a command was told what to connect to, to repeat them in the command lines that it prints."""
+"""Repeat a command's connection options in the command lines that it prints."""
 
 __all__ = ["APP", "CODEC", "SERVER", "connection_options", "server_options"]
 
@@ -13,7 +13,10 @@ APP: list[str] = []
 
 
 def connection_options() -> str:
-    """Return the options of server, encryption and storage that were given, to append to a printed command line; empty without any."""
+    """Return the connection options of this command, to append to a printed one.
+
+    They are those of server, encryption and storage that the user gave. Empty without any.
+    """
     return "".join([*SERVER, *CODEC, *APP])
 
 

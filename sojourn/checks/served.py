@@ -1,4 +1,7 @@
-"""Served: the task queues of a namespace with the workers that poll them, as they announce themselves and as the server sees them."""
+"""The task queues of a namespace with the workers that poll them.
+
+Each worker is described as it announces itself and as the server sees it.
+"""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -51,7 +54,7 @@ class ServedQueue:
 
 
 async def served(client: Client, queues: Collection[str] = ()) -> list[ServedQueue]:
-    """The task queues where workers serve agents, and these, by name.
+    """Return the task queues whose workers serve agents, and `queues`, by name.
 
     Args:
         client: The connection.

@@ -1,4 +1,7 @@
-"""Checks of the Temporal service: its response time, its namespace, its search attributes, its clock."""
+"""Check the Temporal service.
+
+The checks cover its response time, its namespace, its search attributes and its clock.
+"""
 
 import asyncio
 import contextlib
@@ -75,7 +78,7 @@ async def check_namespace(client: Client) -> Check:
 
 
 async def check_search_attributes(client: Client) -> Check:
-    """Check that the search attributes are registered, by which runs are listed."""
+    """Check that the search attributes of the lists of runs are registered."""
     try:
         known = await client.operator_service.list_search_attributes(
             ListSearchAttributesRequest(namespace=client.namespace)
@@ -94,7 +97,10 @@ async def check_search_attributes(client: Client) -> Check:
 
 
 async def check_clock(client: Client) -> Check:
-    """Compare this machine's clock with the server's, which timestamps a poll of a task queue made for this check."""
+    """Compare this machine's clock with the server's.
+
+    The server timestamps a poll of a task queue that is made for this check.
+    """
     queue = TaskQueue(name=f"sojourn-doctor-{uuid.uuid4().hex}")
     poll = PollWorkflowTaskQueueRequest(
         namespace=client.namespace, task_queue=queue, identity="sojourn doctor"
@@ -125,7 +131,10 @@ async def check_clock(client: Client) -> Check:
 
 
 async def _poll_time(client: Client, queue: TaskQueue) -> float | None:
-    """Return the server's time of the poll, in seconds since 1970; None if the server does not list the poll in time."""
+    """Return the server's time of the poll, in seconds since 1970, or None.
+
+    None if the server does not list the poll before the deadline.
+    """
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=queue,
@@ -141,7 +150,7 @@ async def _poll_time(client: Client, queue: TaskQueue) -> float | None:
 
 
 def _not_checked(name: str, error: RPCError) -> Check:
-    """Return the result of a check that the server does not permit or does not support.
+    """Return a result for a check that the server forbids or does not support.
 
     Raises:
         RPCError: Any other error.

@@ -33,7 +33,10 @@ async def stuck_runs(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]
 
 
 def mend_of(run_id: str, found: stuck.Stuck) -> str:
-    """What mends a stuck run: a command, or what to do and perhaps a command after a colon."""
+    """Return what to do about a stuck run.
+
+    This is a command, or an instruction that may end in a colon and a command.
+    """
     options = {"task": server_options, "blocked": str}.get(found.kind, connection_options)()
     return _NEXT[found.kind].format(run=shell_word(run_id), queue=shell_word(found.queue)) + options
 

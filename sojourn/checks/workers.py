@@ -1,4 +1,7 @@
-"""Checks of a task queue: its pollers for workflows and for activities, their versions, and its stuck runs."""
+"""Check a task queue: its pollers, their versions, and its stuck runs.
+
+Pollers for workflows and for activities are told apart.
+"""
 
 import time
 from collections import Counter
@@ -61,7 +64,10 @@ async def check_queue(client: Connection, queue: str, *, activities_only: bool =
 
 
 async def check_runs(client: Client, queue: str) -> Check:
-    """Check that none of the newest open runs of a task queue is stuck; visibility lags by about a second."""
+    """Check that none of the newest open runs of a task queue is stuck.
+
+    Visibility lags by about a second.
+    """
     name = f"runs on {queue}"
     query = f"WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running' AND TaskQueue = {quoted(queue)}"
     try:
@@ -82,12 +88,14 @@ async def check_runs(client: Client, queue: str) -> Check:
 
 
 async def check_elsewhere(client: Client, known: Sequence[str], agents: Sequence[str]) -> Check:
-    """Check that the newest open runs of task queues that are not checked by themselves have workers, as after an app was renamed.
+    """Check that open runs on other task queues have workers.
+
+    Such runs exist after an app was renamed, for example. Only the newest open runs are checked.
 
     Args:
         client: The client.
-        known: The task queues that are checked by themselves.
-        agents: Only runs of these agents; of all where none is named.
+        known: The task queues that have checks of their own.
+        agents: Only runs of these agents. Empty means all agents.
     """
     name = "runs on other task queues"
     query = "WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running'"
@@ -135,7 +143,10 @@ async def pollers(client: Connection, queue: str, kind: "TaskQueueType.ValueType
 
 
 async def _sdk_versions(client: Connection, queue: str) -> dict[str, str]:
-    """Return the name and version of the SDK by worker identity; empty if the server cannot list workers."""
+    """Return the SDK's name and version by worker identity.
+
+    Empty if the server cannot list workers.
+    """
     versions: dict[str, str] = {}
     request = ListWorkersRequest(namespace=client.namespace)
     for _ in range(_PAGES):
