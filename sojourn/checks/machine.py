@@ -1,4 +1,4 @@
-"""Check this machine: versions, extras, the `temporal` command and the settings."""
+"""Check versions, extras, the `temporal` command and the settings of this machine."""
 
 import os
 import platform

@@ -1,6 +1,6 @@
-"""Check a task queue: its pollers, their versions, and its stuck runs.
+"""Check a task queue, that is its pollers, their versions and its stuck runs.
 
-Pollers for workflows and for activities are told apart.
+Pollers for workflows and for activities are checked separately.
 """
 
 import time

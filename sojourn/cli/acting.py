@@ -1,4 +1,4 @@
-"""Who acts: the principals that `--as` names, and roles."""
+"""Build the principal of a command from `--as`, `--role` and `--tenant`."""
 
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ __all__ = ["answerer", "own_role", "principal_of"]
 def principal_of(
     subject: str | None, roles: list[str] | None = None, tenant: str | None = None
 ) -> "Principal | None":
-    """The principal that the options name; None without `--as`.
+    """Return the principal that the options name, or None without `--as`.
 
     Raises:
-        CommandError: `--role` or `--tenant` stands without `--as`, or nobody can be called so.
+        CommandError: `--role` or `--tenant` is given without `--as`, or the subject is no valid name of a principal.
     """
     from sojourn.contracts.principal import Principal
     from sojourn.core.awaits.principals import principal_fault

@@ -1,4 +1,7 @@
-"""Attach: follow a run as `run`, `watch`, `fork` and `retry` do, until it ends, waits for a person, or Ctrl-C."""
+"""Follow a run until it ends, waits for a person, or Ctrl-C.
+
+The commands `run`, `watch`, `fork` and `retry` use it.
+"""
 
 import asyncio
 
@@ -22,7 +25,10 @@ async def attach(
     is_old: bool = False,
     one_turn: bool = False,
 ) -> int:
-    """Follow a run, and return its exit code; Ctrl-C leaves the run as it is, and prints how to follow it again."""
+    """Follow a run, and return its exit code.
+
+    Ctrl-C leaves the run as it is, and prints the command line that follows it again.
+    """
     try:
         if as_json:
             events = run.events(after=after, children=True, deltas=deltas)

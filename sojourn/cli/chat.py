@@ -1,4 +1,4 @@
-"""Chat: a person's talk with an agent at the terminal."""
+"""An interactive conversation with an agent at the terminal."""
 
 import asyncio
 import contextlib
@@ -39,12 +39,15 @@ _PAUSE = 2.0
 
 
 class _CtrlC(Exception):  # noqa: N818 - no error: a key
-    """Ctrl-C, while a line is being typed; a task that raises `KeyboardInterrupt` would end the program."""
+    """Ctrl-C while the user types a line.
+
+    A task that raises `KeyboardInterrupt` would end the program.
+    """
 
 
 @contextlib.contextmanager
 def _without_end_key(terminal: int) -> Generator[None]:
-    """Turn off the terminal's own end-of-input key, so that Ctrl-D always reaches a prompt.
+    """Turn off the terminal's own end-of-input key, so that Ctrl-D reaches a prompt.
 
     The terminal handles keys itself between two prompts, and while a line is printed above one. It would consume Ctrl-D there.
     """
@@ -59,7 +62,9 @@ def _without_end_key(terminal: int) -> Generator[None]:
 
 
 class Chat:
-    """What is typed is sent at once, also while a turn is under way; a line that begins with `/` is a command.
+    """A conversation in which each typed line is sent at once, even during a turn.
+
+    A line that begins with `/` is a command.
 
     Args:
         session: The session.
@@ -88,7 +93,7 @@ class Chat:
         """By the first word of a line: what it does, what follows the word, and its help."""
 
     async def run(self) -> int:
-        """Talk until Ctrl-D or the conversation's end; return the exit code."""
+        """Talk until Ctrl-D or the conversation's end, and return the exit code."""
         await self._begin()
         editor: PromptSession[str] = PromptSession(history=_history(), interrupt_exception=_CtrlC)
         taking = asyncio.create_task(self._take_all())
@@ -115,7 +120,7 @@ class Chat:
         return self._code
 
     async def _read(self, editor: "PromptSession[str]") -> str:
-        """Read a line; an empty one once the conversation has ended."""
+        """Read a line, or return an empty one once the conversation has ended."""
         reading = asyncio.create_task(
             editor.prompt_async(
                 lambda: self._view.bar.prompt,
@@ -136,7 +141,7 @@ class Chat:
     # Follow.
 
     async def _begin(self) -> None:
-        """Show where the conversation is, and follow it from here on."""
+        """Show the conversation's present state, and follow it from here on."""
         run = self._session.run
         name = f"{plain(self._session.agent_id)}  {plain(self._session.session_id)}"
         try:
@@ -162,7 +167,10 @@ class Chat:
         self._following = asyncio.create_task(self._follow(so_far))
 
     async def _follow(self, so_far: Cursor) -> None:
-        """Show the events after those so far, as they come; each once, also after an outage."""
+        """Show the events after the cursor as they come.
+
+        Each event is shown once, even after an outage.
+        """
         run = self._session.run
         while True:
             try:
@@ -192,7 +200,10 @@ class Chat:
         self._interrupting = asyncio.create_task(self._take("/stop"))
 
     async def _take(self, line: str) -> None:
-        """Take a line: a command, an answer, or a message; an error is printed, and the talk goes on."""
+        """Take a line, which is a command, an answer or a message.
+
+        An error is printed, and the conversation continues.
+        """
         word, _, rest = line.partition(" ")
         try:
             if line.startswith("/"):
@@ -221,7 +232,7 @@ class Chat:
             self._view.bar.answered(run_id, wait.id)
 
     def _decision(self, call: AwaitConfirmation, line: str) -> Decision | None:
-        """The decision that a line makes; None, and a line that says what to type, if it makes none."""
+        """Return the decision that a line makes, or None after printing what to type."""
         decision = decision_in(line)
         if is_full(line):
             self._view.show_whole(call)
@@ -267,7 +278,10 @@ class Chat:
 
 
 def _history() -> FileHistory | InMemoryHistory:
-    """What was typed before, in a file of the person's own; kept in memory where there can be none."""
+    """Return the history of typed lines, in a file that only the user can read.
+
+    The history stays in memory if the file cannot be created.
+    """
     from platformdirs import user_state_path
 
     path = user_state_path("sojourn") / "chat_history"

@@ -1,4 +1,8 @@
-"""A conversation on the screen: its events in lines, and below them what it does and what the next line does."""
+"""A conversation on the screen.
+
+Its events are printed as lines. The bar below them says what the conversation does and what the
+next line does.
+"""
 
 from rich.console import Console
 
@@ -36,7 +40,7 @@ _OUTSIDE = f" waits for results from outside · {_LATER}"
 
 
 class ChatBar:
-    """The last line of the screen, and the prompt above it, as the events so far have them."""
+    """The last line of the screen and the prompt above it, after the events so far."""
 
     def __init__(self) -> None:
         self._timelines: TimelineTree | None = None
@@ -67,7 +71,10 @@ class ChatBar:
 
     @property
     def text(self) -> str:
-        """What is waited for and what the next line does; else the last line of what the agent writes, or what it does."""
+        """The open wait and what the next line does, or what the agent writes or does.
+
+        While the agent writes, this is the last line of its draft.
+        """
         if self.asked is not None:
             return self._asking(self.asked[1])
         top = self._timelines and self._timelines.top
@@ -167,7 +174,7 @@ class ChatView:
             self.say(line.text, line.style)
 
     def _opening(self, event: TurnStartedEvent) -> list[Line]:
-        """The messages that open a turn, as far as they are not the last thing on the screen."""
+        """Return the messages that open a turn, unless they are the last lines shown."""
         lines: list[Line] = []
         for each in event.message_ids:
             message = self._messages.get(each)
@@ -178,7 +185,7 @@ class ChatView:
         return lines
 
     def _accepted(self, message_id: str) -> list[Line]:
-        """A message that somebody else sent."""
+        """Return the lines of a message that another user sent."""
         message = self._messages.get(message_id)
         if message is None or message_id in self.typed:
             return []

@@ -1,6 +1,7 @@
-"""A process of `sojourn dev`: it serves until its parent ends it, or is gone.
+"""Run a process of `sojourn dev` until its parent stops it or ends.
 
-Its standard input is a pipe from the process that started it, so when that process ends, in any way, the input ends too, and this one stops.
+Its standard input is a pipe from its parent. If the parent ends, for any reason, the input ends
+too, and this process stops.
 """
 
 import os
@@ -16,7 +17,10 @@ __all__ = ["end_with_parent", "run"]
 
 
 def run(serve: Callable[[], None]) -> NoReturn:
-    """Serve, and end the process; an error is reported as by every command."""
+    """Serve, and end the process with an exit code.
+
+    An error is reported as every command reports it.
+    """
     code = OK
     try:
         serve()
@@ -30,7 +34,7 @@ def run(serve: Callable[[], None]) -> NoReturn:
 
 
 def end_with_parent() -> None:
-    """From now on, stop as by SIGTERM once the process that started this one has ended."""
+    """Stop as by SIGTERM once the process that started this one has ended."""
     threading.Thread(target=_watch, daemon=True).start()
 
 

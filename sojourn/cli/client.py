@@ -1,4 +1,4 @@
-"""Client commands: the connection, the name of the sender, and the confirmation of what was sent."""
+"""Connect a command to the server, name its sender, and confirm what was sent."""
 
 import asyncio
 import json
@@ -20,7 +20,9 @@ def with_client(
     *,
     task_queue: str | None = None,
 ) -> int:
-    """Connect with the standard Temporal settings, run a command's body in a new event loop, and return its exit code.
+    """Run a command's body with a connected client, and return its exit code.
+
+    The connection uses the standard Temporal settings, in a new event loop.
 
     Data outside of histories is read from the storage of the app that `--app` or `SOJOURN_APP` names.
 
@@ -49,7 +51,10 @@ def with_client(
 
 
 def by_or_user(by: str | None) -> str | None:
-    """Return the name given with `--by`, else the user name of the operating system; None if it is empty or unknown."""
+    """Return the name given with `--by`, or the user name of the operating system.
+
+    None if that name is empty or unknown.
+    """
     import getpass
 
     if by is not None:
@@ -83,6 +88,9 @@ def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, then: s
 
 
 def worker_line(queue: str | None) -> str:
-    """Return the command line that starts a worker for a task queue; without one, for the queue of the app."""
+    """Return the command line that starts a worker for a task queue.
+
+    Without a queue, the worker uses that of its app.
+    """
     named = f" --task-queue {shell_word(queue)}" if queue else ""
     return f"sojourn worker MODULE:APP{named}{connection_options()}"

@@ -1,4 +1,4 @@
-"""Command line: the commands of `sojourn`, and the start and end of a command's process."""
+"""The commands of `sojourn`, and the start and end of a command's process."""
 
 import contextlib
 import io
@@ -71,7 +71,10 @@ def _name(command: Callable[..., int] | typer.Typer) -> str:
 
 
 class _Grouped(TyperGroup):
-    """Lists the commands of the help under their headings; Typer's own panels need rich's markup."""
+    """A help page that lists the commands under their headings.
+
+    Typer's own panels need rich's markup.
+    """
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each heading, with columns of the same width."""
@@ -152,7 +155,10 @@ for _commands in _GROUPS.values():
 
 
 def main() -> None:
-    """Run the command and end the process with its exit code, without the interpreter's shutdown."""
+    """Run the command and end the process with its exit code.
+
+    The interpreter's shutdown is skipped.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A character that the output's encoding lacks must not fail the command.
@@ -170,7 +176,9 @@ def main() -> None:
 
 
 def _check_arguments(arguments: list[str]) -> None:
-    """Refuse arguments that are no text: nothing that is sent to a server, or printed as JSON, can hold them.
+    """Refuse arguments that are not UTF-8.
+
+    They can neither be sent to a server nor printed as JSON.
 
     Raises:
         CommandError: An argument is not UTF-8.

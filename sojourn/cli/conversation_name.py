@@ -1,4 +1,8 @@
-"""Names on the command line: a conversation as `AGENT@SESSION`, of a tenant `AGENT:TENANT@SESSION`, which is its run id; an agent as the part before."""
+"""Parse the names of conversations and agents on the command line.
+
+A conversation is `AGENT@SESSION`, or `AGENT:TENANT@SESSION` for a tenant's, which is also its run
+id. An agent is the part before the `@`.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,7 +19,9 @@ __all__ = ["agent_of", "named"]
 
 
 def agent_of(name: str, who: str | None) -> "tuple[str, Principal | None]":
-    """The agent of `AGENT`, or of `AGENT:TENANT`, and whom a run of the tenant's is for: `who`.
+    """Return the agent of `AGENT` or `AGENT:TENANT`, and the principal of its runs.
+
+    The principal is `who` in the tenant, or None without a tenant.
 
     Raises:
         CommandError: The text names no agent.
@@ -39,7 +45,9 @@ def _read(name: str, who: str | None) -> "tuple[str, Principal | None] | None":
 
 
 def named(name: str, who: str | None) -> "Callable[[Client], Session]":
-    """How a client finds a conversation by its name; one of a tenant's that does not exist yet is begun for `who`.
+    """Return a function that finds the conversation of this name with a client.
+
+    If a tenant's conversation does not exist yet, it is started for `who`.
 
     Raises:
         CommandError: The text names no conversation.

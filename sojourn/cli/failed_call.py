@@ -1,6 +1,7 @@
-"""The command that takes up a run that failed, or makes the call again at which it failed.
+"""Suggest the command that retries a failed run, or makes its failed call again.
 
-A retry keeps the recorded results of calls, also their errors, so that it repeats such a failure without a request.
+A retry reuses the recorded results of calls, errors included, so it repeats such a failure without
+a request.
 """
 
 from contextlib import aclosing
@@ -26,9 +27,11 @@ def retry_line(run_id: str) -> str:
 
 
 async def retry_hint(client: "Access", timeline: "Timeline") -> str | None:
-    """Return the line to print below a run that failed: how to retry it, or to make its last call again; None for others.
+    """Return the line to print below a failed run, or None for other runs.
 
-    A retry keeps the failure of a call. One that has made no call of its own fails at the call of the run that it retries.
+    The line says how to retry the run, or how to make its last call again, because a retry keeps
+    the failure of a call. A retry that has made no call of its own fails at the call of the run
+    that it retries.
     """
     from sojourn.client.run import Run
     from sojourn.timeline import Timeline

@@ -1,4 +1,7 @@
-"""A failed command: its exit code, and the sentence, or with `--json` the object, on standard error."""
+"""Report a failed command by its exit code and a message on standard error.
+
+The message is a sentence, or a JSON object with `--json`.
+"""
 
 import contextlib
 import json
@@ -63,7 +66,10 @@ class CommandError(SojournError):
 
 
 class Interrupted(CommandError):  # noqa: N818 - machines read this name as `error`
-    """Ctrl-C ended a command that has more to say than `interrupted`; the arguments are those of `CommandError`."""
+    """Ctrl-C ended a command that has more to say than `interrupted`.
+
+    The arguments are those of `CommandError`.
+    """
 
     def __init__(self, message: str, **more: Any) -> None:
         super().__init__(message, exit_code=INTERRUPTED, **more)
@@ -81,7 +87,7 @@ class Failure:
     more: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def tell(self, *, as_json: bool) -> None:
-        """Print the report on standard error; a closed standard error is ignored."""
+        """Print the report on standard error, if that is not closed."""
         if not self.message:
             return
         if as_json:
@@ -104,7 +110,10 @@ def wants_json(arguments: list[str]) -> bool:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return the report of an error; an unexpected one is reported by its type and message, without a traceback."""
+    """Return the report of an error.
+
+    An unexpected error is reported by its type and message, without a traceback.
+    """
     error = _unwrapped(error)
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPT
@@ -132,19 +141,25 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _more_of(error: SojournError) -> dict[str, Any]:
-    """Return the further fields of the error object that `--json` prints: of a failed run the failure's type, too."""
+    """Return the further fields of the error object that `--json` prints.
+
+    For a failed run they include the type of the failure.
+    """
     code = getattr(error, "code", None)
     return details_of(error) | ({"code": code} if code else {})
 
 
 def _is_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C caused the error; a compiled library names it only in the message."""
+    """Return whether Ctrl-C caused the error.
+
+    A compiled library names `KeyboardInterrupt` only in the message.
+    """
     links = safe_exceptions.chain(error, MAX_LINKS)
     return any(isinstance(link, KeyboardInterrupt) for link in links) or "KeyboardInterrupt" in str(error)
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """Return the first error of a group; translate an error of Temporal's SDK."""
+    """Return the first error of a group, with errors of Temporal's SDK translated."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     service = sys.modules.get("temporalio.service")

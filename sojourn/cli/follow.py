@@ -1,4 +1,7 @@
-"""Follow: print a run until it ends, and ask the person at the terminal what it and its child runs wait for."""
+"""Print a run until it ends, and ask the user to answer its open waits.
+
+The waits of its child runs are included.
+"""
 
 import asyncio
 import sys
@@ -32,7 +35,10 @@ Line = TypeVar("Line")
 
 
 def code_of(event: Event, run: Run) -> int | None:
-    """Return the exit code for the event that ends the run; None for other events, and for those of child runs."""
+    """Return the exit code for the event that ends the run, or None.
+
+    None for other events, and for those of child runs.
+    """
     if event.run_id != run.id or not is_run_end(event):
         return None
     return {"run_completed": OK, "run_canceled": CANCELED}.get(event.type, FAILED)
@@ -51,14 +57,16 @@ async def follow(
     is_old: bool = False,
     one_turn: bool = False,
 ) -> int:
-    """Print a run until it ends, or until it waits for a person and there is nobody to ask; return the exit code.
+    """Print a run until it ends or waits for a person, and return the exit code.
+
+    At a terminal, the user is asked to answer instead, and the command continues.
 
     Args:
         run: The run.
         after: The event after which it is printed.
         detail: How much of a call is shown.
-        is_old: Whether the run was not just started: on a terminal only the last turns of a conversation are drawn whole then.
-        one_turn: Whether the end of a conversation's turn is the end.
+        is_old: Whether the run was not just started. On a terminal, only the last turns of a conversation are then drawn in full.
+        one_turn: Whether to stop at the end of a conversation's turn.
     """
     code = OK
     shown: set[tuple[str, str]] = set()
@@ -103,7 +111,10 @@ async def follow(
 
 
 async def _from_last_turns(run: Run, view: RunView) -> AsyncGenerator[Event]:
-    """The events of a conversation; those so far are held back until all are there, so that only its last turns are drawn whole."""
+    """Yield the events of a conversation, and draw only its last turns in full.
+
+    The view holds the past events back until all of them have been read.
+    """
     so_far = Cursor(run.id)
     view.hold(LAST_TURNS)
     async with aclosing(run.events(follow=False, children=True)) as events:
@@ -117,7 +128,10 @@ async def _from_last_turns(run: Run, view: RunView) -> AsyncGenerator[Event]:
 
 
 async def follow_as_json(run: Run, events: AsyncGenerator[Event], *, one_turn: bool = False) -> int:
-    """Print each event as a line of JSON, until the run ends or waits for a person; return the exit code."""
+    """Print each event as a line of JSON, and return the exit code.
+
+    Stops once the run ends or waits for a person.
+    """
 
     def show(event: Event) -> None:
         print(event_line(event), flush=True)
@@ -128,7 +142,10 @@ async def follow_as_json(run: Run, events: AsyncGenerator[Event], *, one_turn: b
 async def until_end(
     run: Run, events: AsyncGenerator[Event], show: Callable[[Event], None], *, one_turn: bool = False
 ) -> int:
-    """Show each event, until the run, or with `one_turn` a turn of it, ends, or it waits for a person; return the exit code."""
+    """Show events until the run ends or waits for a person, and return the exit code.
+
+    With `one_turn`, the end of a turn of the run stops it too.
+    """
     code = OK
     shown: set[tuple[str, str]] = set()
     async with aclosing(events):
@@ -148,14 +165,17 @@ async def until_end(
 
 
 def show_end(view: RunView, event: Event, run: Run) -> None:
-    """Print the calls, the tokens, the cost and the active time of the run, below its answer."""
+    """Print the run's calls, tokens, cost and active time below its answer."""
     if event.type == "run_completed" and event.run_id == run.id and event.output:
         active = f", active for {took(event.output.active_time)}" if event.output.active_time else ""
         view.say(f"  {summed(event.output)}{active}", "dim")
 
 
 async def _is_open(run: Run, run_id: str, wait: Await, view: RunView | None = None) -> bool:
-    """Whether a wait can be answered: events of the past have waits that were answered since, or whose run was asked to cancel.
+    """Return whether a wait can still be answered.
+
+    Past events include waits that have been answered since, and waits of runs with a cancel
+    request.
 
     Args:
         run: The run that is followed.
@@ -177,7 +197,10 @@ async def _is_open(run: Run, run_id: str, wait: Await, view: RunView | None = No
 
 
 async def _waits_for_people(run: Run, shown: set[tuple[str, str]]) -> bool:
-    """Whether a person must answer, and every open wait of the run and its child runs was printed; others come with later events."""
+    """Return whether a person must answer, and all open waits have been printed.
+
+    The waits are those of the run and its child runs. Waits not yet printed come with later events.
+    """
     waits = open_waits(await run.status())
     is_needed = any(wait.is_for_people for wait in waits)
     return is_needed and all((wait.run_id, wait.await_id) in shown for wait in waits)
@@ -189,7 +212,9 @@ async def _print_waits(run: Run, view: RunView) -> None:
 
 
 async def _asked(run: Run, wait: WaitView, opened: str) -> bool:
-    """Ask the person, and send the answer, unless somebody else answers meanwhile; False at the end of input.
+    """Ask the user, and send the answer. Return False at the end of input.
+
+    Stops asking if the wait is answered elsewhere in the meantime.
 
     Args:
         run: The run that is followed.
@@ -221,10 +246,12 @@ async def _answered_elsewhere(run: Run, await_id: str, opened: str) -> None:
 
 
 async def _typed(line: Coroutine[Any, Any, Line], elsewhere: asyncio.Task[None]) -> Line:
-    """What the person types; also where the server cannot tell whether somebody else answers.
+    """Return the line that the user types.
+
+    Goes on if the server cannot tell whether the wait was answered elsewhere.
 
     Raises:
-        AwaitClosed: Somebody else has answered before.
+        AwaitClosed: The wait was answered elsewhere before.
     """
     typing = asyncio.create_task(line)
     try:
@@ -239,7 +266,7 @@ async def _typed(line: Coroutine[Any, Any, Line], elsewhere: asyncio.Task[None])
 
 
 async def _answer(run: Run, wait: WaitView, elsewhere: asyncio.Task[None]) -> bool:
-    """Ask until the run takes an answer; False at the end of input."""
+    """Ask until the run accepts an answer, or return False at the end of input."""
     if wait.is_restricted:
         print(f"  decide in the console, over HTTP, or with: {command_of(wait)}")
         await elsewhere
@@ -257,7 +284,7 @@ async def _answer(run: Run, wait: WaitView, elsewhere: asyncio.Task[None]) -> bo
 
 
 async def _given(wait: WaitView) -> GivenAnswer | None:
-    """What the person types; None at the end of input."""
+    """Return the answer that the user types, or None at the end of input."""
     if wait.call is not None:
         return await ask_approval(wait.call)
     line = await ask_person()

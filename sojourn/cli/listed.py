@@ -42,7 +42,10 @@ def check_status(status: str | None) -> None:
 
 
 def to_json(run: "RunStatus", stuck: "Stuck | None" = None) -> dict[str, Any]:
-    """Return the object that `--json` prints for a run; its fields must stay."""
+    """Return the object that `--json` prints for a run.
+
+    Its fields are stable, because scripts depend on them.
+    """
     duration = duration_of(run)
     fields: dict[str, Any] = {
         "run_id": run.run_id,

@@ -1,4 +1,4 @@
-"""Model warning: said before an app is served whose models cannot be made."""
+"""Warn before an app is served if its models cannot be made."""
 
 import sys
 
@@ -11,7 +11,10 @@ __all__ = ["warn_of_models"]
 
 
 def warn_of_models(app: App) -> None:
-    """Say on standard error which of the app's models cannot be made, such as for a missing key: their runs would fail."""
+    """Print on standard error which of the app's models cannot be made.
+
+    A missing key is a usual reason. Runs that use such a model would fail.
+    """
     named, wrong = models_of(app)
     for model, reason in wrong.items():
         line = f"{', '.join(named[model])} by {model} cannot run yet: {reason}"

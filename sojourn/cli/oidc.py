@@ -1,4 +1,7 @@
-"""OIDC: whose tokens `sojourn serve` accepts, by options or the environment variables that they set."""
+"""Configure the OIDC provider whose tokens `sojourn serve` accepts.
+
+The settings are options, or the environment variables that they set.
+"""
 
 import os
 import sys
@@ -83,7 +86,10 @@ RoleName = Annotated[
 
 
 def with_oidc(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of a provider of tokens to a command; they set environment variables, which `oidc_of_settings` reads."""
+    """Add the options of an OIDC provider to a command.
+
+    They set environment variables, which `oidc_of_settings` reads.
+    """
 
     def apply(
         issuer: str | None = None,
@@ -110,7 +116,9 @@ def with_oidc(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def oidc_of_settings() -> "Oidc | None":
-    """What lets in the tokens of the provider that the settings name; None where they name none.
+    """Return the authentication by the OIDC provider in the settings, or None.
+
+    None if no setting is given.
 
     Raises:
         CommandError: A setting needs another one, or cannot be read.
@@ -140,7 +148,10 @@ def oidc_of_settings() -> "Oidc | None":
 
 
 def _claim(name: str, text: str) -> str | list[str]:
-    """A claim by its name, or by a JSON pointer (RFC 6901): names of claims may be addresses, with dots and slashes."""
+    """Return a claim's name, or the path that a JSON pointer (RFC 6901) names.
+
+    The names of claims may be URLs, with dots and slashes.
+    """
     if not text.startswith("/"):
         return text
     parts = [part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/")]
@@ -150,7 +161,11 @@ def _claim(name: str, text: str) -> str | list[str]:
 
 
 def _role_names(text: str) -> dict[str, list[str]]:
-    """What roles of tokens are called here. A provider's names may have any character but a semicolon, ours have no `=`."""
+    """Parse the setting that maps roles of tokens to roles of this service.
+
+    A provider's role names may have any character but a semicolon. Roles of this service have no
+    `=`.
+    """
     from sojourn.contracts.principal import ROLES, Principal
     from sojourn.core.awaits.principals import principal_fault
 

@@ -1,4 +1,4 @@
-"""The opening of a run, as a command gets it: the message, the labels and the policy, from words, files and standard input."""
+"""Read a run's message, labels and policy from arguments, files or standard input."""
 
 import sys
 from collections.abc import Sequence
@@ -19,7 +19,9 @@ MAX_READ = 1_000_000
 
 
 def read_text(given: str) -> str:
-    """Return the message: the words given, or for `-` the text of standard input without its last line breaks.
+    """Return the message, which is read from standard input if `given` is `-`.
+
+    Its trailing line breaks are then removed.
 
     Raises:
         CommandError: Standard input is empty, too long or not UTF-8.
@@ -52,7 +54,7 @@ def read_labels(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def read_policy(path: Path) -> "RunPolicyOverride":
-    """Return the limits in a file of JSON; `-` is standard input.
+    """Return the limits in a JSON file, or in standard input if the path is `-`.
 
     Raises:
         CommandError: The file cannot be read, is no JSON object, or a field is unknown or has an invalid value.

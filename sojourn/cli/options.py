@@ -50,7 +50,10 @@ MAX_OFFERED = 100
 
 
 def complete_runs(incomplete: str) -> list[str]:
-    """Return ids of the newest runs that begin with `incomplete`; none on any error, or after `COMPLETION_PATIENCE`."""
+    """Return ids of the newest runs that begin with `incomplete`.
+
+    Empty on any error, or after `COMPLETION_PATIENCE`.
+    """
     import asyncio
 
     from sojourn.client.client import Client
@@ -174,9 +177,11 @@ def encrypted(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def connected(command: Callable[..., int]) -> Callable[..., int]:
-    """Add `--address`, `--namespace`, `--task-queue` and `--app` to a command that talks to a server, and the options of `encrypted`.
+    """Add the connection options to a command that talks to a server.
 
-    A command that serves an app has no `--app`. They set environment variables too. The task queue is not repeated in printed command lines: a run's id is enough.
+    They are `--address`, `--namespace`, `--task-queue` and `--app`, and the options of `encrypted`.
+    A command that serves an app has no `--app`. The options set environment variables, too. The
+    task queue is not repeated in printed command lines, because a run's id is enough.
     """
 
     def apply(
@@ -208,7 +213,10 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
 def extended(
     command: Callable[..., int], apply: Callable[..., None], added: dict[str, tuple[Any, Any]]
 ) -> Callable[..., int]:
-    """Return a command with further options, each a type and a default, which `apply` takes before the command runs."""
+    """Return a command with further options, each a type and a default.
+
+    The function `apply` takes their values before the command runs.
+    """
 
     @functools.wraps(command)
     def with_options(**options: Any) -> int:
@@ -248,7 +256,10 @@ def load_app(target: str) -> "App":
 
 
 def queue_for(app: "App", target: str) -> str:
-    """Return the task queue of an app's workers: the setting, else the app's name, else the target by which it was found."""
+    """Return the task queue of an app's workers.
+
+    This is the setting, else the app's name, else the `MODULE:APP` target that was loaded.
+    """
     from sojourn.connection import settings
 
     return settings.task_queue() or app.name or target

@@ -12,10 +12,12 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def duration(text: str) -> timedelta:
-    """Return the duration that `30m`, `2h` or `7d` names: a number and a unit (s, m, h, d, w).
+    """Return the duration that a text such as `30m`, `2h` or `7d` names.
+
+    It is a number and a unit (s, m, h, d, w).
 
     Raises:
-        CommandError: The text is none.
+        CommandError: The text is no duration.
     """
     try:
         found = _duration_in(text)
@@ -27,7 +29,9 @@ def duration(text: str) -> timedelta:
 
 
 def since(text: str, *, now: datetime | None = None) -> datetime:
-    """Return the moment that `2h`, `30m`, `7d`, or an ISO date or time names; a time without a zone is this machine's.
+    """Return the aware datetime that `2h`, `30m`, `7d`, or an ISO date or time names.
+
+    A time without a zone is in this machine's zone.
 
     Args:
         text: A number and a unit (s, m, h, d, w) before now; or such as `2026-03-02` or `2026-03-02T09:30`.
@@ -48,7 +52,7 @@ def since(text: str, *, now: datetime | None = None) -> datetime:
 
 
 def _duration_in(text: str) -> timedelta | None:
-    """The duration that a number and a unit name; None for another text."""
+    """Return the duration that a number and a unit name, or None for other text."""
     match = re.fullmatch(r"(\d{1,9})\s*([smhdw])", text.strip().lower(), re.ASCII)
     return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else None
 

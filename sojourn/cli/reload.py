@@ -1,12 +1,15 @@
-"""Reload: a worker process that is replaced when a file changes or it is killed, and drains before it ends.
+"""Replace a worker process when a file changes or the process is killed.
 
-The new process has to load the app before the old one stops taking work; while the app does not load, the
-old process continues to serve. `watchfiles.run_process` and uvicorn's reload stop the old process first, so that an app that does not
-load leaves nobody serving (`tests/cli/commands/test_dev.py`). A worker process runs this module:
+The old process drains before it ends. The new process has to load the app before the old one stops
+taking work. While the app does not load, the old process continues to serve.
+`watchfiles.run_process` and uvicorn's reload stop the old process first, so with an app that does
+not load, no process would serve (`tests/cli/commands/test_dev.py`). A worker process runs this
+module:
 
     python -m sojourn.cli.reload MODULE:APP DESCRIPTOR
 
-It writes the task queue and the id of the app's first agent to the descriptor once the app is loaded.
+It writes the task queue and the id of the app's first agent to the descriptor once the app is
+loaded.
 """
 
 import asyncio
@@ -43,7 +46,9 @@ Tell = Callable[[str, str, dict[str, Any]], None]
 
 
 class Reloader:
-    """Serves an app until SIGINT or SIGTERM, in a new process after each change below the current folder.
+    """Serve an app until SIGINT or SIGTERM, and reload it after each change.
+
+    A new process replaces the worker whenever a file below the current folder changes.
 
     Args:
         target: `MODULE:APP`.
@@ -73,7 +78,10 @@ class Reloader:
         """Set when a worker that has served was killed, so that another one starts without a change."""
 
     async def run(self) -> int:
-        """Serve until a signal, let the workers drain, and return the exit code; a second signal kills them."""
+        """Serve until a signal, let the workers drain, and return the exit code.
+
+        A second signal kills the workers.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
@@ -120,7 +128,10 @@ class Reloader:
                 await self._start("restarted", [])
 
     async def _start(self, event: str, changed: list[str]) -> None:
-        """Start a worker, and once its app is loaded stop the one before; if it does not load, keep that one."""
+        """Start a worker, and stop the previous one once its app is loaded.
+
+        If the app does not load, the previous worker continues to serve.
+        """
         program, (queue, agent_id) = await self._loaded()
         if self._stop.is_set():
             if program is not None:
@@ -187,7 +198,10 @@ class Reloader:
 
 
 def quiet_worker() -> None:
-    """Log no start and end of a worker, which `dev` tells in a line of its own; warnings are logged as ever."""
+    """Do not log the start and end of a worker, which `dev` prints in its own lines.
+
+    Warnings are logged as usual.
+    """
     logging.getLogger("sojourn.worker").setLevel(logging.WARNING)
 
 

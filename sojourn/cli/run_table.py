@@ -1,4 +1,8 @@
-"""A table of runs that fits its width: columns give way, and a run's id is never cut or wrapped, so that it can be copied."""
+"""Format runs as a table that fits the screen.
+
+Columns are left out if the screen is too narrow. A run's id is never cut or wrapped, so that the
+user can copy it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +59,7 @@ class _Column:
 
 
 def duration_of(run: "RunStatus", now: datetime | None = None) -> timedelta | None:
-    """Return how long a run took, or has taken so far; None where its start is unknown."""
+    """Return the duration of a run, so far if it is open, or None without a start."""
     return (run.closed_at or now or datetime.now(UTC)) - run.started_at if run.started_at else None
 
 
@@ -67,7 +71,9 @@ def run_table(
     sessions: Sequence[str] = (),
     turns: "Sequence[Turns | None]" = (),
 ) -> RenderableType:
-    """Return the table of these runs for a screen of this width; an id stands on a line of its own where the rest does not fit.
+    """Return the table of these runs for a screen of this width.
+
+    An id stands on a line of its own if the other columns do not fit beside it.
 
     Args:
         runs: The runs, in their order.

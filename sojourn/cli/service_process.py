@@ -1,6 +1,7 @@
-"""Service process: the HTTP service of `sojourn dev`, in a process that is replaced once a changed app is served.
+"""Run the HTTP service of `sojourn dev` in a process that is replaced on a change.
 
-The socket is this process's, so that nobody is refused meanwhile. A service process runs this module:
+The parent process owns the socket, so that no connection is refused during the replacement. A
+service process runs this module:
 
     python -m sojourn.cli.service_process MODULE:APP DESCRIPTOR TEMPORAL_UI
 """
@@ -47,7 +48,10 @@ class ServiceProcess:
         return address_of(self._listener)
 
     def replace(self) -> None:
-        """Serve the app as it is now; the process before ends its streams, whose clients come back to the new one."""
+        """Start a process that serves the present version of the app.
+
+        The previous process ends its streams, whose clients reconnect to the new one.
+        """
         descriptor = self._listener.fileno()
         command = [
             sys.executable,
@@ -75,7 +79,10 @@ class ServiceProcess:
         await asyncio.gather(*self._watching)
 
     async def _watch(self, program: Program, since: float) -> None:
-        """Start another one where the present one is killed; one that is killed at once would be killed again."""
+        """Start another process if the present one is killed.
+
+        One that is killed right after its start is not replaced, as the next would be killed too.
+        """
         await program.wait()
         if program is self._current:
             self._current = None
@@ -84,7 +91,10 @@ class ServiceProcess:
 
 
 def _serve(target: str, descriptor: int, temporal_ui: str) -> None:
-    """Serve the app on the socket of the descriptor, with links to Temporal's UI where it has an address."""
+    """Serve the app on the socket of the descriptor.
+
+    Pages link to Temporal's UI if its address is not empty.
+    """
     from sojourn.asgi import create_app
     from sojourn.http.serving import serve
     from sojourn.logs import configure_logs

@@ -1,4 +1,4 @@
-"""Turns of a conversation: follow the one of a message, and find the last one."""
+"""Follow the turn of a message in a conversation, or find the last turn."""
 
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ def for_people(status: "RunStatus") -> list[WaitView]:
 
 
 def print_turn(ended: TurnEnd, *, as_json: bool) -> int:
-    """Print the answer of a turn; return the exit code.
+    """Print the answer of a turn, and return the exit code.
 
     Raises:
         CommandError: The turn has failed.
@@ -41,10 +41,10 @@ def print_turn(ended: TurnEnd, *, as_json: bool) -> int:
 
 
 async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
-    """Follow the turn of a message, and print its answer; return the exit code.
+    """Follow the turn of a message, print its answer, and return the exit code.
 
     Raises:
-        CommandError: The turn has failed; or it, or a turn before it, waits for a person: with the command lines that answer.
+        CommandError: The turn has failed. Or it, or an earlier turn, waits for a person; the error then has the command lines that answer.
         RunFailed: The run ended before.
     """
     before = for_people(await turn.run.status())
@@ -67,13 +67,16 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
 
 
 async def _has_ended(turn: "SessionTurn") -> bool:
-    """Whether the turn of the message has ended, where the message was sent before."""
+    """Return whether the turn of a message that was sent before has ended."""
     ended = [each.message_ids async for each in turn.run.events(follow=False) if is_turn_end(each)]
     return any(turn.message_id in message_ids for message_ids in ended)
 
 
 def waits_error(run: "Run", waits: list[WaitView]) -> CommandError:
-    """The error of a command that waits for no person: what the run waits for, and how to answer."""
+    """Return the error of a command that does not wait for a person.
+
+    It says what the run waits for, and how to answer.
+    """
     return CommandError(
         listed(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),
         exit_code=WAITING,
@@ -83,7 +86,9 @@ def waits_error(run: "Run", waits: list[WaitView]) -> CommandError:
 
 
 async def last_turn(run: "Run", *, patient: bool) -> TurnEnd | list[WaitView] | None:
-    """Return the end of the last turn, once no message waits; or what the conversation waits for; None where there was no turn.
+    """Return the end of the last turn, or the waits of the conversation.
+
+    The end is returned once the backlog of messages is empty. None if there was no turn.
 
     Args:
         run: The conversation.

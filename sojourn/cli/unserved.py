@@ -1,4 +1,7 @@
-"""Unserved: a person who follows a run is told that no worker is there for it, where nothing else would happen."""
+"""Warn a user who follows a run if no worker polls its task queue.
+
+The user would otherwise see nothing happen.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -18,7 +21,10 @@ LOOKED_AT_EVERY = 5.0
 
 @asynccontextmanager
 async def telling_of_workers(run: Run, view: RunView) -> AsyncGenerator[None]:
-    """Say once, while the body runs, that the run has work and no worker polls its task queue."""
+    """Say once, while the body runs, that no worker polls the run's task queue.
+
+    This is said only if the run has work.
+    """
     task = asyncio.create_task(_look(run, view))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Open waits of a run and its child runs: find the one that a command answers, and print the commands that do."""
+"""Open waits of a run and its child runs, and the commands that answer them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,13 +33,19 @@ PHASES = {
 
 
 def answer_lines(run_id: str, wait: Await) -> list[str]:
-    """Return the command lines that answer a wait, the usual one first, with placeholders in capitals."""
+    """Return the command lines that answer a wait, the usual one first.
+
+    Placeholders are in capitals.
+    """
     lines = texts_of(wait).commands(run_id, wait)
     return [f"sojourn {line}{connection_options()}" for line in lines]
 
 
 def command_of(view: WaitView, name: str = "") -> str:
-    """Return the command line of this command that answers the wait; the usual one if the command answers none of its kind."""
+    """Return the command line that answers the wait with the command `name`.
+
+    This is the wait's usual command line if the command `name` answers no wait of its kind.
+    """
     lines = answer_lines(view.run_id, view.wait)
     return next((line for line in lines if line.startswith(f"sojourn {name} ")), lines[0])
 
@@ -52,7 +58,10 @@ def lines_of(view: WaitView) -> list[str]:
 
 
 def to_json(view: WaitView, name: str = "") -> dict[str, Any]:
-    """Return the entry of `open` in the error object that `--json` prints, with the command line of the command `name`."""
+    """Return the entry of `open` in the error object that `--json` prints.
+
+    It has the command line of the command `name`.
+    """
     about = "\n".join(texts_of(view.wait).about(view.wait))
     return {**view.model_dump(mode="json"), "about": about, "command": command_of(view, name)}
 
@@ -60,7 +69,9 @@ def to_json(view: WaitView, name: str = "") -> dict[str, Any]:
 async def find_wait(
     client: Client, run_id: str, kind: KindName, await_id: str | None, *, command: str
 ) -> WaitView:
-    """Return the open wait of this kind with this id, or without an id the only one of this kind.
+    """Return the open wait of this kind with this id.
+
+    Without an id, return the only open wait of this kind.
 
     Args:
         client: The client.
@@ -99,7 +110,9 @@ async def find_wait(
 
 
 def require_worker(status: RunStatus) -> None:
-    """Check that a worker can take what a command sends; the run's hints say if there is none.
+    """Check that a worker can take what a command sends.
+
+    The run's hints say if no worker polls its task queue.
 
     Raises:
         CommandError: No worker polls the run's task queue.
@@ -127,7 +140,7 @@ def nothing_open(status: RunStatus) -> str:
 
 
 def listed(title: str, waits: Sequence[WaitView], command: str) -> str:
-    """Return a title, and below it each wait with the line of this command that answers it."""
+    """Return a title, with the waits and the command lines that answer them below it."""
     return "\n".join(
         [
             title,
