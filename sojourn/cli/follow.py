@@ -59,7 +59,7 @@ async def follow(
 ) -> int:
     """Print a run until it ends or waits for a person, and return the exit code.
 
-    At a terminal, the user is asked to answer instead, and the command continues.
+    At a terminal, the command prompts for the answer and continues.
 
     Args:
         run: The run.

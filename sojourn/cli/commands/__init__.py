@@ -1,5 +1,6 @@
-"""Commands: each module has the arguments and options of a command, and what it does.
+"""The commands of `sojourn`, one module each.
 
-Only what imports quickly is imported at the top of a module, since `sojourn --help` imports all of them; a command
-imports Temporal's SDK, pydantic and rich when it runs. Begin with `answer`; the others have the same form.
+A module has the arguments and options of its command, and what it does. It imports at the top only
+what imports quickly, since `sojourn --help` imports all of them. A command imports Temporal's SDK,
+pydantic and rich when it runs. Begin with `answer`, as the others have the same form.
 """

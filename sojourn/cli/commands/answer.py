@@ -1,4 +1,4 @@
-"""`sojourn answer`: answer a question of a run, or decline to."""
+"""`sojourn answer` answers a question of a run, or declines to."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -82,7 +82,10 @@ def answer(
 
 
 def _read_words(words: Sequence[str], *, is_given: bool) -> tuple[str | None, str | None]:
-    """Return the await's id and the text; a single word is the text, or the id if an option gives the answer."""
+    """Return the await's id and the text.
+
+    A single word is the text, or the id if an option gives the answer.
+    """
     if len(words) > (1 if is_given else 2):
         raise CommandError(
             "an answer is one TEXT: put several words in quotes"

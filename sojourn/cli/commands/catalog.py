@@ -1,4 +1,7 @@
-"""`sojourn catalog`: the tools of an app, as a tree, as JSON, and as files to compare in a review."""
+"""`sojourn catalog` prints the tools of an app, as a tree or as JSON.
+
+It can also write them to files, to compare in a review.
+"""
 
 import asyncio
 import json
@@ -69,7 +72,10 @@ async def _print_catalog(app: "App", out: Path | None, *, as_json: bool) -> None
 
 
 def _write(app: "App", out: Path, *, as_json: bool) -> None:
-    """Write a file of all tools, and one for each agent; the same tools make the same files."""
+    """Write a file of all tools, and one for each agent.
+
+    The files are deterministic, that is the same tools make the same files.
+    """
     entries = {out / FILE: app.catalog()}
     entries |= {out / agent_id / FILE: app.catalog(agent_id) for agent_id in app.list_agents()}
     for path, catalog in entries.items():
@@ -79,7 +85,10 @@ def _write(app: "App", out: Path, *, as_json: bool) -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file to a temporary one in its folder, and move it to its place; make the folder if needed."""
+    """Write a file atomically, through a temporary file in its folder.
+
+    The folder is created if needed.
+    """
     import tempfile
 
     try:
@@ -138,7 +147,7 @@ def _show(app: "App") -> None:
 
 
 def _fields(spec: "ToolSpec") -> str:
-    """Return the fields of the payload; an optional one ends with a question mark."""
+    """Return the fields of the payload, with a question mark after optional ones."""
     from sojourn.core.values.json_value import expand
 
     schema = spec.payload.json_schema
@@ -148,7 +157,7 @@ def _fields(spec: "ToolSpec") -> str:
 
 
 def _marks(spec: "ToolSpec", approval: str | None) -> str:
-    """Return the kind and the properties of a tool that a caller should know, and what becomes of its calls."""
+    """Return a tool's kind, the properties its callers should know, and its approval."""
     flags = {
         spec.kind: spec.kind != "service",
         "read-only": spec.annotations.read_only,

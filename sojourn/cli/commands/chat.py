@@ -1,4 +1,7 @@
-"""`sojourn chat`: talk with an agent at the terminal, or with one message a line of standard input."""
+"""`sojourn chat` talks with an agent at the terminal, or over standard input.
+
+Each line of standard input is then a message.
+"""
 
 import asyncio
 import contextlib
@@ -68,7 +71,9 @@ def chat(
 
 
 async def _piped(session: "Session", who: str | None, *, as_json: bool) -> int:
-    """Send each line of standard input, and print its answer; return 1 if a turn failed.
+    """Send each line of standard input, and print its answer.
+
+    Returns 1 if a turn failed.
 
     Raises:
         CommandError: A turn waits for a person.
@@ -88,7 +93,10 @@ async def _piped(session: "Session", who: str | None, *, as_json: bool) -> int:
 
 
 async def _lines() -> AsyncGenerator[str]:
-    """The lines of standard input that are not blank; a thread reads them, which the command's end does not wait for."""
+    """Yield the lines of standard input that are not blank.
+
+    A thread reads them. The end of the command does not wait for it.
+    """
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
 

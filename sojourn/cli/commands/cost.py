@@ -1,6 +1,7 @@
-"""`sojourn cost`: what the runs of a period used: tokens and money, by agent or by session.
+"""`sojourn cost` prints the tokens and money that the runs of a period used.
 
-A run's totals have those of its child runs, so only runs without a parent are counted.
+The sums are by agent or by session. A run's totals include those of its child runs, so only runs
+without a parent are counted.
 """
 
 import asyncio
@@ -130,7 +131,7 @@ def cost(
 
 
 async def _find(client: "Client", filters: dict[str, Any]) -> "tuple[list[RunStatus], bool]":
-    """Return the newest execution of each run, and whether there are more runs than are read."""
+    """Return the newest execution of each run, and whether the limit left runs out."""
     from sojourn.errors import InvalidInput
 
     runs: dict[str, RunStatus] = {}
@@ -145,7 +146,10 @@ async def _find(client: "Client", filters: dict[str, Any]) -> "tuple[list[RunSta
 
 
 async def _spending_of(client: "Client", runs: "Sequence[RunStatus]") -> list[Spending]:
-    """Return what each run used, in their order; a run that cannot be read is in `unread`."""
+    """Return what each run used, in the order of the runs.
+
+    A run that cannot be read is counted in `unread`.
+    """
     from sojourn.reader import Reader
 
     gate, reader = asyncio.Semaphore(AT_ONCE), Reader(client)
@@ -158,7 +162,10 @@ async def _spending_of(client: "Client", runs: "Sequence[RunStatus]") -> list[Sp
 
 
 async def _read(reader: "Reader", run: "RunStatus") -> Spending:
-    """Return what a run used: from the last event of its history if it has answered, else from all of it."""
+    """Return what a run used.
+
+    If the run has answered, only the last event of its history is read, else all of it.
+    """
     from sojourn.errors import RunNotFound, RunUnreadable
     from sojourn.events.one_run import totals_in_history
 
@@ -197,7 +204,10 @@ def _show(by: str, lines: dict[str, Spending], total: Spending) -> None:
 
 
 def _money(spent: Spending) -> str:
-    """US dollars with two digits after the point, and four below one dollar; empty where no model was used."""
+    """Format US dollars with two decimal places, or four below one dollar.
+
+    Empty if no model was used.
+    """
     cost = spent.cost
     if cost is None:
         return "unknown" if spent.unpriced else ""

@@ -1,6 +1,7 @@
-"""`sojourn approve` and `sojourn deny`: show a call that waits for an approval, ask, and send the decision.
+"""`sojourn approve` and `sojourn deny` decide on a call that needs an approval.
 
-The decision contains the digest of the arguments that were shown, so it is not valid for others.
+They show the call, ask for confirmation, and send the decision. The decision contains the digest of
+the arguments that were displayed, so it is not valid for others.
 """
 
 import sys
@@ -222,7 +223,9 @@ def _decide(options: Options) -> int:
 async def _decided_before(
     client: "Client", options: Options, decision: "Decision"
 ) -> "AlreadyAnswered | None":
-    """Return the same decision of before; None if nothing was decided under this id.
+    """Return the same decision if it was sent before, or None.
+
+    None if nothing was decided under this id.
 
     Raises:
         ApprovalVoid: The tool was changed since the earlier approval.
@@ -246,7 +249,10 @@ def _print_earlier(options: Options, earlier: "AlreadyAnswered") -> int:
 
 
 def _of_the_tenant(options: Options, call: "AwaitConfirmation") -> "Principal | None":
-    """The principal of the decision, of the run's own tenant where the caller names none."""
+    """Return the principal of the decision.
+
+    If the caller names no tenant, it belongs to the tenant of the run.
+    """
     principal, asker = options.principal, call.asked_by
     if principal is None or asker is None or options.has_tenant:
         return principal
@@ -273,7 +279,10 @@ def _require_id(options: Options, found: "WaitView") -> None:
 
 
 def _with_command(void: "ApprovalVoid") -> "ApprovalVoid":
-    """The error with the command by which the call is shown and decided on anew, if it is asked about again."""
+    """Return the error with the command that displays the call and decides on it anew.
+
+    The error is unchanged if no new approval is open for the call.
+    """
     if void.await_id is None or void.run_id is None:
         return void
     line = f"sojourn approve {shell_word(void.run_id)} {shell_word(void.await_id)}{connection_options()}"
@@ -281,10 +290,12 @@ def _with_command(void: "ApprovalVoid") -> "ApprovalVoid":
 
 
 async def _is_confirmed(options: Options, found: "WaitView", lines: list[str], *, is_whole: bool) -> bool:
-    """Print the call, and ask the person to confirm the decision, unless `--yes` is given.
+    """Print the call, and ask the user to confirm the decision.
+
+    With `--yes`, the user is not asked.
 
     Raises:
-        CommandError: The call would be approved without being shown whole, or there is no terminal to ask at.
+        CommandError: The call would be approved without having been displayed in full, or there is no terminal to ask at.
     """
     from sojourn.cli.screen.prompt import ask_yes
     from sojourn.cli.waits import to_json
@@ -305,7 +316,10 @@ async def _is_confirmed(options: Options, found: "WaitView", lines: list[str], *
 
 
 def _as_whom(options: Options, view: "WaitView") -> str:
-    """Return the options that name the principal, as they were given, or as the call needs them."""
+    """Return the options that name the principal.
+
+    They are those that the user gave, or those that the call needs.
+    """
     from sojourn.core.awaits.confirmation import role_options
 
     if (principal := options.principal) is not None:

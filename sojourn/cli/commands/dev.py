@@ -1,4 +1,7 @@
-"""`sojourn dev`: the embedded server, a worker and the HTTP service, together, with reload on change, until Ctrl-C."""
+"""`sojourn dev` runs the embedded server, a worker and the HTTP service together.
+
+They reload on change, and run until Ctrl-C.
+"""
 
 import asyncio
 import importlib.util
@@ -110,7 +113,10 @@ def dev(
 
 @asynccontextmanager
 async def _live_text(address: str) -> AsyncGenerator[None]:
-    """Carry what models write to the other terminals during the body: by `SOJOURN_LIVE`, else by a hub of our own."""
+    """Carry the text that models write to the other terminals while the body runs.
+
+    It travels over `SOJOURN_LIVE`, or over a hub of this process if that is not set.
+    """
     from sojourn.connection import settings
     from sojourn.live.hub import serving
     from sojourn.live.unix import SCHEME, socket_of
@@ -131,7 +137,10 @@ async def _live_text(address: str) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def _service(target: str | None, temporal_ui: str | None) -> AsyncGenerator["ServiceProcess | None"]:
-    """The HTTP service of an app, on a socket that listens from now on; none without a target or its packages."""
+    """Run the HTTP service of an app, on a socket that listens from now on.
+
+    None without a target, or if the service's packages are not installed.
+    """
     if target is None or any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
         yield None
         return
@@ -148,7 +157,10 @@ async def _service(target: str | None, temporal_ui: str | None) -> AsyncGenerato
 
 
 def _run_line(agent_id: str, address: str) -> str:
-    """Return the command that runs an agent here, with the server's address where it is not the usual one."""
+    """Return the command that runs an agent here.
+
+    It has the server's address if that is not the usual one.
+    """
     from sojourn.server import USUAL_PORT
 
     is_usual = address.rpartition(":")[2] == str(USUAL_PORT)
@@ -156,7 +168,10 @@ def _run_line(agent_id: str, address: str) -> str:
 
 
 def _served_anew(tell: "Tell", service: "ServiceProcess | None") -> "Tell":
-    """What tells of the worker, and replaces the service once another version of the app is served."""
+    """Return a function that reports the worker's events, and replaces the service.
+
+    The service is replaced once another version of the app is served.
+    """
 
     def told(event: str, line: str, more: dict[str, Any]) -> None:
         tell(event, line, more)
@@ -184,10 +199,12 @@ async def _serve(target: str, suggest: Callable[[str], None], service: "ServiceP
 
 
 async def _until_ended(serving: "asyncio.Task[int]", server: "Server") -> int:
-    """Wait until the worker ends, and return its exit code; stop it if the server that was started here ends.
+    """Wait until the worker ends, and return its exit code.
+
+    If the server was started here and ends, the worker is stopped.
 
     Raises:
-        CommandError: The server ended; with the end of its log.
+        CommandError: The server ended. The message has the end of its log.
     """
     if server.attached:
         return await serving

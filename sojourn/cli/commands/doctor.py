@@ -1,4 +1,7 @@
-"""`sojourn doctor`: check everything that a run needs, and print a line each, with what to do."""
+"""`sojourn doctor` checks everything that a run needs.
+
+It prints a line for each check, with what to do.
+"""
 
 import asyncio
 import json
@@ -45,7 +48,10 @@ def doctor(
 
 
 async def _main(target: str | None, *, as_json: bool) -> int:
-    """Print each check as it is made, or all as one JSON object; return 0, 1 (something is wrong) or 3 (no server)."""
+    """Print each check as it is made, or all as one JSON object.
+
+    Returns 0, 1 (something is wrong) or 3 (no server).
+    """
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)

@@ -1,7 +1,7 @@
-"""`sojourn export`: write a run to files, which outlive the namespace's retention period.
+"""`sojourn export` writes a run to files, which outlive the namespace's retention.
 
-The files are written to a temporary folder, and moved to their place after everything is read, so that an interrupted
-export leaves no partial files.
+The files are written to a temporary folder, and moved to their place after everything is read, so
+that an interrupted export leaves no partial files.
 """
 
 import contextlib
@@ -103,7 +103,10 @@ def export(
 
 
 def _export_history(run_id: str, file: Path, *, force: bool, as_json: bool) -> int:
-    """Write a run's history as Temporal's JSON, without stack traces, which name files of a worker."""
+    """Write a run's history as Temporal's JSON, without stack traces.
+
+    Stack traces name files of a worker.
+    """
     if file.exists() and not force:
         raise CommandError(f"{file} exists; choose another, or overwrite it with --force", exit_code=USAGE)
 
@@ -184,7 +187,10 @@ def _safe(id: str) -> str:
 
 
 def _unused(name: str, folder: Path) -> str:
-    """Return the name, with `_` after it while the folder has an entry of this name: other ids have the same safe name."""
+    """Return the name, followed by `_` as often as needed to be unused in the folder.
+
+    Different ids can have the same safe name.
+    """
     while (folder / name).exists():
         name += "_"
     return name
@@ -203,7 +209,10 @@ def _refuse_overwriting(folder: Path, *, children: bool, force: bool) -> None:
 async def _write(
     run: "Run", work: Path, folder: Path, *, children: bool, report: Callable[[str], None]
 ) -> Export:
-    """Write a run's files to `work`, and its child runs' below it; `folder` is where they are moved later."""
+    """Write a run's files to `work`, and those of its child runs below it.
+
+    The caller moves them to `folder` later.
+    """
     from sojourn.client.client import Run
     from sojourn.errors import RunNotFound
     from sojourn.events import event_line
@@ -246,7 +255,10 @@ async def _write(
 
 
 class _Lines:
-    """A file of mode 0600 with one JSON object a line, in an existing folder; a context manager."""
+    """A file with one JSON object a line, in an existing folder.
+
+    Its mode is 0600. It is a context manager.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "w", encoding="utf-8", opener=private_opener)  # noqa: SIM115 - closed on exit
@@ -264,14 +276,20 @@ class _Lines:
 
 
 def _made_here(event: "Event") -> "list[Artifact]":
-    """Return the artifacts that a tool of this run made; those of a child run are in its own export."""
+    """Return the artifacts that a tool of this run made.
+
+    Those of a child run are in its own export.
+    """
     if event.type != "tool_end":
         return []
     return [each for each in event.artifacts if each.ref.partition("#")[0] == event.run_id]
 
 
 async def _whole(client: "Access", artifact: "Artifact", export: "Export") -> "Artifact":
-    """Return an artifact with its data from external storage; if that cannot be read, without, and note it in `export`."""
+    """Return an artifact with its data from external storage.
+
+    If the data cannot be read, the artifact has none, and `export` notes it.
+    """
     from pydantic_core import from_json
 
     from sojourn.storage import codec_for, load

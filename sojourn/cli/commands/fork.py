@@ -1,4 +1,7 @@
-"""`sojourn fork` and `sojourn retry`: a new run that goes on from a point of another."""
+"""`sojourn fork` and `sojourn retry` start a run that continues another one.
+
+The new run continues from a point of the other.
+"""
 
 import json
 import os
@@ -197,10 +200,12 @@ def retry(
 
 
 async def _warn(fork: "ForkReview", *, is_asking: bool) -> None:
-    """Say before the fork starts that its origin made the call already; a person at a terminal may leave it.
+    """Warn before the fork starts that its origin made the call already.
+
+    A user at a terminal may then decide against the fork.
 
     Raises:
-        CommandError: The person does not want the fork.
+        CommandError: The user does not want the fork.
     """
     if not fork.warning:
         return
@@ -232,7 +237,7 @@ def _object(option: str, text: str) -> dict[str, Any]:
 
 
 async def _print_new(done: str, run_id: str, new: "Run", *, detach: bool, as_json: bool) -> None:
-    """Print the new run's id, and if it is followed or `as_json` where it begins."""
+    """Print the new run's id, and its starting point if followed or as JSON."""
     origin = (await new.status()).forked_from
     point, at = (origin.event_id, origin.at) if origin else ("", "")
     if as_json:

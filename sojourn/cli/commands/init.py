@@ -1,4 +1,4 @@
-"""`sojourn init`: a folder with a small project that runs and passes its tests."""
+"""`sojourn init` creates a folder with a small project that passes its tests."""
 
 import contextlib
 import json
@@ -86,7 +86,10 @@ def _check_name(project: str) -> None:
 
 
 def _required() -> set[str]:
-    """Return the names of what the project depends on, also through others; it can have none of them."""
+    """Return the names of the project's dependencies, the indirect ones included.
+
+    The project cannot have one of these names.
+    """
     found: set[str] = set()
     waiting = [*_OWN]
     while waiting:
@@ -122,7 +125,10 @@ def _check_folder(folder: Path) -> None:
 
 
 def _write(template: Path, folder: Path, project: str) -> Iterator[Path]:
-    """Write the template's files to the folder under the project's name, and yield their paths."""
+    """Write the template's files to the folder, and yield their paths.
+
+    The files have the project's name in place of the template's.
+    """
     for source in sorted(template.rglob("*")):
         # An installer compiles the template's modules too.
         if source.is_dir() or "__pycache__" in source.parts:
@@ -135,7 +141,10 @@ def _write(template: Path, folder: Path, project: str) -> Iterator[Path]:
 
 
 def _next_commands(name: str, project: str, *, model: bool) -> tuple[list[str], str]:
-    """Return the commands that install, test and serve the project, and the one that runs its agent."""
+    """Return the commands that install, test and serve the project.
+
+    The second value is the command that runs its agent.
+    """
     here = ["pip install --editable '.[test]'", "pytest", "sojourn dev worker:app"]
     if name != ".":
         here.insert(0, f"cd {name}")

@@ -1,4 +1,4 @@
-"""`sojourn keys`: who has a key to the HTTP service."""
+"""`sojourn keys` manages the API keys of the HTTP service."""
 
 import json
 import sys

@@ -1,4 +1,7 @@
-"""`sojourn list`: the runs of the namespace, newest first, and which of them wait or are stuck."""
+"""`sojourn list` prints the runs of the namespace, newest first.
+
+It also says which of them wait or are stuck.
+"""
 
 import asyncio
 import json
@@ -101,7 +104,7 @@ def list_(
         "fork_of": fork_of,
         "tenant": tenant,
         "since": moment_since(since) if since else None,
-        # Who looks for what needs somebody must find it in a child run too.
+        # A run that needs a person may be a child run, and must be found too.
         "children": everything or stuck or waits,
     }
     wanted = read_labels(labels or ())
@@ -147,7 +150,10 @@ async def _find(
 async def _find_labelled(
     client: "Client", filters: dict[str, Any], limit: int, labels: dict[str, str]
 ) -> "list[RunStatus]":
-    """Return the runs with these labels among the first that the other filters select; say so where there are more."""
+    """Return the runs with these labels among the first that the other filters select.
+
+    Says so if the other filters select more runs than are read.
+    """
     from sojourn.client.listing import with_labels
 
     count = 0
@@ -171,7 +177,7 @@ async def _find_labelled(
 async def _watch(
     look: "Callable[[], Awaitable[tuple[list[RunStatus], dict[str, Stuck]]]]", *, hides: bool
 ) -> int:
-    """Draw the list again and again; Ctrl-C is the normal end."""
+    """Draw the list again and again. Ctrl-C is the normal end."""
     from rich.console import Console
     from rich.live import Live
 

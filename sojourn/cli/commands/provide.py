@@ -1,4 +1,4 @@
-"""`sojourn provide`: send results of calls that are executed outside."""
+"""`sojourn provide` sends results of calls that are executed outside."""
 
 import json
 import sys
@@ -147,7 +147,10 @@ def _by_wait(
 
 
 def _from_source(source: str) -> list[Result]:
-    """Read results from a file, or from standard input for `-`: one JSON object, a list, or one a line."""
+    """Read results from a file, or from standard input for `-`.
+
+    The text is one JSON object, a list, or one object a line.
+    """
     text = sys.stdin.read() if source == "-" else _text_of(Path(source))
     try:
         value: Any = loads(text)
@@ -181,7 +184,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _result(call_id: str, text: str) -> Any:
-    """Read the value of `--result`; of a text, the shell has usually removed the quotes."""
+    """Parse the value of `--result` as JSON.
+
+    The error about a string says how to quote it, as the shell has usually removed the quotes.
+    """
     as_text = shell_word(f"{call_id}={json.dumps(text[:80], ensure_ascii=False)}")
     return _json(text, f"if it is a text, quote it twice: --result {as_text}")
 

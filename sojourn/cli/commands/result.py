@@ -1,4 +1,4 @@
-"""`sojourn result`: wait for a run's answer, and print only that."""
+"""`sojourn result` waits for a run's answer, and prints only that."""
 
 import asyncio
 import json
@@ -47,10 +47,10 @@ def result(
 
 
 async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
-    """Print the answer; an error of the run is raised, as a command's error.
+    """Print the answer, and raise an error of the run as a command's error.
 
     Raises:
-        CommandError: The run waits for a person, and is not waited for; with the command lines that answer.
+        CommandError: The run waits for a person, and the command does not wait for that. The error has the command lines that answer.
         RunFailed: The run ended without an answer.
         RunNotFound: There is no such run.
     """

@@ -1,4 +1,4 @@
-"""`sojourn run` starts a run and follows it; `sojourn watch` follows an existing one."""
+"""`sojourn run` starts a run and follows it. `sojourn watch` follows another."""
 
 import json
 import re
@@ -109,10 +109,12 @@ def run(
 
 
 async def _chosen_queue(client: "Client", agent: str, *, asks: bool) -> str | None:
-    """Return the task queue that is meant where workers of several serve the agent; None where that is no question.
+    """Return the task queue to use if workers of several serve the agent, or None.
+
+    None if there is nothing to choose.
 
     Raises:
-        CommandError: There are several, and nobody to ask.
+        CommandError: There are several, and no terminal to ask at.
     """
     from temporalio.service import RPCError
 
@@ -147,7 +149,7 @@ async def _chosen_queue(client: "Client", agent: str, *, asks: bool) -> str | No
 
 
 async def _started(client: "Client", agent: str, given: dict[str, Any]) -> "Run":
-    """Start a run; the errors name options and commands in place of arguments."""
+    """Start a run, with errors that name options and commands in place of arguments."""
     run_id = given["run_id"]
     try:
         return await client.start(agent, **given)

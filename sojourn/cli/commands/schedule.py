@@ -1,4 +1,7 @@
-"""`sojourn schedule`: runs that start, and messages that a conversation gets, again and again."""
+"""`sojourn schedule` manages recurring runs and recurring messages.
+
+The messages are sent to a conversation.
+"""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,7 @@
-"""`sojourn send`, `interrupt` and `close`: send a message to a conversation, end its present turn, or end it."""
+"""`sojourn send`, `interrupt` and `close` act on a conversation.
+
+They send it a message, end its present turn, or end it.
+"""
 
 import asyncio
 import json

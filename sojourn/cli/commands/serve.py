@@ -1,4 +1,4 @@
-"""`sojourn serve`: the HTTP service of an app."""
+"""`sojourn serve` runs the HTTP service of an app."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,7 @@
-"""`sojourn server`: a Temporal server in the foreground, until Ctrl-C or SIGTERM."""
+"""`sojourn server` runs a Temporal server until Ctrl-C or SIGTERM.
+
+The server runs in the foreground.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,7 @@
-"""`sojourn sessions`: the conversations of the namespace, newest first, and which of them are idle or wait for somebody."""
+"""`sojourn sessions` prints the conversations of the namespace, newest first.
+
+It also says which of them are idle or wait for a person.
+"""
 
 import json
 import sys
@@ -124,7 +127,10 @@ def sessions(
 
 
 def _fields_of(turns: "Turns | None") -> dict[str, Any]:
-    """Return the fields that `--long --json` adds; each is null for a conversation that could not be read."""
+    """Return the fields that `--long --json` adds.
+
+    Each is null for a conversation that could not be read.
+    """
     if turns is None:
         return {"turns": None, "queued": None, "last_message": None}
     last = turns.last and {

@@ -1,4 +1,7 @@
-"""`sojourn show`: the current state of a run, as a tree, or its transcript, events or safeguards."""
+"""`sojourn show` prints the current state of a run.
+
+It prints a tree, or the run's transcript, events or safeguards.
+"""
 
 import json
 from collections import deque
@@ -100,7 +103,10 @@ def show(
 
 
 async def _print_json(run: "Run") -> None:
-    """Print the status as an object, with the `output` of a run that has answered, else null."""
+    """Print the status as an object.
+
+    Its `output` is null unless the run has answered.
+    """
     from sojourn.answers import status_view
 
     status = await run.status()
@@ -176,7 +182,10 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
 
 
 async def _forks(client: "Client", run_id: str) -> list[str]:
-    """The newest forks of a run; none where the namespace lacks the search attribute."""
+    """Return the newest forks of a run.
+
+    Empty if the namespace lacks the search attribute.
+    """
     from sojourn.errors import InvalidInput
 
     try:
@@ -186,7 +195,10 @@ async def _forks(client: "Client", run_id: str) -> list[str]:
 
 
 def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) -> None:
-    """Print, below the tree, what answers and resumes the run, its safeguards and its hints."""
+    """Print what stands below the tree of a run.
+
+    That is what answers and resumes the run, its safeguards and its hints.
+    """
     from rich.text import Text
 
     from sojourn.cli.screen.waits import texts_of
@@ -277,7 +289,11 @@ def _safeguards(status: "RunStatus", *, as_json: bool) -> None:
 
 
 def _safeguard_lines(found: "Safeguards") -> list[str]:
-    """The class of the last error, the similar errors, whether they stopped retrying, a loop, and the last errors."""
+    """Return the lines about what the safeguards of a run counted.
+
+    They have the class of the last error, the similar errors, whether those stopped retrying, a
+    loop, and the last errors.
+    """
     stopped = ", retrying was stopped" if found.stopped else ""
     loop = [f"loop: {plain(found.loop, 500)}"] if found.loop else []
     return [
@@ -289,7 +305,10 @@ def _safeguard_lines(found: "Safeguards") -> list[str]:
 
 
 def _error_line(error: dict[str, Any]) -> str:
-    """An error that the safeguards counted: the tool, the message, the class, and what decided the class."""
+    """Format an error that the safeguards counted.
+
+    It has the tool, the message, the class, and the text that decided the class.
+    """
     matched = error.get("matched")
     by = f", by {plain(matched)!r}" if matched else ""
     text = f"{plain(error.get('tool', ''))}: {plain(error.get('message', ''), 500)}"
@@ -297,7 +316,9 @@ def _error_line(error: dict[str, Any]) -> str:
 
 
 def _state(status: "RunStatus", turn_id: str = "") -> str:
-    """Return the state of a run; of a conversation also the turn under way, or how many have ended.
+    """Return the state of a run.
+
+    For a conversation it includes the turn under way, or how many turns have ended.
 
     Args:
         status: The status.

@@ -1,4 +1,4 @@
-"""`sojourn pause`, `resume`, `cancel` and `set-aside`: what an operator does with a run."""
+"""`sojourn pause`, `resume`, `cancel` and `set-aside` let operators control a run."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -147,7 +147,10 @@ def set_aside(
 
 
 def _reason(why: str, who: str | None) -> str:
-    """The reason of a cancellation, which is the only place for the name of the sender."""
+    """Return the reason of a cancellation, with the name of the sender.
+
+    There is no other place for the name.
+    """
     if not who:
         return why
     return f"{why} (by {who})" if why else f"requested by {who}"

@@ -1,4 +1,4 @@
-"""`sojourn worker`: serve an app."""
+"""`sojourn worker` serves an app."""
 
 import os
 from typing import Annotated

@@ -1,4 +1,5 @@
-"""Screen: text that is safe to print, the lines of an event, the tree of a run, the prompt.
+"""Format events, waits, prompts and the trees of runs for a terminal.
 
-The package decides how events and waits are printed, and uses neither a server nor a client. Begin with `lines`.
+Text from outside is made safe to print. The package decides how events and waits are printed, and
+uses neither a server nor a client. Begin with `lines`.
 """

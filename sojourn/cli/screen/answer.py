@@ -1,4 +1,4 @@
-"""Answer: the text of an answer, drawn as Markdown for a terminal."""
+"""Draw the text of an answer as Markdown for a terminal."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -10,7 +10,7 @@ __all__ = ["Answer"]
 
 
 class _Heading(Heading):
-    """A heading on the left, where the text is; rich centers it."""
+    """A heading on the left, as the text. Rich would center it."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the heading."""

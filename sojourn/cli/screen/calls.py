@@ -1,4 +1,7 @@
-"""Lines of text for one call: how it was called, how it ended, and what it returned, in as much detail as was asked for."""
+"""Lines of text for one call.
+
+They say how it was called, how it ended, and what it returned, in the detail that the user chose.
+"""
 
 import json
 import math
@@ -42,12 +45,18 @@ class Detail(IntEnum):
 
 
 def payload_of(call: ToolRequest) -> str:
-    """Return the payload of a call as JSON on one line, or as the planner wrote it where that is no JSON."""
+    """Return the payload of a call as JSON on one line.
+
+    If it is no JSON, return it as the planner wrote it.
+    """
     return plain(call.raw if call.raw is not None else call.payload)
 
 
 def read_line(call: ToolRequest) -> str:
-    """Return how the arguments of a call were read, such as `read: /country left out (null or blank)`; empty if as written."""
+    """Return how the arguments of a call were read.
+
+    For example `read: /country left out (null or blank)`. Empty if they were read as written.
+    """
     return plain(f"read: {'; '.join(each.text for each in call.readings)}", 300) if call.readings else ""
 
 
@@ -64,9 +73,10 @@ def called(call: ToolRequest) -> str:
 
 
 def ended(call: Call) -> str:
-    """Return how a call ended: its duration, its attempts and the calls of its child run.
+    """Return how a call ended, with its duration, attempts and calls of its child run.
 
-    Of a denied call, return who denied it: the time that a person took says nothing about the call.
+    For a denied call, return who denied it, because the time that a person took says nothing about
+    the call.
     """
     result, decision = call.result, call.decision
     if result is None:
@@ -81,7 +91,10 @@ def ended(call: Call) -> str:
 
 
 def detailed(result: ToolResult, detail: Detail = Detail.BRIEF) -> list[Line]:
-    """Return the lines of a call's result or error, and in more detail its bounds, its artifacts and its hint."""
+    """Return the lines of a call's result or error.
+
+    More detail adds its bounds, its artifacts and its hint.
+    """
     if detail == Detail.BRIEF:
         if result.error:
             causes = "; because: ".join(link.text for link in result.error.chain())
@@ -101,7 +114,10 @@ def detailed(result: ToolResult, detail: Detail = Detail.BRIEF) -> list[Line]:
 
 
 def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
-    """Return the progress of a call or a plan in flight; or its attempt, the error of the one before, and when it begins."""
+    """Return the progress of a call or a plan in flight.
+
+    For a retry, return its attempt, the error of the previous attempt, and when it begins.
+    """
     if isinstance(event, ToolRetryEvent):
         return _attempt(Attempt(event.attempt, event.error, event.due), event.agent_id)
     return _progress(event.note, event.done, event.total)
@@ -118,7 +134,10 @@ def running(call: Call) -> str:
 
 
 def pending(plan: Plan, agent_id: str = "") -> str:
-    """Return what a planner does now: how long it plans, or which attempt is next, and its last note."""
+    """Return the present work of a planner, with its last note.
+
+    This is how long it has been planning, or which attempt is next.
+    """
     if plan.attempts and not (plan.progress or plan.done is not None):
         return f"planning, {_attempt(plan.attempts[-1], agent_id)}"
     elapsed = max(0, int((datetime.now(UTC) - plan.at).total_seconds()))
@@ -141,7 +160,10 @@ def _progress(note: str, done: float | None, total: float | None) -> str:
 
 
 def chain_lines(head: str, error: ToolError, style: str, most: int) -> list[Line]:
-    """Return an error and its causes, each indented below the error that it caused; the root cause comes last."""
+    """Return an error and its causes, each indented below the error that it caused.
+
+    The root cause comes last.
+    """
     links = list(error.chain())
     lines = [Line(f"{head}: {plain(links[0].text, most)}", style)]
     for depth, link in enumerate(links[1:], 1):
@@ -155,7 +177,7 @@ def _json(value: Any) -> str:
 
 
 def _due(due: datetime | None) -> str:
-    """When the next attempt begins; empty where it has begun."""
+    """Return how soon the next attempt begins, or an empty text if it has begun."""
     left = math.ceil((due - datetime.now(UTC)).total_seconds()) if due else 0
     return f"; next try in {left} s" if left > 0 else ""
 

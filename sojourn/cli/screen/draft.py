@@ -12,7 +12,10 @@ MAX_CHARS = 2_000
 
 
 def draft_lines(text: str) -> list[str]:
-    """Return the last lines of a draft, safe to print; `…` stands for the text before."""
+    """Return the last lines of a draft, safe to print.
+
+    `…` stands for the text before them.
+    """
     lines = text[-MAX_CHARS:].splitlines()
     is_cut = len(text) > MAX_CHARS or len(lines) > MAX_LINES
     return [*(["…"] if is_cut else []), *(plain(line, MAX_CHARS) for line in lines[-MAX_LINES:])]

@@ -1,4 +1,7 @@
-"""Lines of text for one event, which the live tree, the plain output and `sojourn show` print."""
+"""Lines of text for one event.
+
+The live tree, the plain output and `sojourn show` print them.
+"""
 
 import json
 import re
@@ -74,7 +77,9 @@ def is_drawn(event: Event, detail: Detail, *, is_below: bool) -> bool:
 
 
 def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
-    """Return the lines of an event; none for a call and its end: those are in `calls`.
+    """Return the lines of an event.
+
+    Empty for the start and the end of a call, which `calls` formats.
 
     Args:
         event: The event.
@@ -102,7 +107,10 @@ def summed(output: RunOutput) -> str:
 
 
 def spoken_lines(message: Message) -> list[Line]:
-    """Return the text of a message with calls; an answer is printed when the run completes."""
+    """Return the text of a message that has calls, too.
+
+    Empty for other messages, because an answer is printed when the run completes.
+    """
     if not message.tool_calls or not message.text:
         return []
     return text_lines(message.text, "italic", "“ ")
@@ -147,7 +155,10 @@ def _memory(event: MemoryChangedEvent) -> list[Line]:
 
 
 def _continued(event: RunContinuedEvent) -> list[Line]:
-    """A line where the events begin; that a run goes on in a new execution concerns nobody."""
+    """Return a line if the beginning of the events is gone.
+
+    That a run continues in a new execution does not concern the user.
+    """
     earlier = counted(event.executions, "earlier execution")
     return [Line(f"· the beginning is gone: Temporal has deleted {earlier}", "dim")] if event.is_start else []
 
@@ -251,7 +262,7 @@ def _identity(identity: str) -> str:
 
 
 def name_of(name: str) -> str:
-    """A name; in quotes if it could be read as more than a name."""
+    """Return a name, in quotes if it could be read as more than a name."""
     return plain(name) if _PLAIN_NAME.fullmatch(name) else plain(json.dumps(name, ensure_ascii=False))
 
 

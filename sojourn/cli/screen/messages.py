@@ -23,7 +23,7 @@ _MAX_PLACES = 10
 
 
 class MessageLines:
-    """The lines of one message after another; a summary is shown once.
+    """The lines of consecutive messages, with each summary shown once.
 
     Args:
         before: The messages before the first, whose summaries count as shown.

@@ -1,4 +1,8 @@
-"""One line of a live screen: a call cut to the width, with its end in sight; or work in progress, told anew at each drawing."""
+"""Renderables that take one line of a live screen.
+
+They are a call, which is cut to the width with its end in sight, and work in progress, whose text
+is made at each drawing.
+"""
 
 from collections.abc import Callable
 
@@ -10,7 +14,9 @@ __all__ = ["CallLine", "Working"]
 
 
 class CallLine:
-    """A call on one line, such as `✓ ops.disks.wipe(disk="a") (9 ms)`; where it is too long its arguments are cut.
+    """A call on one line, such as `✓ ops.disks.wipe(disk="a") (9 ms)`.
+
+    If the line is too long, its arguments are cut.
 
     Args:
         head: What comes before the arguments.

@@ -1,4 +1,7 @@
-"""Prompt: ask the person at the terminal, without a thread, so that Ctrl-C and a time-out end the wait."""
+"""Prompt the user at the terminal without a thread.
+
+Ctrl-C and a time-out can therefore end the wait.
+"""
 
 import asyncio
 import contextlib
@@ -38,7 +41,10 @@ UNSEEN = "  the call was not shown whole: f shows all of it, then you can approv
 
 
 async def read_line(patience: float | None = None) -> str:
-    """Read a line from the terminal, with its newline; empty at the end of input, or after `patience` seconds."""
+    """Read a line from the terminal, with its newline.
+
+    Empty at the end of input, or after `patience` seconds.
+    """
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), ready.set)
     try:
@@ -51,7 +57,10 @@ async def read_line(patience: float | None = None) -> str:
 
 
 async def ask_person() -> str | None:
-    """Ask for a line that is not blank, and return it stripped; None at the end of input."""
+    """Ask for a line that is not blank, and return it stripped.
+
+    None at the end of input.
+    """
     while True:
         print("> ", end="", flush=True)
         line = await read_line()
@@ -62,7 +71,10 @@ async def ask_person() -> str | None:
 
 
 def decision_in(line: str) -> Decision | None:
-    """Return the decision of `y`, `n` or `a`, and the reason given after it; None for a line that decides nothing."""
+    """Return the decision of `y`, `n` or `a`, and the reason that follows it.
+
+    None for a line that decides nothing.
+    """
     word, _, reason = line.strip().partition(" ")
     approved, scope = _DECISIONS.get(word.lower(), (None, "call"))
     return None if approved is None else Decision(approved, reason=reason.strip(), scope=scope)
@@ -88,7 +100,9 @@ def is_full(line: str) -> bool:
 
 
 async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -> Decision | None:
-    """Ask for a decision; None if no line comes.
+    """Ask for a decision, and return it, or None if no line comes.
+
+    A call that was not shown in full can be approved only after `f` has shown all of it.
 
     A call that was not shown whole can be approved only after `f` has shown all of it.
 
@@ -118,7 +132,7 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
 
 
 async def ask_yes(question: str) -> bool:
-    """Ask until the person says yes or no; the end of input is a no."""
+    """Ask until the user says yes or no. The end of input is a no."""
     while True:
         print(f"{question} [y/n] ", end="", flush=True)
         line = await read_line()

@@ -1,6 +1,7 @@
-"""The tree of a run on a terminal: its calls with their results, and below a call its child run.
+"""Draw the tree of a run on a terminal.
 
-A conversation is drawn by its turns, each below a heading; the older ones on a line each.
+It has the run's calls with their results, and below a call its child run. A conversation is drawn
+by its turns, each below a heading. The older ones are drawn on a line each.
 """
 
 from collections import defaultdict
@@ -136,14 +137,20 @@ class RunTrees:
         self._timelines = grow(self._timelines, event, is_conversation=self._is_conversation)
 
     def say(self, line: Line, run_id: str = "") -> None:
-        """Add a line below what a child run has done so far; of any other run, below what this run has."""
+        """Add a line below what a child run has done so far.
+
+        If the id is of any other run, the line stands below what the top run has done.
+        """
         runs = self._timelines.runs if self._timelines else {}
         run = runs.get(run_id) or (self._timelines and self._timelines.top)
         key = (run.run_id, run.entries[-1].key if run.entries else "") if run else ("", "")
         self._said[key].append(Line(line.text.lstrip(), line.style))
 
     def go_on(self) -> None:
-        """Begin anew below what is on the screen; what was open there may end here."""
+        """Start a new tree below what is on the screen.
+
+        Turns that were open there may end in the new one.
+        """
         if self._timelines:
             self._after = {run.run_id: run.last_event_id for run in self._timelines.runs.values()}
             self._printed, self._begun = self._open_part, self._timelines.top.turn
@@ -161,7 +168,10 @@ class RunTrees:
         return drawn
 
     def keep(self, last: int) -> int:
-        """Keep only the last lines and calls of each part; return how many calls are left out."""
+        """Keep only the last lines and calls of each part.
+
+        Returns how many calls are left out.
+        """
         count = 0
         for part in range(self._printed, self._open_part + 1):
             gone = self._tree(part).children[:-last]
@@ -200,7 +210,10 @@ class RunTrees:
         return self._only is None or self._only in turn.ids
 
     def _drawn(self, end: int) -> Iterator[RenderableType]:
-        """The parts before one; after the first one, which names the run, the turns that are shown on a line each."""
+        """Yield the parts before `end`.
+
+        The first part names the run. The turns that are shown on a line each follow it.
+        """
         begin = self._printed
         if begin == 0:
             yield from self._part(0, so_far=False)
@@ -261,7 +274,10 @@ class RunTrees:
         return place_of(event_id) > place_of(self._after.get(run.run_id, "")) or not event_id
 
     def _draw(self, branch: Tree, run: Timeline, entries: Sequence[Entry]) -> None:
-        """Draw entries of a run below a branch; below the first call of a step stand the notes of its plan."""
+        """Draw entries of a run below a branch.
+
+        The notes of a step's plan stand below the first call of the step.
+        """
         notes: list[Tree] = []
         for entry in entries:
             if isinstance(entry, Call):
@@ -366,7 +382,10 @@ class RunTrees:
         return node
 
     def _end(self, branch: Tree, run: Timeline, end: End) -> None:
-        """Draw the end; the answer of the run itself, or of its turn, as Markdown."""
+        """Draw the end of a run or a turn.
+
+        The answer of the top run, or of its turn, is drawn as Markdown.
+        """
         is_below, output = self._is_below(run), end.output
         if not is_drawn(end.event, self._detail, is_below=is_below):
             return
@@ -386,7 +405,10 @@ def _is_before_turns(entry: Entry, run: Timeline) -> bool:
 
 
 def _in_turn(turn: Turn, run: Timeline) -> list[Entry]:
-    """The entries of a turn until its end, but for the messages that opened it; with those that interrupt it."""
+    """Return the entries of a turn until its end, without the messages that opened it.
+
+    They include the messages that interrupt the turn.
+    """
     own = [entry for entry in turn.entries if entry not in turn.messages]
     end = next((place for place, entry in enumerate(own) if isinstance(entry, End)), len(own))
     first = place_of(turn.key)
@@ -411,7 +433,10 @@ def _after_turn(turn: Turn) -> list[Entry]:
 
 
 class _Lines(Tree):
-    """A tree that indents by two spaces, and draws no lines: what is copied from it is text."""
+    """A tree that indents by two spaces and draws no guide lines.
+
+    Text that the user copies from it has no line characters.
+    """
 
     ASCII_GUIDES = ("  ",) * 4  # pyright: ignore[reportAssignmentType]
     TREE_GUIDES = [("  ",) * 4] * 3  # pyright: ignore[reportAssignmentType]
@@ -438,7 +463,10 @@ def _copied(node: Tree) -> Tree:
 
 
 def _add(branch: Tree, lines: Sequence[Line], *, on_one_line: bool = False) -> list[Tree]:
-    """Add lines to a branch, and return their nodes; an indented line belongs to the line before."""
+    """Add lines to a branch, and return their nodes.
+
+    An indented line belongs to the line before it.
+    """
     nodes: list[Tree] = []
     label = Text()
     for line in lines:

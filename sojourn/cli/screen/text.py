@@ -1,4 +1,7 @@
-"""Text for a terminal: text from outside, safe to print or quoted for a shell; times and durations for people."""
+"""Make text from outside safe to print or to paste into a shell.
+
+Times and durations are formatted here, too.
+"""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -26,12 +29,14 @@ class Line(NamedTuple):
 
 
 def local(moment: datetime | None) -> str:
-    """Return a time in this machine's time zone, to the second; empty for None."""
+    """Return a time in this machine's time zone, to the second. Empty for None."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
 
 
 def text_lines(text: str, style: str = "", mark: str = "", *, whole: bool = False) -> list[Line]:
-    """Return the lines of a text, the first after `mark` and the others indented; a text that is cut ends with `…`.
+    """Return the lines of a text, the first after `mark` and the others indented.
+
+    A text that is cut ends with `…`.
 
     Args:
         text: The text.

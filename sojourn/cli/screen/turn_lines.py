@@ -1,4 +1,7 @@
-"""Lines about a turn of a conversation: its heading, its messages, what it used, and all of it on one line."""
+"""Lines about a turn of a conversation.
+
+They are its heading, its messages, what it used, and all of it on one line.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -41,7 +44,9 @@ _SHOWN = 1_000
 
 
 class TurnLine:
-    """A turn that has ended, on one line: what opened it and how it ended, cut to the width, and what it used.
+    """A turn that has ended, on one line.
+
+    It has what opened the turn and how it ended, cut to the width, and what the turn used.
 
     Args:
         turn: The turn.
@@ -51,7 +56,10 @@ class TurnLine:
         self._turn = turn
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the line in the width there is; the longer of question and answer gives way first."""
+        """Draw the line in the available width.
+
+        The longer one of question and answer is cut first.
+        """
         turn, width = self._turn, options.max_width
         mark, style = ("✗", "red") if turn.failure else ("✓", "green")
         when = turn.at.astimezone().strftime("%m-%d %H:%M")
@@ -74,7 +82,10 @@ class TurnLine:
 
 
 def heading(turn: Turn, detail: Detail = Detail.BRIEF) -> Line:
-    """Return the first line of a turn: its id, when it began, who wrote its message, and how long that had waited."""
+    """Return the first line of a turn.
+
+    It has the turn's id, when it began, who wrote its message, and how long that had waited.
+    """
     senders = list(dict.fromkeys(filter(None, (_sender(each, detail) for each in turn.messages))))
     parts = [f"{plain(turn.id)}  {local(turn.at)}"]
     if senders:
@@ -85,7 +96,10 @@ def heading(turn: Turn, detail: Detail = Detail.BRIEF) -> Line:
 
 
 def opening_lines(turn: Turn, detail: Detail = Detail.BRIEF) -> list[Line]:
-    """Return the messages that opened a turn; with several, who sent each."""
+    """Return the messages that opened a turn.
+
+    If there are several, the sender stands below each.
+    """
     lines: list[Line] = []
     for message in turn.messages:
         lines += _message_lines(message.message)
@@ -97,7 +111,7 @@ def opening_lines(turn: Turn, detail: Detail = Detail.BRIEF) -> list[Line]:
 
 
 def joined_lines(messages: Sequence[UserMessage], detail: Detail = Detail.BRIEF) -> list[Line]:
-    """Return the messages that steer a turn, where they join it."""
+    """Return the lines of messages that steer a turn, for the point at which they join it."""
     lines: list[Line] = []
     for message in messages:
         lines += [*_message_lines(message.message), Line(f"· joins the turn{_by(message, detail)}", "dim")]
@@ -112,7 +126,7 @@ def received_line(message: UserMessage, detail: Detail = Detail.BRIEF) -> Line:
 
 
 def accepted_lines(message: UserMessage, detail: Detail = Detail.BRIEF, *, is_behind: bool) -> list[Line]:
-    """Return a message where it is accepted, who sent it, and what becomes of it.
+    """Return the lines of a message at its acceptance, its sender, and its use.
 
     Args:
         message: The message.
@@ -126,7 +140,10 @@ def accepted_lines(message: UserMessage, detail: Detail = Detail.BRIEF, *, is_be
 
 
 def opening_line(message: UserMessage, width: int, detail: Detail = Detail.BRIEF) -> Line:
-    """Return the message that opens a turn on one line, cut to a width in columns, and who sent it."""
+    """Return the message that opens a turn on one line, with its sender.
+
+    The line is cut to a width in columns.
+    """
     who = _sender(message, detail)
     by = f" (by {who})" if who else ""
     said = Text(f"> {plain(said_in(message.message), _SHOWN)}")
@@ -135,7 +152,7 @@ def opening_line(message: UserMessage, width: int, detail: Detail = Detail.BRIEF
 
 
 def said_in(message: Message) -> str:
-    """Return a message on one line; images and documents by their kind."""
+    """Return a message on one line, with images and documents by their kind."""
     return " ".join(" ".join(line.text for line in _message_lines(message)).removeprefix("> ").split())
 
 
@@ -175,7 +192,11 @@ def waiting_lines(
 
 
 def _sender(message: UserMessage, detail: Detail) -> str:
-    """Return who sent a message: the name given; the identity that Temporal recorded in more detail, or where there is no name."""
+    """Return the sender of a message.
+
+    This is the given name. With more detail, or without a name, it is the identity that Temporal
+    recorded.
+    """
     name = name_of(message.by) if message.by else ""
     if message.identity and (detail or not name):
         identity = f"identity {name_of(message.identity)}"

@@ -47,7 +47,9 @@ REDRAWN_AFTER = 1 / 8
 
 
 class RunView:
-    """Shows the events of one run and its child runs; a context manager, in an event loop, where it draws a live tree.
+    """A display of the events of one run and its child runs.
+
+    Use it as a context manager, in an event loop if it draws a live tree.
 
     Args:
         console: Where to print: a live tree on a terminal, plain lines elsewhere. Standard output by default.
@@ -88,7 +90,10 @@ class RunView:
         self._stop()
 
     def hold(self, last: int) -> None:
-        """Draw nothing until `release`, or until a person is asked; then the last turns whole, those before on a line each."""
+        """Draw nothing until `release`, or until the user is prompted.
+
+        Then draw the last turns in full, and those before them on a line each.
+        """
         if self._live:
             self._is_held = True
             self._tree = RunTrees(spins=True, detail=self._detail, last=last)
@@ -99,7 +104,10 @@ class RunView:
         self._print_done()
 
     def pause(self) -> None:
-        """Stop drawing, so that a person can be asked; what was drawn stays."""
+        """Stop drawing, so that the user can be prompted.
+
+        What was drawn stays on the screen.
+        """
         if self._live:
             self.release()
             self._stop()
@@ -113,7 +121,10 @@ class RunView:
             self._redraw(self._live)
 
     def say(self, text: str, style: str = "", *, once: bool = False) -> None:
-        """Print a line that is not of an event; with `once`, unless it was said before."""
+        """Print a line that belongs to no event.
+
+        With `once`, a line that was printed before is skipped.
+        """
         if once and text in self._said:
             return
         self._said.add(text)
@@ -163,7 +174,7 @@ class RunView:
             self.console.print(Group(*done))
 
     def _lines_in_turns(self, event: Event, timelines: TimelineTree) -> Iterator[Line]:
-        """The lines of an event, where a message is shown with the turn that takes it."""
+        """Yield the lines of an event, with a message shown when a turn takes it."""
         top = timelines.top
         match event:
             case MessageReceivedEvent():

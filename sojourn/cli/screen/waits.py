@@ -88,7 +88,10 @@ def _results_commands(run_id: str, wait: AwaitExternalTools) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """Quote a text for a shell even if it needs none: the JSON that replaces the placeholder does."""
+    """Quote a text for a shell even if it needs none.
+
+    The JSON that replaces the placeholder does need quotes.
+    """
     word = shell_word(text)
     return word if word.startswith(("'", "$'")) else f"'{word}'"
 
@@ -106,7 +109,10 @@ def texts_of(wait: Await) -> WaitTexts:
 
 
 def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[str], Disclosure]:
-    """Return the question, the tool and its arguments, one a line, and whether that is all of the call."""
+    """Return the lines of a call, and whether they are all of it.
+
+    They are the question, the tool and its arguments, one a line.
+    """
     seen = disclose(call.payload, whole=whole)
     cut = [] if seen.is_whole else ["  the call is not shown whole; --full shows all of it"]
     asked = [visible(call.prompt)] if call.prompt else []
