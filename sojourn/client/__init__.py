@@ -1,6 +1,6 @@
-"""What programs outside a run use: start runs, follow them, answer their questions, end them.
+"""Start runs, follow them, answer their questions, and end them.
 
-The package decides how a caller reaches the server and which error a failed RPC becomes; it may import the
-events and the Temporal SDK's client, no planner and no tool. Begin with `client.py` and `run.py`;
-`sojourn.connection` makes the connection.
+Programs outside a run use this package. It decides how a caller reaches the server and which error
+a failed RPC becomes. It may import the events and the Temporal SDK's client, no planner and no
+tool. Begin with `client.py` and `run.py`. `sojourn.connection` makes the connection.
 """

@@ -1,4 +1,4 @@
-"""What a handle of a run needs: the connection, queues, storage and live text."""
+"""The connection, queues, storage and live text that a handle of a run needs."""
 
 import asyncio
 import difflib
@@ -46,7 +46,10 @@ _FACTOR = 1.5
 
 
 def backoff(longest: float) -> Iterator[float]:
-    """Yield delays in seconds without end: 10 ms, then half as much again each time, up to `longest`."""
+    """Yield delays in seconds without end.
+
+    The first is 10 ms, and each is half as long again as the one before, up to `longest`.
+    """
     for power in itertools.count():
         delay = _FIRST * _FACTOR**power
         if delay >= longest:
@@ -67,7 +70,10 @@ C = TypeVar("C", bound=Closeable)
 
 
 class Connecting(Coroutine[Any, Any, C], AbstractAsyncContextManager[C, None]):
-    """Returned by `Client.connect(...)`: `await` it, or enter it by `async with`, which closes the client at the end."""
+    """The return value of `Client.connect(...)`.
+
+    Either `await` it, or enter it by `async with`, which closes the client at the end.
+    """
 
     def __init__(self, connecting: Coroutine[Any, Any, C]) -> None:
         self._connecting = connecting
@@ -81,7 +87,7 @@ class Connecting(Coroutine[Any, Any, C], AbstractAsyncContextManager[C, None]):
         return self._connecting.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise an error where the coroutine waits."""
+        """Raise an error at the point at which the coroutine waits."""
         return self._connecting.throw(*error)
 
     def close(self) -> None:
@@ -115,7 +121,10 @@ async def queues_serving(client: Client, agent_id: str) -> list[str]:
 
 
 async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool = False) -> str:
-    """Return the task queue whose workers serve an agent; a worker that is just starting may take 2 s.
+    """Return the task queue whose workers serve an agent.
+
+    A worker that is just starting may take 2 s. If no worker serves the agent, this is the queue
+    whose workers did so up to 75 s ago.
 
     Where none does, it is the one whose workers did so up to 75 s ago.
 
@@ -137,7 +146,8 @@ async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool 
         if queues or (not patient and time.monotonic() > deadline):
             break
         await asyncio.sleep(next(delays))
-    # Its worker was stopped or killed a moment ago, as in a deploy: the run waits for the next one.
+    # The agent's worker was stopped or killed a moment ago, as in a deploy. The run waits for the next
+    # one.
     if not queues and len(lately := _queues(await announced(client, lately=True), agent_id)) == 1:
         return lately[0]
     if len(queues) > 1:
@@ -156,7 +166,7 @@ def _queues(workers: list[Announced], agent_id: str) -> list[str]:
 
 
 def _nobody(workers: list[Announced], agent_id: str) -> str:
-    """Say that nobody serves an agent, what is served instead, and how to start a worker."""
+    """Say that no worker serves an agent, what is served, and how to start a worker."""
     served = sorted({agent for worker in workers for agent in worker.agents})
     close = difflib.get_close_matches(agent_id, served, n=3)
     if close:
@@ -169,7 +179,7 @@ def _nobody(workers: list[Announced], agent_id: str) -> str:
 
 
 def no_worker(queue: str) -> str:
-    """The text of the error where no worker polls a task queue."""
+    """Return the text of the error if no worker polls a task queue."""
     return (
         f"no worker polls task queue {queue!r}; start one with "
         f"`sojourn worker MODULE:APP --task-queue {queue}`, or pass wait_for_worker=True"
@@ -243,12 +253,14 @@ POLLER_SEEN = timedelta(seconds=75)
 
 
 class Access:
-    """A Temporal client, with the task queue, storage and live transport of runs; `Client` adds starting and finding runs.
+    """A Temporal client, with the task queue, storage and live transport of runs.
+
+    `Client` adds starting and finding runs.
 
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
         task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else that of the workers that serve a run's agent.
-        storage: Where the workers keep what is too large for a history, as `App(storage=...)`; by default the folder of a
+        storage: Where the workers store what is too large for a history, as `App(storage=...)`; by default the folder of a
             development server on this machine.
         live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
             and from the `sojourn dev` of the server.
@@ -280,12 +292,17 @@ class Access:
         return f"<{type(self).__name__} {host} namespace={self.temporal.namespace}{queue}>"
 
     async def close(self) -> None:
-        """Close the live transport, unless it was passed as an object; the Temporal client holds nothing to close."""
+        """Close the live transport, unless it was passed as an object.
+
+        The Temporal client has no resources to close.
+        """
         if self._owns_live:
             await self.live.close()
 
     async def artifact(self, ref: str) -> Artifact:
-        """An artifact with its data, by the reference in a result or output (SR-102, SR-110).
+        """Return an artifact with its data, by its reference (SR-102, SR-110).
+
+        The reference stands in a result or an output.
 
         Raises:
             InvalidInput: The text is not a reference, or the data is in a storage that this client does not have.
@@ -308,9 +325,10 @@ class Access:
         return any(poller.last_access_time.seconds >= oldest for poller in answer.pollers)
 
     async def is_served(self, task_queue: str) -> bool:
-        """Whether a worker serves the task queue now; one that has stopped counts no more, one that was killed for 25 s.
+        """Return whether a worker serves the task queue now.
 
-        A worker that announces nothing, such as one made with `SojournPlugin`, counts for 75 s.
+        A worker that has stopped counts no more, one that was killed for 25 s. A worker that
+        announces nothing, such as one made with `SojournPlugin`, counts for 75 s.
         """
         if not await self.has_worker(task_queue):
             return False
@@ -318,7 +336,10 @@ class Access:
         return task_queue in present or task_queue not in lately
 
     async def worker_soon(self, task_queue: str) -> bool:
-        """Whether a worker polls the task queue, asked for 2 s, since a worker that is just starting has not polled yet."""
+        """Return whether a worker polls the task queue, after up to 2 s.
+
+        A worker that is just starting has not polled yet.
+        """
         deadline, delays = time.monotonic() + WORKER_GRACE, backoff(0.1)
         while not await self.has_worker(task_queue):
             if time.monotonic() > deadline:

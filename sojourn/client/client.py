@@ -1,4 +1,4 @@
-"""Client: start runs, follow them, answer their questions, end them.
+"""Start runs, follow them, answer their questions, and end them.
 
 ```python
 async with Client.connect() as client:
@@ -57,7 +57,9 @@ FAILED = ("failed", "timed_out")
 
 
 class Client(Access):
-    """Starts and finds runs; wraps a Temporal client, which is available as `temporal`.
+    """A client that starts and finds runs.
+
+    It wraps a Temporal client, which is available as `temporal`.
 
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
@@ -83,7 +85,7 @@ class Client(Access):
         encrypted_only: bool = False,
         compression: Literal["gzip", "none"] | None = None,
     ) -> "Connecting[Client]":
-        """Connect by the standard Temporal settings; an argument takes precedence over a setting.
+        """Connect by the standard Temporal settings. An argument overrides a setting.
 
         Await it, or enter it, which closes the client at the end: `async with Client.connect() as client`.
 
@@ -112,7 +114,7 @@ class Client(Access):
         return Connecting(connected())
 
     async def __aenter__(self) -> Self:
-        """Return the client; at the end it is closed."""
+        """Return the client, which is closed at the end."""
         return self
 
     async def __aexit__(self, *_error: object) -> None:
@@ -205,23 +207,23 @@ class Client(Access):
         review: Callable[[ForkReview], Awaitable[None]] | None = None,
         wait_for_worker: bool = False,
     ) -> "Run":
-        """Start a new run that goes on from a point of another, with one thing changed.
+        """Start a new run that continues from a point of another, with one thing changed.
 
-        Nothing that was executed up to the point is executed again: the fork begins with the transcript. The last
-        point up to `at` is after a step, after the result of a call, where the planner asks or sleeps, or before the
-        first plan; `status().forked_from` tells which it was. Calls of the step that had no result yet are answered as
-        not executed. The limits of the fork count from zero; its policy, labels, principal and safeguards are those of the
-        origin.
+        Nothing that was executed up to the point is executed again, as the fork begins with the
+        transcript. The last point up to `at` is after a step, after the result of a call, when the
+        planner asks or sleeps, or before the first plan. `status().forked_from` says which it was.
+        Calls of the step that had no result yet are answered as not executed. The limits of the
+        fork count from zero. Its policy, labels, principal and safeguards are those of the origin.
 
         Args:
             run_id: The run to fork; it may be open, and does not change.
-            at: An event id of the run; its last event where left out.
+            at: An event id of the run; its last event when left out.
             message: A user message, which begins a new user turn; after the run's answer too.
             result: A result, as JSON or a `ToolResult`, in place of the one that the call of `at` had, or the last call.
             answer: Another answer to the planner's question at `at`.
-            approve: Another decision on the call whose approval, or result, is at `at`; the call is carried out by it,
+            approve: Another decision on the call whose approval, or result, is at `at`. It applies to the call,
                 unless the policy or the policy engine denies the call by now. A call that the origin may have carried out is
-                not approved so: the fork waits for somebody who reads that in its question.
+                not approved so; the fork waits for a person who reads that in its question.
             arguments: Arguments in place of those that the call at `at` had, or the last call. The app as it is now judges the call
                 by them, as if a planner had just planned it: it may deny it, or ask a person first. Arguments that do not fit the
                 tool's schema fail the fork.
@@ -230,10 +232,10 @@ class Client(Access):
             new_run_id: The id of the fork; generated when left out. The fork of a conversation is a session of its own,
                 `<session>-fork-<8 digits>`; with an id of the form `<agent>@<session>` it is that one.
             principal: Who asks for the fork; that of the origin when left out.
-            app: The app of the run's agent: `arguments` that do not fit its tool are refused before the fork starts, and calls of tools
-                that only read are left out of what the fork knows of its origin.
-            review: Awaited before the fork starts, with what it was given. Its `warning` says if the origin carried out the call, or may
-                have, to which `arguments` gives others. No fork starts if it raises.
+            app: The app of the run's agent. `arguments` that do not fit its tool are then refused before the fork starts, and calls of
+                tools that only read are left out of what the fork knows of its origin.
+            review: Awaited before the fork starts, with a `ForkReview`. Its `warning` says if the origin carried out the call
+                that gets other `arguments`, or may have. No fork starts if it raises.
             wait_for_worker: Start even though no worker polls the task queue yet.
 
         Raises:
@@ -279,9 +281,10 @@ class Client(Access):
     async def retry(
         self, run_id: str, *, new_run_id: str | None = None, wait_for_worker: bool = False
     ) -> "Run":
-        """Take a failed run up again, at the last point before its failure: a fork without a change.
+        """Retry a failed run from the last point before its failure.
 
-        For a planner that is mended, a provider that is back, or a tool that is deployed again.
+        This is a fork without a change, for a planner that is mended, a provider that is back, or a
+        tool that is deployed again.
 
         Args:
             run_id: The run that failed.
@@ -289,7 +292,7 @@ class Client(Access):
             wait_for_worker: Start even though no worker polls the task queue yet.
 
         Raises:
-            InvalidInput: The run did not fail; `fork` takes up a run that ended otherwise.
+            InvalidInput: The run did not fail; use `fork` for a run that ended otherwise.
             NoWorker: No worker polls the task queue.
             RunAlreadyExists: A run of the id `new_run_id` was started before.
             RunNotFound: There is no such run.
@@ -317,7 +320,10 @@ class Client(Access):
         attach: bool = False,
         wait_for_worker: bool = False,
     ) -> RunOutput:
-        """Start a run and wait for its answer; takes the arguments and raises the errors of `start` and `Run.result`."""
+        """Start a run and wait for its answer.
+
+        It takes the arguments and raises the errors of `start` and `Run.result`.
+        """
         run = await self.start(
             agent_id,
             messages,
@@ -333,7 +339,7 @@ class Client(Access):
         return await run.result()
 
     def get_run(self, run_id: str) -> "Run":
-        """A handle of the run with this id; sends no request.
+        """Return a handle of the run with this id, without a request.
 
         Raises:
             InvalidInput: No run can have this id: it is empty, too long, or has invisible characters.
@@ -351,17 +357,19 @@ class Client(Access):
         visibility: Visibility = "tenant",
         admit: bool = False,
     ) -> "Session":
-        """A handle of the conversation with an agent; sends no request, and starts nothing.
+        """Return a handle of the conversation with an agent, without a request.
+
+        Nothing is started.
 
         Args:
             agent_id: The agent.
             session_id: The session: 1 to 200 characters, without quotes, backslashes and control characters.
-            labels: Labels of the conversation, where this handle's first message starts it.
-            policy: Limits of each turn, and with its `session` of the whole, where this handle's first message starts
-                it; a value applies only where it is tighter than the agent's.
+            labels: Labels of the conversation, if this handle's first message starts it.
+            policy: Limits of each turn, and with its `session` of the whole, if this handle's first message starts
+                it; a value applies only if it is tighter than the agent's.
             principal: Who asks. Its tenant says whose conversation it is: those of two tenants with one session id are
                 two. The turns that this handle's messages open act for it.
-            visibility: Who sees the conversation over HTTP, where this handle's first message starts it, as for `start`.
+            visibility: Who sees the conversation over HTTP, if this handle's first message starts it, as for `start`.
             admit: Let the principal take part in a conversation of the visibility `subject` that it does not see yet. Without it,
                 the conversation refuses its messages as if it did not exist, unless the principal is an operator.
 
@@ -390,7 +398,9 @@ class Client(Access):
         tenant: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[RunStatus]:
-        """Conversations of this namespace, as `list_runs` lists runs: those that `session` finds by their ids.
+        """Yield conversations of this namespace, as `list_runs` yields runs.
+
+        They are those that `session` finds by their ids.
 
         Args:
             agent_id: Only conversations with this agent.
@@ -426,9 +436,11 @@ class Client(Access):
         by: str | None = None,
         note: str = "",
     ) -> "Schedule":
-        """Create a Temporal Schedule that starts a run, or with `session_id` sends a message to that conversation, again and again.
+        """Create a Temporal Schedule that starts a run, or sends a message, repeatedly.
 
-        A run that is still open when the next is due makes the schedule skip that one. A message is delivered once each time it is due.
+        With `session_id` it sends a message to that conversation. A run that is still open when the
+        next is due makes the schedule skip that one. A message is delivered once each time it is
+        due.
 
         Args:
             agent_id: The agent.
@@ -438,8 +450,8 @@ class Client(Access):
             time_zone: The time zone of `cron`, such as `Europe/Berlin`; UTC when left out.
             session_id: The session of the conversation, which the first message starts.
             schedule_id: As a run id, at most 150 characters; generated when left out. The ids of its runs and messages begin with it.
-            labels: Labels of the runs, or of the conversation where a message starts it.
-            policy: Limits of the runs, or of the conversation where a message starts it.
+            labels: Labels of the runs, or of the conversation if a message starts it.
+            policy: Limits of the runs, or of the conversation if a message starts it.
             principal: Who asks for the runs, as `start`, or for the conversation, as `session`.
             by: With `session_id`: name of the sender, recorded unchecked.
             note: A note for people.
@@ -473,11 +485,13 @@ class Client(Access):
         return await create_schedule(self.temporal, schedule_id, sends, spec, queue, note=note)
 
     def get_schedule(self, schedule_id: str) -> "Schedule":
-        """A handle of the schedule with this id; sends no request."""
+        """Return a handle of the schedule with this id, without a request."""
         return Schedule(self.temporal, schedule_id)
 
     def list_schedules(self, *, agent_id: str | None = None) -> AsyncIterator[ScheduleStatus]:
-        """The schedules that `schedule` created in this namespace, in no order; the listing lags by about a second.
+        """Yield the schedules that `schedule` created in this namespace, in no order.
+
+        The listing lags by about a second.
 
         Args:
             agent_id: Only schedules of this agent.
@@ -500,7 +514,13 @@ class Client(Access):
         tenant: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[RunStatus]:
-        """Runs of this namespace, open ones before ended ones, each newest first, from Temporal's visibility store.
+        """Yield runs of this namespace from Temporal's visibility store.
+
+        Open runs come before ended ones, each newest first. The store lags by about a second. A
+        listed run has the fields `run_id`, `agent_id`, `session_id`, `status`, `awaiting`,
+        `started_at`, `closed_at` and, of `forked_from`, the `run_id`, which are those that the
+        store has. The others have their defaults, since they are in each run's history, which
+        `client.get_run(run_id).status()` reads.
 
         The store lags by about a second. A listing has the fields `run_id`, `agent_id`, `session_id`, `status`, `awaiting`,
         `started_at`, `closed_at` and, of `forked_from`, the `run_id`, which are those that the store has; the others keep their defaults, since they are

@@ -34,18 +34,27 @@ _SESSION_DIGEST = re.compile(r"s\+[0-9a-f]{32}\Z")
 
 
 def conversation_id(agent_id: str, session_id: str, tenant: str = "") -> str:
-    """The run id of a tenant's conversation with an agent: equal for every program that names the same three."""
+    """Return the run id of a tenant's conversation with an agent.
+
+    It is equal for every program that names the same agent, session and tenant.
+    """
     prefix = conversation_prefix(agent_id, tenant)
     return prefix + _session_part(prefix, session_id)
 
 
 def conversation_prefix(agent_id: str, tenant: str = "") -> str:
-    """What the run ids of a tenant's conversations with an agent begin with: `<agent>@`, or `<agent>:<tenant>@`."""
+    """Return the prefix of the run ids of a tenant's conversations with an agent.
+
+    This is `<agent>@`, or `<agent>:<tenant>@`.
+    """
     return f"{agent_id}:{tenant_part(tenant)}@" if tenant else f"{agent_id}@"
 
 
 def is_conversation(run_id: str, agent_id: str, session_id: str) -> bool:
-    """Whether a run of an agent and a session has the id of their conversation, of whichever tenant."""
+    """Return whether a run has the id of its agent's and session's conversation.
+
+    The conversation may be of any tenant.
+    """
     prefix, at, rest = run_id.partition("@")
     agent, colon, part = prefix.partition(":")
     if not at or agent != agent_id or bool(colon) != bool(part):
@@ -59,12 +68,18 @@ def is_session_digest(part: str) -> bool:
 
 
 def tenant_part(tenant: str) -> str:
-    """A tenant's name in run ids: its own, or a digest, which no other tenant is called, as it has a plus sign."""
+    """Return a tenant's name in run ids, which is its own or a digest.
+
+    A digest has a plus sign, so no other tenant has it as its name.
+    """
     return tenant if _PLAIN.match(tenant) else f"t+{_digest(tenant)}"
 
 
 def _session_part(prefix: str, session_id: str) -> str:
-    """A session's id in run ids: its own, or a digest, which no other session is called."""
+    """Return a session's id in run ids, which is its own or a digest.
+
+    No other session has the digest as its id.
+    """
     is_plain = RUN_ID.match(prefix + session_id) and not is_session_digest(session_id)
     return session_id if is_plain else f"s+{_digest(session_id)}"
 
@@ -74,10 +89,10 @@ def _digest(text: str) -> str:
 
 
 async def tenant_of(found: WorkflowExecution) -> str:
-    """The tenant of who asked for a run; empty for a run without one.
+    """Return the tenant of the principal that asked for a run, or an empty text.
 
     Raises:
-        RunUnreadable: Nobody can say here: the memo cannot be decoded.
+        RunUnreadable: The tenant is unknown here, because the memo cannot be decoded.
     """
     listed = found.typed_search_attributes.get(TENANT)
     if listed is not None:
@@ -89,10 +104,10 @@ async def tenant_of(found: WorkflowExecution) -> str:
 
 
 async def viewers_of(found: WorkflowExecution) -> Sequence[str]:
-    """The marks of those who may see a run; empty for one that does not say.
+    """Return the marks of the viewers of a run. Empty if the run does not say.
 
     Raises:
-        RunUnreadable: Nobody can say here: the memo cannot be decoded.
+        RunUnreadable: The viewers are unknown here, because the memo cannot be decoded.
     """
     listed = found.typed_search_attributes.get(VISIBLE_TO)
     if listed:

@@ -1,4 +1,4 @@
-"""Forking: what a fork begins with, from a run's history and the change that was asked for."""
+"""Build the beginning of a fork, from a run's history and the requested change."""
 
 import asyncio
 import uuid
@@ -75,14 +75,17 @@ MISSING: Any = object()
 
 
 class UnknownEvent(InvalidInput):
-    """The origin has no event of the id; commands and the HTTP service each say how to list the ids."""
+    """The origin has no event of the id.
+
+    Commands and the HTTP service each say how to list the ids.
+    """
 
     then = "GET /v1/runs/{run_id}/events lists the ids of the events."
 
 
 @dataclass(frozen=True, slots=True)
 class ForkRequest:
-    """A run to fork, where, and with what change; `Client.fork` says what each means."""
+    """A run to fork, the point, and the change, as the arguments of `Client.fork`."""
 
     run_id: str
     at: str | None = None
@@ -132,7 +135,10 @@ class Fork:
 
     @property
     def run_id(self) -> str:
-        """The id of the new run, where the caller gives none: that of the fork's session, or a generated one."""
+        """The default id of the new run.
+
+        It is that of the fork's session, or a generated one.
+        """
         opening = self.begins.state.opening
         if opening.conversation:
             return conversation_id(opening.agent_id, opening.session_id, opening.tenant)
@@ -156,15 +162,15 @@ class Fork:
         return self._opening_with(session_id=session_id)
 
     def asked_by(self, principal: Principal | None, origin: str, by: str | None = None) -> "Fork":
-        """This fork, with the record of who forked, and asked for by somebody else than the origin.
+        """Return this fork with the record of who forked, and with another principal.
 
         Args:
-            principal: Who asks for the fork; None for whoever asked for the origin.
+            principal: Who asks for the fork; None for the principal of the origin.
             origin: The run that is forked.
             by: The name of who forks, unchecked.
 
         Raises:
-            InvalidInput: Nobody is called so.
+            InvalidInput: The subject is no valid name of a principal.
         """
         if fault := principal_fault(principal):
             raise InvalidInput(fault, run_id=origin)
@@ -173,7 +179,7 @@ class Fork:
         if principal is None:
             return self._opening_with(forked_from=link)
         fork, state = self._opening_with(forked_from=link, principal=principal), self.begins.state
-        # A copy of a message is sent by whoever forks, not by who sent the original.
+        # The sender of a copied message is the principal that forks, not that of the original.
         waiting = tuple(changed(sent, principal=None) for sent in state.inbox.waiting)
         askers = state.askers if state.is_idle else askers_of(state.askers, state.acts_for)
         state = changed(
@@ -185,9 +191,10 @@ class Fork:
         return replace(fork, begins=changed(fork.begins, state=state))
 
     def why_not(self, principal: Principal | None, *, approved: bool) -> str | None:
-        """Why a principal may not decide on the call that the fork decides on, in a clause; None where it may, as far as roles say.
+        """Return why a principal may not decide on the call that the fork decides on.
 
-        What counts is what the origin recorded: if the tool names other approvers by now, the decision is void anyway.
+        This is a clause, or None if the principal may, as far as roles say. What counts is what the
+        origin recorded. If the tool names other approvers by now, the decision is void anyway.
         """
         asks = self.begins.forked and self.begins.forked.asks
         return why_not(in_fork(asks, principal), principal, approved=approved) if asks else None
@@ -223,14 +230,16 @@ class Fork:
         return fork
 
     def argument(self) -> dict[str, Any] | None:
-        """The argument of the fork's workflow; None where it is too large."""
+        """Return the argument of the fork's workflow, or None if it is too large."""
         state = self.begins.state
         opening = state.opening.model_copy(update={"listed": True})
         return written(changed(self.begins, state=changed(state, opening=opening)))
 
 
 def read_histories(run_id: str, path: str | PathLike[str]) -> list[WorkflowHistory]:
-    """The histories of a run's executions in a file of `sojourn export --history`, oldest first.
+    """Return the histories of a run's executions, oldest first, from a file.
+
+    `sojourn export --history` writes such a file.
 
     Raises:
         InvalidInput: The file cannot be read, or is not a history of this run.
@@ -295,7 +304,10 @@ async def fork_of(
 
 
 async def _unfit(app: "App", fork: Fork) -> str | None:
-    """Why edited arguments do not fit the tool of their call; None where they do, or where the app does not know the tool."""
+    """Return why edited arguments do not fit the tool of their call, or None.
+
+    None also if the app does not know the tool.
+    """
     begins = fork.begins
     if begins.forked is None:
         return None
@@ -311,12 +323,13 @@ async def _unfit(app: "App", fork: Fork) -> str | None:
 async def decided(
     run: "Run", approval: str, *, approve: bool, by: str | None, principal: Principal | None
 ) -> None:
-    """Decide on the call of a fork once the fork asks about it, unless the app as it is now does not ask.
+    """Decide on the call of a fork once the fork asks about it.
 
-    A call that the origin may have carried out is not approved: nobody has read that yet, and the fork's question says so.
+    If the app as it is now does not ask, nothing is decided. A call that the origin may have
+    carried out is not approved, because the fork's question says so, and no person has read it yet.
 
     Raises:
-        ApprovalVoid: The tool was changed since it was shown.
+        ApprovalVoid: The tool was changed since it was displayed.
         NoWorker: No worker has judged the call in time.
     """
     try:
@@ -364,7 +377,10 @@ def _forked(origin: ForkOrigin, asked: ForkRequest) -> Fork | str:
 
 
 def _warning(change: Change, origin: ForkOrigin) -> str:
-    """That the origin carried out the call that the fork makes with other arguments, or may have; empty if it did not."""
+    """Return a warning if the origin carried out, or may have, the call to change.
+
+    The fork makes that call with other arguments. Empty if the origin did not carry it out.
+    """
     effects = origin.points.effects
     for call_id in change.arguments:
         made = effects.made.get(call_id)
@@ -378,7 +394,7 @@ _Choice = tuple[ForkPoint, Change, str | None]
 
 
 def _chosen(origin: ForkOrigin, asked: ForkRequest) -> _Choice | str:
-    """The point and the change; or why there is no such point."""
+    """Return the point and the change, or why there is no such point."""
     changes = (
         asked.result is not MISSING,
         *(each is not None for each in (asked.answer, asked.approve, asked.arguments)),
@@ -438,7 +454,10 @@ def _edited(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str
 
 
 def _approval_fault(point: ForkPoint) -> str | None:
-    """Why the calls of a step keep their arguments and results: a flow had them approved, which no rule of the tools knows."""
+    """Return why the calls of a step must not change, or None.
+
+    A flow had them approved, which no rule of the tools knows.
+    """
     turn = point.transcript[point.state.turn_start :]
     if any(result.name == APPROVE for message in turn for result in message.tool_results):
         return (
@@ -463,7 +482,7 @@ def _replaced(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | s
         return f"run {asked.run_id} has no result to replace {where}; name the event tool_end of the call with at"
     if known.name == APPROVE:
         return "what a person decided cannot be replaced by a result; fork with approve, so that a person decides again"
-    # A result that settles what nobody knows replaces nothing that was approved.
+    # The result of a call whose outcome is unknown replaces nothing that was approved.
     is_unknown = known.error is not None and is_settled(known) is False
     if not is_unknown and (fault := _approval_fault(point)):
         return fault
@@ -482,7 +501,7 @@ def _message_fault(text: str) -> str | None:
 
 
 def _wait_at(origin: ForkOrigin) -> str:
-    """The wait that the event asked for is about; the last one where it is about none."""
+    """Return the wait that the event is about, or else the last wait."""
     event = origin.event
     if event is None:
         return origin.last_wait

@@ -38,7 +38,10 @@ __all__ = [
 
 
 async def started_at_of(found: WorkflowExecution) -> datetime:
-    """The start of the run, by the server's clock; of its last execution, where the memo cannot be read or is not Sojourn's."""
+    """Return the start of the run, by the server's clock.
+
+    If the memo cannot be read or is not Sojourn's, this is the start of its last execution.
+    """
     try:
         told = await found.memo_value(STARTED_AT, None)
         started = datetime.fromisoformat(told) if isinstance(told, str) else found.start_time
@@ -48,7 +51,10 @@ async def started_at_of(found: WorkflowExecution) -> datetime:
 
 
 async def message_of(found: WorkflowExecution) -> str:
-    """The beginning of the last user message with which the run was started; empty where the memo cannot be read or is not Sojourn's."""
+    """Return the beginning of the last user message with which the run was started.
+
+    Empty if the memo cannot be read or is not Sojourn's.
+    """
     try:
         told = await found.memo_value(MESSAGE, "")
     except Exception:  # noqa: BLE001 - as above
@@ -72,7 +78,9 @@ _Start = tuple[str, str]
 async def with_labels(
     client: Client, runs: AsyncIterator[RunStatus], labels: Mapping[str, str], limit: int | None = None
 ) -> AsyncGenerator[RunStatus]:
-    """The runs that were started with all of these labels, in their order; a run that was deleted meanwhile has none.
+    """Yield the runs that were started with all of these labels, in their order.
+
+    A run that was deleted meanwhile has no labels.
 
     Args:
         client: The client that reads the inputs.
@@ -114,7 +122,7 @@ class _KnownLabels:
         self._reading: dict[_Start, asyncio.Task[dict[str, str]]] = {}
 
     async def of(self, client: Client, run: RunStatus) -> dict[str, str]:
-        """The labels of a run; raises as `labels_of_run`."""
+        """Return the labels of a run. Raises as `labels_of_run`."""
         start = (run.run_id, run.started_at.isoformat() if run.started_at else "")
         if start in self._known:
             self._known.move_to_end(start)
@@ -144,7 +152,7 @@ _KNOWN: WeakKeyDictionary[Client, _KnownLabels] = WeakKeyDictionary()
 
 
 async def labels_of_run(client: Client, run_id: str) -> dict[str, str]:
-    """The labels in a run's input; none where it cannot be read."""
+    """Return the labels in a run's input. Empty if it cannot be read."""
     reader = HistoryReader(client.data_converter)
     try:
         async for event in client.get_workflow_handle(run_id).fetch_history_events(page_size=1):
@@ -178,7 +186,7 @@ _BY_AWAITING = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which runs are listed; each argument is as that of `Client.list_runs`."""
+    """Filters that select runs, as the arguments of `Client.list_runs`."""
 
     agent_id: str | None = None
     session_id: str | None = None
@@ -229,7 +237,10 @@ class Selection:
 
     @property
     def _seen(self) -> list[str]:
-        """The clauses of the runs that the viewer may see; child runs, which have the marks of their parents, too."""
+        """Return the clauses of the runs that the viewer may see.
+
+        They include child runs, which have the marks of their parents.
+        """
         awaits = [f"SojournAwaiting STARTS_WITH {quoted(self.awaits)}"] if self.awaits else []
         if not self.viewer:
             return awaits
@@ -246,7 +257,11 @@ class Selection:
         return self.since is None and not self.only_sessions
 
     def takes(self, run: RunStatus, asked: str = "") -> bool:
-        """Whether a run that the query found is wanted: the store selects by the start of the last execution, and knows no conversations."""
+        """Return whether a run that the query found is wanted.
+
+        The store selects by the start of the last execution, and does not know which runs are
+        conversations.
+        """
         if self.since and (run.started_at is None or run.started_at < self.since):
             return False
         if self.text.casefold() not in asked.casefold():
@@ -279,7 +294,7 @@ async def listed(client: Client, selection: Selection, limit: int | None) -> Asy
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of the runs of a selection, and where the next ones begin."""
+    """A page of the runs of a selection, with the token of the next one."""
 
     runs: list[RunStatus]
     after: bytes | None
@@ -291,7 +306,10 @@ class Page:
 async def page_of(
     client: Client, selection: Selection, labels: Mapping[str, str], most: int, after: bytes | None
 ) -> Page:
-    """A page of the runs of a selection; it may have fewer than `most` though others follow, since the store does not know all that is selected by.
+    """Return a page of the runs of a selection.
+
+    It may have fewer than `most` runs even if others follow, since the store does not know all the
+    filters.
 
     Args:
         client: The client.
@@ -326,7 +344,10 @@ async def page_of(
 
 
 async def count_of(client: Client, selection: Selection) -> int:
-    """The number of runs that the store finds for a selection; raises as `page_of`."""
+    """Return the number of runs that the store finds for a selection.
+
+    Raises as `page_of`.
+    """
     try:
         return (await client.count_workflows(selection.query)).count
     except RPCError as error:

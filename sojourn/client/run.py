@@ -1,4 +1,4 @@
-"""Run: one run, seen from outside: its result, events, status and open waits."""
+"""A handle of one run, for its result, events, status and open waits."""
 
 import asyncio
 import builtins
@@ -112,7 +112,7 @@ def _sender(by: str | None, principal: Principal | None) -> Fields:
 
 
 def _several(texts: Sequence[str] | str) -> list[str]:
-    """The texts as a list; a single text becomes a list of one."""
+    """Return the texts as a list, with a single text as a list of one."""
     return [texts] if isinstance(texts, str) else list(texts)
 
 
@@ -122,7 +122,10 @@ def status_name(status: WorkflowExecutionStatus | None) -> str:
 
 
 class Run:
-    """A handle of one run: cheap to make, and valid before the run starts, while it is open and after it ends."""
+    """A handle of one run, which is cheap to make.
+
+    It is valid before the run starts, while it is open and after it ends.
+    """
 
     def __init__(self, client: Access, run_id: str) -> None:
         if fault := run_id_fault(run_id):
@@ -131,7 +134,7 @@ class Run:
         self.id = run_id
 
     def __repr__(self) -> str:
-        """The run's id; a handle knows no status."""
+        """Return the run's id. A handle knows no status."""
         return f"<Run {self.id}>"
 
     @property
@@ -177,10 +180,11 @@ class Run:
         children: bool = False,
         deltas: bool = False,
     ) -> AsyncGenerator[Event]:
-        """The recorded events and, with `follow`, the coming ones, to the last event `run_stream_end`.
+        """Yield the recorded events, and with `follow` the coming ones.
 
-        With `follow`, `tool_retry` and `tool_update` report on calls in flight for more than a second;
-        these events have no `event_id`, and a later subscriber does not get them.
+        The last event is `run_stream_end`. With `follow`, `tool_retry` and `tool_update` report on
+        calls in flight for more than a second. These events have no `event_id`, and a later
+        subscriber does not get them.
 
         Args:
             after: An event_id of this run, after which the events begin; with `children`, the text of a
@@ -194,7 +198,7 @@ class Run:
                 have no `event_id` either; the `assistant_message` that follows holds the whole text.
 
         Raises:
-            InvalidInput: `after` is no event_id and no cursor; raised at once, the others where the events are read.
+            InvalidInput: `after` is no event_id and no cursor. This is raised at once, the other errors when the events are read.
             RunNotFound: There is no such run.
             ServerUnavailable: The server did not answer for a minute.
         """
@@ -216,7 +220,10 @@ class Run:
         )
 
     async def transcript(self) -> list[Message]:
-        """The transcript so far: messages, calls and their results, as the planner receives them.
+        """Return the transcript so far, as the planner receives it.
+
+        It has messages, calls and their results. It is read from the history, without a worker, and
+        also for closed runs.
 
         It is read from the history, without a worker, and also for closed runs.
 
@@ -229,7 +236,9 @@ class Run:
         return await transcript_of(self.client.temporal, self.id, self.client.storage)
 
     async def memory(self) -> SessionMemory:
-        """What the run knows beside its transcript; available without a worker, and for closed runs.
+        """Return what the run knows beside its transcript.
+
+        Available without a worker, and for closed runs.
 
         Raises:
             RunNotFound: There is no such run.
@@ -245,7 +254,9 @@ class Run:
         return read_only(found)
 
     async def exists(self) -> bool:
-        """Whether there is a run with this id; for a service that has to know before it begins to answer.
+        """Return whether there is a run with this id.
+
+        A service can check this before it begins to answer.
 
         Raises:
             ServerUnavailable: The server does not answer.
@@ -259,11 +270,14 @@ class Run:
         return True
 
     async def artifact(self, ref: str) -> Artifact:
-        """An artifact of this run or of a child run, with its data; see `Client.artifact`."""
+        """Return an artifact of this run or of a child run, with its data.
+
+        See `Client.artifact`.
+        """
         return await self.client.artifact(ref)
 
     async def status(self) -> RunStatus:
-        """The run's status; available without a worker, and for closed runs.
+        """Return the run's status, without a worker and for closed runs, too.
 
         Raises:
             RunNotFound: There is no such run.
@@ -274,7 +288,7 @@ class Run:
             described = await self._handle.describe()
             is_open = described.status == WorkflowExecutionStatus.RUNNING
             is_served = is_open and await self.client.is_served(described.task_queue)
-            # Without a worker nobody answers a query, and each would be waited for in vain.
+            # Without a worker, a query has no answer, and each would take its whole deadline.
             found = await self._queried() if is_served else None
             found = found or await status_in_history(self.client.temporal, self.id)
             hints = await self._hints(described, found, is_served=is_served) if is_open else []
@@ -295,7 +309,7 @@ class Run:
         )
 
     async def until_waiting(self, *, timeout: timedelta | None = WAITING_DEADLINE) -> list[Await]:  # noqa: ASYNC109 - it says more than `asyncio.timeout` can
-        """Wait until the run waits for somebody, and return its open waits, oldest first.
+        """Wait until the run has open waits, and return them, oldest first.
 
         Waits of child runs do not count: follow a child run itself, as `client.get_run(child_id)`.
 
@@ -329,7 +343,11 @@ class Run:
     async def _hints(
         self, described: WorkflowExecutionDescription, found: RunStatus, *, is_served: bool
     ) -> list[str]:
-        """Hints for an operator about an open run: a missing worker, a cancel that no worker has handled, and activities that are attempted again."""
+        """Return hints for an operator about an open run.
+
+        They are a missing worker, a cancel that no worker has handled, and activities that are
+        retried.
+        """
         queue, pending = described.task_queue, described.raw_description.pending_activities
         gone = [] if is_served else [f"no worker polls task queue {queue}"]
         asked = described.raw_description.workflow_extended_info.cancel_requested
@@ -386,13 +404,13 @@ class Run:
         principal: Principal | None = None,
         message_id: str | None = None,
     ) -> str:
-        """Answer a question of the run; returns the await's id.
+        """Answer a question of the run, and return the await's id.
 
         Args:
             await_id: The wait, or its id; None, or left out, while exactly one question is open.
             answer: Text, or values by field.
             by: Name of the person who answers, recorded unchecked; by default the principal's subject.
-            principal: Who answers, as your program has found out: for calls that take four eyes, it has asked for those of the turn too.
+            principal: Who answers, as your program has found out. For calls that need four eyes, it then counts as one who asked for the calls of the turn.
             message_id: The id of the message that is the answer: delivered once, however often it is sent, also to a
                 conversation.
 
@@ -419,7 +437,10 @@ class Run:
         by: str | None = None,
         principal: Principal | None = None,
     ) -> str:
-        """Decline to answer a question; the planner, or the tool that asks, gets the reason. Takes its sender, and raises, as `answer`."""
+        """Decline to answer a question. The planner, or the asking tool, gets the reason.
+
+        Takes its sender, and raises, as `answer`.
+        """
         sent = {"id": _id_of(await_id), "declined": True, "reason": reason, **_sender(by, principal)}
         return await self._send(PROVIDE_CLARIFICATION, sent)
 
@@ -434,7 +455,7 @@ class Run:
         for_run: bool = False,
         message_id: str | None = None,
     ) -> str:
-        """Approve a call that waits for a person; returns the await's id.
+        """Approve a call that waits for a person, and return the await's id.
 
         A decision names the arguments of the call, and applies to no others. Pass the wait that the person
         saw, or its id with its `payload_digest`; with less, the decision applies to the call that is open
@@ -472,7 +493,10 @@ class Run:
         principal: Principal | None = None,
         message_id: str | None = None,
     ) -> str:
-        """Deny a call; the planner gets the reason. The wait is named, and errors are raised, as for `approve`."""
+        """Deny a call. The planner gets the reason.
+
+        The wait is named, and errors are raised, as for `approve`.
+        """
         sent = {"approved": False, **_sender(by, principal), "reason": reason}
         return await self._decide(await_id, payload_digest, sent, message_id)
 
@@ -489,7 +513,7 @@ class Run:
         sent = {"id": seen or "", "payload_digest": payload_digest, **decision}
 
         async def named() -> dict[str, Any]:
-            """The decision, with the digest of the open call where the caller gave none."""
+            """Return the decision, with the open call's digest if the caller gave none."""
             calls = [] if payload_digest else await self._open_calls(seen)
             only = calls[0] if len(calls) == 1 else None
             if not (calls or seen or payload_digest):
@@ -506,7 +530,7 @@ class Run:
         message_id: str | None,
         await_id: str | None,
     ) -> str:
-        """Send an answer to a wait, which is a message of this id; returns the await's id."""
+        """Send an answer to a wait as a message of this id, and return the await's id."""
         if message_id is not None and not is_message_id(message_id):
             raise InvalidInput(
                 f"{self.id}: `message_id` is a text of at most {MAX_ID_CHARS} characters", run_id=self.id
@@ -533,7 +557,11 @@ class Run:
         principal: Principal | None = None,
         reason: str = "",
     ) -> None:
-        """Stop asking about these tools; their open calls run now.
+        """Stop asking about these tools, and run their open calls now.
+
+        This applies until the turn ends, or as long as the run's `ApprovalPolicy.stop_asking` says,
+        and never to calls that the policy engine asks about, nor to those that the principal may
+        not approve.
 
         It counts until the turn ends, or as long as the run's `ApprovalPolicy.stop_asking` says, and never for calls that the policy
         engine asks about, nor for those that the principal may not approve.
@@ -569,7 +597,7 @@ class Run:
         by: str | None = None,
         principal: Principal | None = None,
     ) -> str:
-        """Send results of external calls, all or some; returns the await's id.
+        """Send results of external calls, all or some, and return the await's id.
 
         Args:
             await_id: The wait's id; None while exactly one is open.
@@ -589,7 +617,9 @@ class Run:
         return await self._send(PROVIDE_TOOL_RESULTS, sent)
 
     async def pause(self, reason: str = "", *, by: str | None = None) -> None:
-        """Pause: start nothing new until `resume`; calls in progress finish. Child runs pause too.
+        """Pause, so that nothing new starts until `resume`.
+
+        Calls in progress finish. Child runs pause too.
 
         Raises:
             AwaitClosed: The run has ended.
@@ -606,7 +636,9 @@ class Run:
         by: str | None = None,
         principal: Principal | None = None,
     ) -> None:
-        """Resume after a pause; messages begin a new user turn, and a single text is one message.
+        """Resume after a pause.
+
+        The messages begin a new user turn. A single text is one message.
 
         Args:
             note: A note, recorded.
@@ -626,7 +658,10 @@ class Run:
         await self._send(RESUME, sent)
 
     async def set_aside(self, what: int | str, reason: str = "", *, by: str | None = None) -> bool:
-        """Set a message or a result aside: from the next plan on, planners read a short text in its place.
+        """Set a message or a result aside, so that planners no longer read it.
+
+        From the next plan on, they read a short text in its place. The transcript still has the
+        message or result, and records who set it aside.
 
         The transcript keeps it, and records who set it aside.
 
@@ -649,7 +684,7 @@ class Run:
         return bool(await self._send(SET_ASIDE, {**target, "reason": reason, "by": by}))
 
     async def send(self, message: Mapping[str, Any], *, principal: Principal | None = None) -> Accepted:
-        """Send a message to a run that is a conversation; `Session.send` also starts it.
+        """Send a message to a run that is a conversation. `Session.send` also starts it.
 
         Args:
             message: `message_id`, `text`, `parts`, `mode`, `by`, `principal` and `admit`, as the update `send` takes them.
@@ -669,18 +704,27 @@ class Run:
         return Accepted.model_validate(await self._send(SEND, dict(message)))
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
-        """End the present turn of a run that is a conversation, and return whether there was one; as `Session.interrupt`."""
+        """End the present turn of a conversation, and return whether there was one.
+
+        As `Session.interrupt`.
+        """
         sent = {"reason": reason, "by": by, "turn_id": turn_id}
-        if turn_id == "":  # left out it would be whichever turn is under way
+        if turn_id == "":  # Left out, it would mean any turn under way.
             raise InvalidInput(f"{self.id}: `turn_id` names a turn, or is left out", run_id=self.id)
         return bool(await self._send(INTERRUPT, sent))
 
     async def close(self, reason: str = "", *, by: str | None = None) -> None:
-        """End a run that is a conversation, once no message waits; raises as `Session.close`."""
+        """End a run that is a conversation, once its backlog of messages is empty.
+
+        Raises as `Session.close`.
+        """
         await self._send(CLOSE, {"reason": reason, "by": by})
 
     async def remember(self, message_id: str) -> None:
-        """Let a conversation know a message that was the answer to a question of a child run, so that it is delivered once. Raises as `send`."""
+        """Record in a conversation a message that answered a question of a child run.
+
+        It is then delivered once. Raises as `send`.
+        """
         await self._send(REMEMBER, {"message_id": message_id})
 
     async def _send(
@@ -694,7 +738,10 @@ class Run:
         return await send(self._handle, update, value)
 
     async def cancel(self, reason: str | None = None) -> None:
-        """Ask the run to cancel: calls in flight are cancelled and answered, child runs are asked too.
+        """Request the run's cancellation.
+
+        Calls in flight are cancelled and answered, and child runs get the request too. A run that
+        has ended does not change.
 
         A run that has ended does not change.
 
@@ -707,7 +754,10 @@ class Run:
             raise translated(error, self.id) from error
 
     async def _goes_on(self) -> bool:
-        """Whether the terminated execution was only reset: a newer execution is open or has ended."""
+        """Return whether the terminated execution was only reset.
+
+        A newer execution is then open or has ended.
+        """
         return (await self._handle.describe()).status != WorkflowExecutionStatus.TERMINATED
 
     async def _failure(self, cause: BaseException | None) -> RunError:
@@ -732,9 +782,9 @@ class Run:
         return RunFailed(f"run {self.id} failed: {error}", run_id=self.id, code=code, error=error)
 
     async def _cancel_request(self) -> tuple[str | None, str | None, bool]:
-        """The reason of a cancellation, its sender, and whether a call may have taken effect.
+        """Return a cancellation's reason, its sender, and whether a call may have acted.
 
-        They are in the history: a workflow that closes as Canceled has no output.
+        They are in the history, because a workflow that closes as Canceled has no output.
         """
         parent, asked, is_open = "", None, False
         async for event in self._handle.fetch_history_events():

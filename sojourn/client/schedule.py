@@ -1,4 +1,7 @@
-"""Schedule: a Temporal Schedule that starts runs of an agent, or sends messages to a conversation, again and again."""
+"""A Temporal Schedule that starts runs of an agent, or sends messages, repeatedly.
+
+The messages are sent to a conversation.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
@@ -83,19 +86,25 @@ class Schedule:
         return status.model_copy(update={"count": found.info.num_actions})
 
     async def pause(self, note: str = "") -> None:
-        """Pause: it does not act until `resume`; raises as `status`."""
+        """Pause the schedule, so that it does not act until `resume`.
+
+        Raises as `status`.
+        """
         await self._do(self._handle.pause(note=note or None))
 
     async def resume(self, note: str = "") -> None:
-        """Let a paused schedule act again, from its next time on; raises as `status`."""
+        """Let a paused schedule act again, from its next time on. Raises as `status`."""
         await self._do(self._handle.unpause(note=note or None))
 
     async def trigger(self) -> None:
-        """Act once now, also while it is paused; raises as `status`."""
+        """Act once now, even if the schedule is paused. Raises as `status`."""
         await self._do(self._handle.trigger())
 
     async def delete(self) -> None:
-        """Delete the schedule; the runs that it started go on. Raises as `status`."""
+        """Delete the schedule. The runs that it started continue.
+
+        Raises as `status`.
+        """
         await self._do(self._handle.delete())
 
     async def _do(self, request: Any) -> None:
@@ -132,7 +141,9 @@ def spec_of(every: timedelta | None, cron: str | Sequence[str] | None, time_zone
 
 
 def scheduled_message(run: RunInput, by: str | None) -> ScheduledMessage:
-    """The message that a schedule sends to a conversation, from the opening that it would have.
+    """Return the message that a schedule sends to a conversation.
+
+    It is made from the opening that a run would have.
 
     Raises:
         InvalidInput: It cannot be sent.
@@ -242,7 +253,9 @@ def _action(
 async def list_schedules(
     temporal: temporalio.client.Client, agent_id: str | None
 ) -> AsyncGenerator[ScheduleStatus]:
-    """The schedules of Sojourn in the namespace, in no order; the store lags by about a second.
+    """Yield the schedules of Sojourn in the namespace, in no order.
+
+    The store lags by about a second.
 
     Raises:
         ServerUnavailable: The server does not answer.

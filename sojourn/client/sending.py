@@ -1,4 +1,7 @@
-"""Sending: an update of a run, sent again until the run accepts or refuses it, and its errors."""
+"""Send an update to a run, and retry until the run accepts or refuses it.
+
+Its errors are translated, too.
+"""
 
 import asyncio
 import builtins
@@ -162,7 +165,7 @@ def _ended(run_id: str) -> AwaitClosed:
 
 
 def _stop_if_cancelled(error: Exception) -> None:
-    """Raise the cancellation of this task, in whose place the SDK raises an error of its own."""
+    """Raise the cancellation of this task, which the SDK replaces by its own error."""
     task = asyncio.current_task()
     if task and task.cancelling():
         raise asyncio.CancelledError from error
@@ -189,18 +192,27 @@ def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str, sent: 
 
 
 def _details(error: WorkflowUpdateFailedError) -> dict[str, Any]:
-    """What the run says of the wait, or of the approval that is void; empty from a worker of an earlier version."""
+    """Return the run's details of the wait, or of the approval that is void.
+
+    Empty from a worker of an earlier version.
+    """
     details: Sequence[Any] = getattr(error.cause, "details", ())
     return cast("dict[str, Any]", details[0]) if details and isinstance(details[0], dict) else {}
 
 
 def hidden(run_id: str) -> RunNotFound:
-    """The error for a run that a principal may not see; the same as for a run that does not exist, so that it learns nothing."""
+    """Return the error for a run that a principal may not see.
+
+    It is the same as for a run that does not exist, so that the principal learns nothing.
+    """
     return RunNotFound(f"there is no run {run_id!r}", run_id=run_id)
 
 
 def _may_pass(error: RPCError) -> bool:
-    """Whether another attempt may be taken: the server is busy, or the run goes on just now, or its workflow task is attempted again."""
+    """Return whether to try again.
+
+    The server is busy, the run is just continuing as new, or its workflow task is being retried.
+    """
     is_busy = error.status == RPCStatusCode.RESOURCE_EXHAUSTED
     return is_busy or _says(error, NOT_TAKEN + TASK_FAILS + ENDED)
 

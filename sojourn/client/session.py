@@ -1,4 +1,7 @@
-"""Session: a conversation with an agent, seen from outside; one run that does not end at its answer."""
+"""A handle of a conversation with an agent.
+
+A conversation is one run that does not end at its answer.
+"""
 
 import uuid
 from collections.abc import AsyncGenerator, Mapping
@@ -61,12 +64,18 @@ class SessionTurn:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the conversation had accepted a message of this id before; a further attempt of the client's own counts too."""
+        """Whether the conversation had accepted a message of this id before.
+
+        A retry by the client itself counts too.
+        """
         return self.accepted.repeated
 
     @property
     def is_answer(self) -> bool:
-        """Whether the message was given before, as the answer to what the conversation, or a child run of it, asked."""
+        """Whether the message was given before, as the answer to a question.
+
+        The conversation, or a child run of it, asked that question.
+        """
         return self.accepted.is_answer
 
     def __repr__(self) -> str:
@@ -76,7 +85,9 @@ class SessionTurn:
     async def events(
         self, *, children: bool = False, deltas: bool = False, earlier: bool = False
     ) -> AsyncGenerator[Event]:
-        """The events of the message and of the turn that takes it, to its `turn_completed` or `turn_failed`.
+        """Yield the events of the message and of its turn.
+
+        The last one is the turn's `turn_completed` or `turn_failed`.
 
         Args:
             children: Include the events of child runs, as `Run.events`.
@@ -102,7 +113,10 @@ class SessionTurn:
                 return
 
     def _events(self, *, children: bool, deltas: bool) -> AsyncGenerator[Event]:
-        """The events of the run from the message on; what is before it is read only where the handle has not read it for an earlier turn."""
+        """Return the events of the run from the message on.
+
+        Earlier events are read only if the handle has not read them for an earlier turn.
+        """
         client = self.run.client
         return stream(
             client.temporal,
@@ -144,18 +158,20 @@ class SessionTurn:
 
 
 class Session:
-    """A handle of one conversation with an agent: cheap to make, and valid before the conversation starts.
+    """A handle of one conversation with an agent, which is cheap to make.
+
+    It is valid before the conversation starts.
 
     Args:
         client: The client.
         agent_id: The agent.
         session_id: The session; two programs that name the same one talk to the same conversation.
-        labels: Labels of the conversation, where this handle's first message starts it.
-        policy: Limits of each turn, and with its `session` of the whole, where this handle's first message starts it; a
-            value applies only where it is tighter than the agent's.
+        labels: Labels of the conversation, if this handle's first message starts it.
+        policy: Limits of each turn, and with its `session` of the whole, if this handle's first message starts it; a
+            value applies only if it is tighter than the agent's.
         principal: Who asks, and sends the messages of this handle: the turns that they open act for it. Its tenant says whose
             conversation it is.
-        visibility: Who sees the conversation over HTTP, where this handle's first message starts it.
+        visibility: Who sees the conversation over HTTP, if this handle's first message starts it.
         admit: Let the principal take part in a conversation that it does not see yet.
 
     Raises:
@@ -202,7 +218,7 @@ class Session:
         )
 
     def __repr__(self) -> str:
-        """The agent and the session; a handle knows no status."""
+        """Return the agent and the session. A handle knows no status."""
         return f"<Session {self.session_id} of {self.agent_id}>"
 
     async def send(
@@ -213,16 +229,18 @@ class Session:
         mode: Mode = "queue",
         by: str | None = None,
     ) -> SessionTurn:
-        """Send a message; the first one starts the conversation, in the same request, unless it is invalid.
+        """Send a message, which is delivered once.
 
-        An accepted message is delivered once: one with the same `message_id` gives the same turn, whatever became of the first call.
+        The first message starts the conversation, in the same request, unless it is invalid.
+        Retries are idempotent, as a message with the same `message_id` gives the same turn,
+        whatever became of the first call.
 
         Args:
             message: A text, or a user message with images and documents; at most 256 KB as JSON.
             message_id: An id of the sender's, at most 200 characters; made when left out.
             mode: `queue`: the message opens a turn of its own, in the order of acceptance; `steer`: the next plan of the
-                present turn sees it, and it opens a turn where none is under way, or one that acts for somebody else; `interrupt`: the present turn ends, its
-                calls are cancelled, and the next turn begins with the message.
+                present turn sees it, and it opens a turn if none is under way, or if that acts for another principal; `interrupt`: the
+                present turn ends, its calls are cancelled, and the next turn begins with the message.
             by: Name of the sender, recorded unchecked.
 
         Raises:
@@ -256,13 +274,16 @@ class Session:
         return SessionTurn(self.run, accepted, self._kept)
 
     async def _known(self, message_id: str | None) -> Accepted | None:
-        """The message of this id, where the conversation has accepted it before it ended."""
+        """Return the message of this id, if the conversation accepted it before it ended."""
         if not message_id:
             return None
         return await accepted_before(self._client.temporal, self.run.id, message_id)
 
     async def _begin(self, message: Fields, text: str) -> Accepted:
-        """Start the conversation with its first message, in one request; where another program just did so, it gets the message."""
+        """Start the conversation with its first message, in one request.
+
+        If another program has just started it, it gets the message.
+        """
         temporal, run = self._client.temporal, self._opening
         try:
             queue = self._client.task_queue or await queue_of(temporal, self.agent_id, self.run.id)
@@ -293,7 +314,7 @@ class Session:
         return self.run.events(after=after, follow=follow, children=children, deltas=deltas)
 
     async def status(self) -> RunStatus:
-        """The status of the conversation, as `Run.status`; `idle` between two turns."""
+        """Return the conversation's status, as `Run.status`. `idle` between two turns."""
         return await self.run.status()
 
     async def transcript(self) -> list[Message]:
@@ -305,15 +326,16 @@ class Session:
         return await self.run.memory()
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
-        """End the present turn, and return whether there was one; the messages that wait open the turns that follow.
+        """End the present turn, and return whether there was one.
 
-        The calls of the turn are cancelled, as with `Run.cancel`, and its questions are closed; its `result` raises `RunFailed` with the
+        The messages that wait open the turns that follow. The calls of the turn are cancelled, as
+        with `Run.cancel`, and its questions are closed. Its `result` raises `RunFailed` with the
         code `interrupted`.
 
         Args:
             reason: Why, recorded.
             by: Who ends it, recorded unchecked.
-            turn_id: The turn that is meant, as `SessionTurn.turn_id` or `RunStatus.turn_id` have it; whichever is under way when left out.
+            turn_id: The turn that is meant, as `SessionTurn.turn_id` or `RunStatus.turn_id` have it; the present one when left out.
 
         Raises:
             AwaitClosed: The run of the conversation has ended; or the present turn is another one than `turn_id`.
@@ -323,7 +345,9 @@ class Session:
         return await self.run.interrupt(reason, by=by, turn_id=turn_id)
 
     async def close(self, reason: str = "", *, by: str | None = None) -> None:
-        """End the conversation once no message waits: the present turn and the messages before are answered.
+        """End the conversation once its backlog of messages is empty.
+
+        The present turn and the messages that were sent before are answered.
 
         Raises:
             AwaitClosed: The conversation was closed before, or its run has ended.

@@ -1,4 +1,7 @@
-"""Setting aside: which message of a run's transcript is meant, by its number, its id, or the id of a call."""
+"""Find the message of a run's transcript that the caller sets aside.
+
+The caller names it by its number, its id, or the id of a call.
+"""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -19,7 +22,10 @@ _MAX_WORDS = 60
 
 
 def is_plan_under_way(status: RunStatus) -> bool:
-    """Whether the run is being planned. That plan, and its retries, still read what is set aside now."""
+    """Return whether the run is being planned.
+
+    That plan, and its retries, still read what is set aside now.
+    """
     return status.status == "running" and status.phase in ("planning", "finalizing")
 
 

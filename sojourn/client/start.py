@@ -1,4 +1,4 @@
-"""Start the workflow of a run: its opening, and whether it was started before."""
+"""Start the workflow of a run, and tell whether it was started before."""
 
 import contextlib
 import uuid
@@ -47,7 +47,7 @@ RUN_ID_RULE = (
 
 
 def as_messages(messages: str | Message | Sequence[Message]) -> list[Message]:
-    """The messages of an opening, of which a text is the user's."""
+    """Return the messages of an opening, with a text as the user's message."""
     if isinstance(messages, str):
         return [Message.user(messages)]
     return [messages] if isinstance(messages, Message) else list(messages)
@@ -107,17 +107,17 @@ async def start_workflow(
     Args:
         client: The Temporal client.
         run_id: The id of the run.
-        run: What is shown of the run.
+        run: The run's input, for its summary, memo and search attributes.
         task_queue: The task queue of its workers.
         argument: The workflow's argument, which says that the start sets search attributes.
-        update: The name and the value of an update that is sent in the same request; a run that is open gets it too, and
+        update: The name and the value of an update that is sent in the same request. A run that is open gets it too, and
             is not started. Its outcome is returned.
-        message: The text of the message that the update sends, by which the run is introduced.
+        message: The text of the message that the update sends, for the summary of the run.
 
     Raises:
         InvalidInput: The namespace lacks search attributes, which a worker adds when it starts.
         RPCError: The server does not answer.
-        WorkflowAlreadyStartedError: A run of this id was started before; with an update: and has ended.
+        WorkflowAlreadyStartedError: A run of this id was started before. With an update, it has ended, too.
         WorkflowUpdateFailedError: The run refuses the update.
         WorkflowUpdateRPCTimeoutOrCancelledError: The call was cancelled; the run may be open, and may accept the update.
     """
@@ -155,7 +155,7 @@ async def _start_with(
             name, value, start_workflow_operation=operation
         )
     except (RPCError, WorkflowAlreadyStartedError, WorkflowUpdateRPCTimeoutOrCancelledError):
-        # The error is in the operation too, and asyncio logs one there that nobody has read.
+        # The error is in the operation too, and asyncio logs such an error if no code has read it.
         with contextlib.suppress(Exception):
             await operation.workflow_handle()
         raise
@@ -166,7 +166,9 @@ _NOT_ASKED = {"listed", "principal", "visibility"}
 
 
 async def is_start_of(client: Client, run_id: str, run: RunInput) -> bool:
-    """Whether a run began with this input; where its first execution is deleted, whether it is a run of the agent and the session.
+    """Return whether a run began with this input.
+
+    If its first execution is deleted, return whether it is a run of the agent and the session.
 
     Raises:
         RunNotFound: There is no such run.
@@ -180,7 +182,9 @@ async def is_start_of(client: Client, run_id: str, run: RunInput) -> bool:
 
 
 async def messages_at_start(client: Client, run_id: str) -> list[Message] | None:
-    """The messages that a run was started with; None where its first execution is deleted, or cannot be read.
+    """Return the messages that a run was started with, or None.
+
+    None if its first execution is deleted, or cannot be read.
 
     Raises:
         RunNotFound: There is no such run.

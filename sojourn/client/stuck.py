@@ -1,6 +1,8 @@
-"""Stuck runs: a workflow task or a planner fails again and again, no worker polls for a task, or a call blocks its worker's event loop.
+"""Find out why a run is stuck.
 
-`describe` has the number of attempts. Of failed attempts of a workflow task only the first is in the history.
+A workflow task or a planner fails again and again, no worker polls for a task, or a call blocks its
+worker's event loop. `describe` has the number of attempts. Of failed attempts of a workflow task
+only the first is in the history.
 """
 
 import asyncio
@@ -88,12 +90,12 @@ async def stuck_of(
     described: WorkflowExecutionDescription,
     is_served: Callable[[str], Awaitable[bool]] | None = None,
 ) -> Stuck | None:
-    """Why an open run does not go on, by its description; None where it does.
+    """Return why an open run does not make progress, or None if it does.
 
     Args:
         client: The client.
         described: The run.
-        is_served: Whether a worker polls a task queue; by default the server is asked.
+        is_served: Whether a worker polls a task queue; by default a request to the server finds out.
 
     Raises:
         ServerUnavailable: The server does not answer.
@@ -139,7 +141,10 @@ def _is_scheduled(pending: PendingActivityInfo) -> bool:
 
 
 async def _reason(client: Access, run_id: str) -> str:
-    """The message of the newest workflow task failure in the history; empty if the last events have none."""
+    """Return the message of the newest workflow task failure in the history.
+
+    Empty if the last events have none.
+    """
     answer = await client.temporal.workflow_service.get_workflow_execution_history_reverse(
         GetWorkflowExecutionHistoryReverseRequest(
             namespace=client.temporal.namespace,

@@ -1,4 +1,4 @@
-"""Archived: where the archive of a run is found, and with which execution its history goes on."""
+"""Find the archive of a run, and the execution that follows the archived ones."""
 
 from dataclasses import dataclass
 
@@ -30,15 +30,16 @@ class Beginning:
 async def beginning_of(
     client: Client, storage: StorageDriver | None, run_id: str, oldest: str
 ) -> Beginning | None:
-    """The archived beginning of a run whose first executions were deleted; None where none was, or nothing is archived.
+    """Return the archived beginning of a run whose first executions were deleted.
 
-    The claim of an archive is with the executions that follow it, so each that is left is looked through until one has it.
+    None if no execution was deleted, or nothing is archived. The claim of an archive is with the
+    executions that follow it, so the remaining executions are read until one has it.
 
     Args:
         client: The client.
-        storage: The storage with the archive; None where there is none here.
+        storage: The storage with the archive, or None if there is none here.
         run_id: The run.
-        oldest: The oldest execution that is left.
+        oldest: The oldest remaining execution.
 
     Raises:
         RunUnreadable: The archive cannot be read.

@@ -1,8 +1,9 @@
-"""Cursor: how far a reader has read the events of a run and its child runs, as one text.
+"""Encode how far a reader has read the events of a run and its child runs.
 
-The text is the event_id of the run, then for each child run that is open its id and its event_id:
-`0-000012-00000;/call_1=0-000003-00000;/call_2=`, and `0-000012-00000;` while none is open. A child's id is written without the id of the run that it begins
-with. A child run that is not listed, and started before the run's event, has ended, and all its events were read.
+The text is the event_id of the run, then for each open child run its id and its event_id:
+`0-000012-00000;/call_1=0-000003-00000;/call_2=`, and `0-000012-00000;` while none is open. A
+child's id is written without the id of the run, with which it begins. A child run that is not
+listed, and started before the run's event, has ended, and all its events were read.
 """
 
 import re
@@ -35,15 +36,15 @@ class Position(NamedTuple):
     """Whether every open child run is in `after`, so that one that is not has been read to its end."""
 
     def of(self, run_id: str) -> str:
-        """The event_id of a run after which its events begin; empty for all of them."""
+        """Return the event_id after which the events of a run begin. Empty for all."""
         return self.after.get(run_id, "")
 
     def below(self, event: AgentRunStartedEvent, *, is_new: bool) -> "Position | None":
-        """The position in a child run; None where all its events were read before.
+        """Return the position in a child run, or None if all its events were read before.
 
         Args:
             event: The start of the child run.
-            is_new: Whether the event comes after this position; then the child has started anew.
+            is_new: Whether the event comes after this position. The child run was then started again.
         """
         run_id = event.run_link.run_id
         if not self.is_whole:
@@ -54,17 +55,18 @@ class Position(NamedTuple):
 
 
 class Cursor:
-    """How far `run.events(children=True)` was read; its text is a value for `after`, or for `Last-Event-ID`.
+    """A cursor of `run.events(children=True)`, that is how far the events were read.
 
-    ```python
-    cursor = Cursor(run.id, after=last_event_id)
-    async for event in run.events(after=str(cursor), children=True):
+    Its text is a value for `after`, or for `Last-Event-ID`.
+
+    ```python cursor = Cursor(run.id, after=last_event_id) async for event in
+    run.events(after=str(cursor), children=True):
         print(f"id: {cursor.add(event)}")
     ```
 
     Args:
-        run_id: The run that is followed.
-        after: The text of an earlier cursor of this run; empty for the beginning.
+        run_id: The run to follow.
+        after: The text of an earlier cursor of this run, or empty for the beginning.
 
     Raises:
         ValueError: `after` is not the text of a cursor.
@@ -80,7 +82,10 @@ class Cursor:
         return Position(dict(self._after), is_whole=True)
 
     def add(self, event: BaseEvent) -> str:
-        """Move behind an event, and return the cursor's text; an event without an event_id moves nothing."""
+        """Move past an event, and return the cursor's text.
+
+        An event without an event_id moves nothing.
+        """
         if event.event_id:
             self._after[event.run_id] = event.event_id
         if isinstance(event, AgentRunStartedEvent):
@@ -98,7 +103,10 @@ class Cursor:
                 del self._after[run_id]
 
     def __str__(self) -> str:
-        """The text: printable ASCII without spaces; empty before the first event."""
+        """Return the text, in printable ASCII without spaces.
+
+        Empty before the first event.
+        """
         below = [
             f"{self._short(each)}={event_id}"
             for each, event_id in self._after.items()

@@ -1,7 +1,8 @@
-"""Exported histories: all executions of a run in one file, as Temporal's JSON.
+"""All executions of a run in one file, as Temporal's JSON.
 
-The file is Temporal's own format of the last execution, with a further field, `earlier`: the executions before it, oldest first, as far as
-retention has not deleted them. So other programs read it as the history of that execution.
+The file is Temporal's own format of the last execution, with a further field, `earlier`. It has the
+executions before, oldest first, unless retention has deleted them. So other programs read the file
+as the history of the last execution.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""The point of a run at which it is forked, from its history on the server or from an exported one."""
+"""Find the point at which a run is forked.
+
+The run is read from its history on the server, or from an exported one.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -50,7 +53,9 @@ class ForkOrigin:
 async def origin_on_server(
     client: Client, run_id: str, at: str | None, storage: StorageDriver | None
 ) -> ForkOrigin:
-    """Read a run up to an event; without one its last execution, which begins with all that happened before.
+    """Read a run up to an event, or its last execution if no event is given.
+
+    The last execution begins with the state of all that happened before.
 
     Args:
         client: The client.
@@ -73,7 +78,10 @@ async def origin_on_server(
 async def _with_stored(
     origin: ForkOrigin, client: Client, storage: StorageDriver | None, execution: str
 ) -> Records:
-    """The records of an execution and of those that continue it, once the messages are loaded that they have in storage."""
+    """Yield the records of an execution and of those that continue it.
+
+    The messages that the executions have in storage are loaded first.
+    """
     fold = origin.points.fold
     async for record, events in records_of(client, fold, execution, follow=False):
         if isinstance(record.value, Continuation) and not origin.event:
@@ -129,11 +137,14 @@ async def _exported(
 
 
 async def _read(origin: ForkOrigin, records: Records, at: str | None) -> None:
-    """Read the run: its points up to the history event that has the event asked for, and what it did after it."""
+    """Read the points of the run up to the wanted event, and its effects afterwards.
+
+    The points include the whole history event to which the wanted event belongs.
+    """
     try:
         await _read_all(origin, records, at)
     except RunUnreadable:
-        # A fork from before what nobody can read is the way around it; what is not read is not known.
+        # A fork before the unreadable part is the way around it. The effects after it stay unknown.
         if not origin.event:
             raise
 

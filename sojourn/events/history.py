@@ -96,7 +96,10 @@ _CHILD_ENDS = {
 
 
 class HistoryReader:
-    """Turns Temporal's history events into the fold's records; remembers the type of each scheduled activity and timer."""
+    """A reader that turns Temporal's history events into the fold's records.
+
+    It remembers the type of each scheduled activity and timer.
+    """
 
     def __init__(self, converter: DataConverter) -> None:
         self.unreadable = ""
@@ -197,7 +200,10 @@ class HistoryReader:
         return None
 
     async def _local(self, event: HistoryEvent) -> HistoryRecord | None:
-        """Read the marker of a local activity: its id in `data`, and its result or its failure."""
+        """Read the marker of a local activity.
+
+        The marker's `data` has the activity's id. The marker also has its result or its failure.
+        """
         if event.event_type != EventType.EVENT_TYPE_MARKER_RECORDED:
             return None
         marker = event.marker_recorded_event_attributes
@@ -254,7 +260,11 @@ class HistoryReader:
         return await self._value(details, dict[str, Any]) if details.payloads else None
 
     async def _sent(self, event: HistoryEvent) -> HistoryRecord | None:
-        """Read a signal, or an accepted update; a refused update leaves no trace, and one that a reset sends anew is recorded with its admission."""
+        """Read a signal, or an accepted update.
+
+        A refused update leaves no trace in the history. An update that a reset sends again is
+        recorded with its admission.
+        """
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             signal = event.workflow_execution_signaled_event_attributes
             name, sent, judged, message_id = signal.signal_name, signal.input, False, ""
@@ -326,7 +336,10 @@ class HistoryReader:
         return self._made(event, kind, error=error)
 
     async def error_of(self, failure: Failure) -> ToolError:
-        """The chain of a failure, without repeated texts; the texts may be encrypted."""
+        """Return the chain of a failure, without repeated texts.
+
+        The texts may be encrypted.
+        """
         return _chain(await self._opened(failure)).without_repeats()
 
     async def _opened(self, failure: Failure) -> Failure:
@@ -339,7 +352,7 @@ class HistoryReader:
         return failure
 
     async def _values(self, payloads: Payloads) -> list[Any]:
-        """All payloads, decoded; empty where one of them cannot be decoded."""
+        """Return all payloads decoded, or an empty list if one cannot be decoded."""
         try:
             return await self._converter.decode(payloads.payloads)
         except CodecFailedError as error:
@@ -349,7 +362,7 @@ class HistoryReader:
             return []
 
     async def _value(self, payloads: Payloads, type_hint: Any) -> Any:
-        """The first payload, decoded; None where there is none, or where its value has another type."""
+        """Return the first payload decoded, or None if it is absent or of another type."""
         if not payloads.payloads:
             return None
         try:
@@ -366,13 +379,14 @@ def sender_of(
     sent: WorkflowExecutionSignaledEventAttributes | WorkflowExecutionCancelRequestedEventAttributes,
     parent: str,
 ) -> str:
-    """Who sent a signal or a cancellation: the parent run or another workflow, else the identity of a client.
+    """Return the parent run, workflow or client that sent a signal or a cancellation.
 
-    What a workflow sends has the identity of Temporal's own service.
+    A client is named by its identity. What a workflow sends has the identity of Temporal's own
+    service, so the workflow's id is used instead.
 
     Args:
         sent: The attributes of the event.
-        parent: The id of the parent run; empty if there is none.
+        parent: The id of the parent run, or empty without one.
     """
     sender = sent.external_workflow_execution.workflow_id
     if not sender:
@@ -381,7 +395,10 @@ def sender_of(
 
 
 def _timeout_of(failure: Failure | None) -> str:
-    """The kind of time-out that ended an activity, such as `schedule-to-start`; empty when none did."""
+    """Return the kind of time-out that ended an activity, such as `schedule-to-start`.
+
+    Empty if no time-out did.
+    """
     if failure is None or not failure.HasField("timeout_failure_info"):
         return ""
     name = TimeoutType.Name(failure.timeout_failure_info.timeout_type)

@@ -1,4 +1,7 @@
-"""Live text: the deltas of one run as events, each once and in its place, without those that are obsolete."""
+"""Place the deltas of one run as events among those of its history.
+
+Each delta comes once and in order. Obsolete ones are left out.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -34,11 +37,11 @@ ENDS = RUN_END_TYPES | {"assistant_message", "await_clarification", "policy_deci
 
 
 class Preview:
-    """Takes events in the order of the history, and deltas in any order, repeated or not.
+    """A merge of a run's events in the order of the history with its deltas.
 
-    Deltas are placed between the `plan_started` of their plan and its outcome. The deltas of a plan are the
-    beginning, without a gap, of its latest attempt; where the attempt changes, `stream_restarted` comes
-    first.
+    The deltas may come in any order, and repeatedly. They are placed between the `plan_started` of
+    their plan and its outcome. The deltas of a plan are the beginning, without a gap, of its latest
+    attempt. If the attempt changes, `stream_restarted` comes first.
     """
 
     def __init__(self) -> None:
@@ -52,7 +55,7 @@ class Preview:
         self._ahead: list[Delta] = []
 
     def feed(self, event: Event) -> list[Event]:
-        """Take the next event; return the events of deltas that waited for it."""
+        """Take the next event, and return the events of deltas that waited for it."""
         self._last = event
         if isinstance(event, PlanStartedEvent):
             self._begun, self._is_open = event, True
@@ -64,7 +67,10 @@ class Preview:
         return []
 
     def take(self, delta: Delta) -> list[Event]:
-        """Take a delta; return its events, none while it waits or when it is obsolete."""
+        """Take a delta, and return its events.
+
+        Empty while the delta waits for its plan, or if it is obsolete.
+        """
         if self._begun is None or delta.scheduled > self._begun.time:
             if len(self._ahead) < MAX_AHEAD:
                 self._ahead.append(delta)
@@ -79,13 +85,16 @@ class Preview:
         return self._events(delta)
 
     def _begin_attempt(self, delta: Delta) -> list[Event]:
-        """Take the first delta of an attempt; only number 0 becomes an event."""
+        """Take the first delta of an attempt.
+
+        It becomes an event only if its number is 0.
+        """
         restarted = self._restarted(delta)
         self._last_delta = delta if delta.seq == 0 else delta.model_copy(update={"seq": -1})
         return restarted + (self._events(delta) if delta.seq == 0 else [])
 
     def _restarted(self, delta: Delta) -> list[Event]:
-        """Return `stream_restarted`, where the plan had deltas before."""
+        """Return `stream_restarted` if the plan had deltas before, else an empty list."""
         if not self._has_text:
             return []
         self._has_text = False
@@ -108,7 +117,10 @@ class Preview:
 
 
 class LiveText:
-    """Delivers events and deltas one after the other; a failing transport loses only the deltas."""
+    """Delivers events and deltas one after the other.
+
+    A failing transport loses only the deltas.
+    """
 
     def __init__(
         self, transport: LiveTransport, topic: str, deliver: Callable[[Event], Awaitable[None]]
@@ -121,7 +133,7 @@ class LiveText:
         self._task = asyncio.create_task(self._read(), name=f"deltas of {topic}")
 
     async def feed(self, event: Event, *, is_new: bool) -> None:
-        """Deliver an event of the history, if it is new, and the deltas that waited for it."""
+        """Deliver an event of the history if it is new, and deltas that waited for it."""
         async with self._order:
             waited = self._preview.feed(event)
             for each in [event, *waited] if is_new else waited:

@@ -1,4 +1,7 @@
-"""The events of one run, through restarts of the server, resets and continued executions."""
+"""The events of one run, through restarts, resets and continued executions.
+
+The restarts are those of the server.
+"""
 
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager
@@ -58,21 +61,24 @@ async def events_of(
     since: str = "",
     kept: Kept | None = None,
 ) -> AsyncIterator[Event]:
-    """The events of a run after an event id; with `follow`, until the run ends.
+    """Yield the events of a run after an event id, with `follow` until the run ends.
 
-    The events of executions that retention has deleted come from the archive in the storage, where the run has one.
+    If retention has deleted executions, and the run has an archive in the storage, their events
+    come from there.
 
-    A run that is reset continues in another execution, whose history begins as the old one's. A child run that its
-    reset parent starts anew has no history yet: its events come from the beginning, with the ids of the beginning.
-    With `anew=False` they do not come: the parent's own events tell of the new start, and the events end here.
+    A run that is reset continues in another execution, whose history begins as the old one's. A
+    child run that its reset parent starts anew has no history yet, so its events come from the
+    beginning, with the ids of the beginning. With `anew=False` they do not come. The parent's own
+    events report the new start, and the events end here.
 
-    With `since`, a place in the history, they begin with its execution, so that those before it are not read; or with the
-    kept reading, where there is one that goes no further. A reading that is left is kept.
+    With `since`, a place in the history, the events begin with the execution of that place, so that
+    the executions before it are not read. If `kept` has a cached reading that goes no further than
+    `since`, the events begin with that. The reading is cached again when the reader stops.
 
     Raises:
         RunNotFound: There is no such run.
         RunUnreadable: The records of its workers cannot be decoded here.
-        ServerUnavailable: The server does not answer; with `follow`, it did not answer for a minute.
+        ServerUnavailable: The server does not answer. With `follow`, it did not answer for a minute.
     """
     last, outage, execution, gone = after, OutageRetry(), "", ""
     known = kept.take(since) if kept else None
@@ -138,7 +144,9 @@ async def transcript_of(client: Client, run_id: str, storage: StorageDriver | No
 
 @contextmanager
 def readable_transcript(run_id: str) -> Generator[None]:
-    """Translate the error of a transcript in a run's state, which anybody may have made up.
+    """Translate the error of a transcript in a run's state.
+
+    The transcript is untrusted, because any client may have started the run.
 
     Raises:
         RunUnreadable: It is damaged, too large, or has no messages.
@@ -153,11 +161,11 @@ def readable_transcript(run_id: str) -> Generator[None]:
 async def stored_messages(
     client: Client, storage: StorageDriver | None, run_id: str, begins: Continuation
 ) -> list[Message]:
-    """The messages of a run's transcript that one of its executions has in external storage.
+    """Return the messages that one execution of a run has in external storage.
 
     Args:
         client: The client.
-        storage: The storage; None where there is none here.
+        storage: The storage, or None if there is none here.
         run_id: The run.
         begins: What the execution begins with.
 
@@ -189,22 +197,34 @@ async def status_in_history(client: Client, run_id: str) -> RunStatus:
 
 
 async def totals_in_history(client: Client, run_id: str) -> ToolTelemetry:
-    """The recorded tokens and cost of a run and its child runs; raises as `status_in_history`."""
+    """Return the recorded tokens and cost of a run and its child runs.
+
+    Raises as `status_in_history`.
+    """
     return (await _fold_of_present(client, run_id)).totals()
 
 
 async def memory_in_history(client: Client, run_id: str) -> Mapping[str, Any]:
-    """The recorded memory of a run; raises as `status_in_history`."""
+    """Return the recorded memory of a run.
+
+    Raises as `status_in_history`.
+    """
     return (await _fold_of_present(client, run_id)).state.memory
 
 
 async def policy_in_history(client: Client, run_id: str) -> RunPolicy:
-    """The recorded policy of a run, as it was merged for it; that of no agent before its first plan. Raises as `status_in_history`."""
+    """Return the recorded policy of a run, as it was merged for it.
+
+    Before the first plan the agent's policy is not part of it. Raises as `status_in_history`.
+    """
     return (await _fold_of_present(client, run_id)).state.policy
 
 
 async def accepted_before(client: Client, run_id: str, message_id: str) -> Accepted | None:
-    """What a conversation told of a message that it has accepted; None for one that it does not know. Raises as `status_in_history`."""
+    """Return how a conversation accepted a message, or None if it does not know it.
+
+    Raises as `status_in_history`.
+    """
     inbox = (await _fold_of_present(client, run_id)).state.inbox
     after = inbox.where(message_id)
     if after is None:
@@ -213,7 +233,10 @@ async def accepted_before(client: Client, run_id: str, message_id: str) -> Accep
 
 
 async def _fold_of_present(client: Client, run_id: str) -> Fold:
-    """The fold of a run's present execution, which begins with the state of those before."""
+    """Return the fold of a run's present execution.
+
+    That execution begins with the state of the executions before it.
+    """
     fold = Fold(run_id)
     try:
         async for _ in records_of(client, fold, await present_execution(client, run_id), follow=False):
@@ -232,7 +255,10 @@ async def records_of(
 
 
 async def _begun(client: Client, run_id: str, since: str, *, follow: bool) -> Reading:
-    """A reading from the oldest execution that is left; with `since`, from that of the place."""
+    """Return a reading from the oldest remaining execution.
+
+    With `since`, it begins at the execution of that place.
+    """
     execution = (
         await execution_after(client, run_id, place_of(since)[0])
         if since
@@ -265,7 +291,10 @@ async def _folded(
 
 
 async def first_execution(client: Client, run_id: str) -> str:
-    """The oldest execution of a run's current chain that is left: the current one, unless it continues another."""
+    """Return the oldest remaining execution of a run's current chain.
+
+    This is the current execution, unless it continues another.
+    """
     described = await client.get_workflow_handle(run_id).describe()
     execution = described.run_id
     if described.raw_description.workflow_execution_info.first_run_id in ("", execution):
@@ -275,13 +304,15 @@ async def first_execution(client: Client, run_id: str) -> str:
 
 
 async def executions_before(client: Client, run_id: str, execution: str, most: int) -> list[str]:
-    """The executions that one continues, newest first, as far as retention has not deleted them.
+    """Return the executions that one continues, newest first.
+
+    Executions that retention has deleted are not included.
 
     Args:
         client: The client.
         run_id: The run.
         execution: The execution.
-        most: Most executions that are looked for.
+        most: The maximum number of executions to look for.
     """
     found: list[str] = []
     started = await _started(client, run_id, execution)
@@ -297,7 +328,10 @@ async def executions_before(client: Client, run_id: str, execution: str, most: i
 
 
 async def execution_after(client: Client, run_id: str, executions: int) -> str:
-    """The last execution of a run that has at most so many before it, as far as retention has not deleted it."""
+    """Return the last execution of a run that has at most `executions` before it.
+
+    If retention has deleted that one, return the oldest remaining execution.
+    """
     reader, execution = HistoryReader(client.data_converter), await present_execution(client, run_id)
     while True:
         handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)

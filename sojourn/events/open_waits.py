@@ -1,4 +1,4 @@
-"""The open waits of a run, each with the moment since when it is open, and with what the run is about."""
+"""The open waits of a run, with when each was opened, and what the run is about."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -89,7 +89,10 @@ async def waiting_in_history(
 
 
 def _asked_in_origin(begins: Continuation) -> str | None:
-    """The last user message that a fork has from its origin; None for another continuation, or a transcript in external storage."""
+    """Return the last user message that a fork has from its origin, or None.
+
+    None for another continuation, or if the transcript is in external storage.
+    """
     if begins.state.executions or begins.state.opening.forked_from is None:
         return None
     try:

@@ -1,4 +1,7 @@
-"""Pending activities: failed attempts and heartbeats of calls in flight, which no history holds."""
+"""Failed attempts and heartbeats of the activities of a run that are in flight.
+
+The history does not have them before the activities end.
+"""
 
 import asyncio
 import time
@@ -52,7 +55,10 @@ MAX_RETRYING = 20
 
 
 async def heartbeat_note(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
-    """The last heartbeat's note with its further fields, which anybody may have written; empty without a note."""
+    """Return the last heartbeat's note with its further fields, or an empty dict.
+
+    The heartbeat is untrusted, because any worker may have written it.
+    """
     if not pending.heartbeat_details.payloads:
         return {}
     try:
@@ -65,7 +71,9 @@ async def heartbeat_note(pending: PendingActivityInfo, converter: DataConverter)
 async def retrying(
     pending: Sequence[PendingActivityInfo], converter: DataConverter, tools: Mapping[str, str]
 ) -> list[str]:
-    """One line per activity that is attempted again, and for a plan that is slow, such as `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`.
+    """Return a line for each activity that is retried, and for a slow plan.
+
+    For example `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`.
 
     Args:
         pending: The activities that have not ended.
@@ -87,15 +95,16 @@ async def retrying(
 
 
 def is_plan(pending: PendingActivityInfo) -> bool:
-    """Whether an activity is a plan; else it is a call."""
+    """Return whether an activity is a plan. Otherwise it is a call."""
     return pending.activity_type.name == PLAN
 
 
 class PendingActivities:
-    """Looks up the pending activities of a run while something has been in flight for a second.
+    """A poller of the pending activities of a run, while something is in flight.
 
-    Quick calls are never looked up. While no call in flight has an activity (each waits for a person, an external
-    result, a child run or a timer), the pause between two look-ups doubles, until the next event of the run.
+    It begins after a second, so quick calls are never looked up. While no call in flight has an
+    activity (each waits for a person, an external result, a child run or a timer), the pause
+    between two look-ups doubles, until the next event of the run.
     """
 
     def __init__(self, client: Client, run_id: str, deliver: Callable[[Event], Awaitable[None]]) -> None:
@@ -216,7 +225,7 @@ class PendingActivities:
 
 
 def _call_id(pending: PendingActivityInfo) -> str:
-    """The tool_call_id of a call's activity; empty for a plan's."""
+    """Return the tool_call_id of a call's activity, or an empty text for a plan's."""
     return "" if is_plan(pending) else pending.activity_id
 
 
@@ -240,7 +249,10 @@ def _what(pending: PendingActivityInfo, tools: Mapping[str, str]) -> str:
 
 
 def when(pending: PendingActivityInfo) -> str:
-    """Return when an attempt begins, as `is due at 09:14:07 UTC`; or that it is under way."""
+    """Return when an attempt begins, such as `is due at 09:14:07 UTC`.
+
+    Returns `is under way` if it has begun.
+    """
     if pending.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
         return "is under way"
     return f"is due at {pending.scheduled_time.ToDatetime(UTC):%H:%M:%S} UTC"

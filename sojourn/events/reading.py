@@ -1,4 +1,7 @@
-"""Reading: how far the history of a run was read; and the one that a program which talks goes on with, turn after turn."""
+"""How far the history of a run was read, and a cache for the next reader.
+
+A program that holds a conversation continues the cached reading turn after turn.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
@@ -66,7 +69,11 @@ class Reading:
         return handle.fetch_history_events(page_size=self._page_size, wait_new_event=self.follow)
 
     async def records(self) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
-        """The further records, each with its events; where this was cancelled, a second call goes on, if the reading `is_whole`."""
+        """Yield the further records, each with its events.
+
+        If the iteration was cancelled, a second call continues it, provided that the reading
+        `is_whole`.
+        """
         self._pages = self._pages or self._pages_of(self.execution)
         pace = Pace()
         for _ in range(MAX_CHAIN):
@@ -92,10 +99,10 @@ class Reading:
             self._continued, self._last = "", ""
 
     async def _next(self, pages: WorkflowHistoryEventAsyncIterator) -> HistoryEvent | None:
-        """The next event of an execution; None after its last one.
+        """Return the next event of an execution, or None after its last one.
 
-        A page is as long as the events before it let expect. What comes after one of much data is fetched by few at once: the
-        connection and the server are everybody's.
+        The page size is estimated from the size of the events before. After a large page, few
+        readers fetch the next one at once, because all readers share the connection and the server.
         """
         page = pages.current_page
         if page and pages.current_page_index >= len(page):
@@ -113,16 +120,20 @@ class Reading:
 
 
 class Kept:
-    """The reading of a conversation that a program keeps between two turns; one at most, and used by one reader at a time.
+    """A cache for the reading of a conversation between two turns.
 
-    Between turns nothing is under way: whoever goes on from there misses nothing of what is.
+    It has at most one reading, which one reader uses at a time. Between turns nothing is under way,
+    so a reader that continues from there misses nothing.
     """
 
     def __init__(self) -> None:
         self._reading: Reading | None = None
 
     def take(self, after: str) -> Reading | None:
-        """The kept reading, where it goes no further than this place; whoever takes it has it alone."""
+        """Return the cached reading if it goes no further than this place, or None.
+
+        The caller owns the reading, which leaves the cache.
+        """
         reading = self._reading
         if reading is None or place_of(reading.place) > place_of(after):
             return None
@@ -130,6 +141,6 @@ class Kept:
         return reading
 
     def put(self, reading: Reading) -> None:
-        """Keep a reading that nobody goes on with now."""
+        """Cache a reading that has no reader now."""
         if reading.is_whole and reading.place and reading.fold.state.is_idle:
             self._reading = reading

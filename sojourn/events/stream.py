@@ -36,9 +36,11 @@ async def stream(
     since: str = "",
     kept: Kept | None = None,
 ) -> AsyncGenerator[Event]:
-    """The events of a run; see `Run.events`. With `live`, the stream includes its deltas; the storage has archived events.
+    """Yield the events of a run, as `Run.events` does.
 
-    With `since` they begin with the execution of this place; `kept` has the reading to go on with.
+    With `live`, the stream includes the run's deltas. The storage has the archived events. With
+    `since`, the events begin with the execution of this place. `kept` is a cache with the reading
+    to continue.
     """
     queue: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
     source = _Source(
@@ -96,7 +98,10 @@ class _Source:
         self._task: asyncio.Task[None] | None = None
 
     async def queue_events(self, *, follow: bool) -> None:
-        """Queue the events from here on; with `follow`, until the run ends, else also those of child runs whose calls are open."""
+        """Queue the events from here on.
+
+        With `follow`, until the run ends. Otherwise also those of child runs whose calls are open.
+        """
         await self._queue_own(follow=follow)
         if not follow:
             for child in self._children.values():
@@ -139,7 +144,10 @@ class _Source:
                 await text.close()
 
     async def _begin(self, event: AgentRunStartedEvent, after: Position | None) -> None:
-        """Take up a child run; it is followed once the position is reached, for before that its call may have ended."""
+        """Take up a child run.
+
+        It is followed only after the position is reached, because its call may have ended before.
+        """
         if before := self._children.pop(event.tool_call_id, None):
             await before.close()  # the parent run was reset, and has started the child run again
         if after is None:
@@ -156,15 +164,16 @@ class _Source:
         )
 
     def follow(self) -> None:
-        """Queue events in the background, until the run ends; a second call changes nothing."""
+        """Queue events in the background, until the run ends. Idempotent."""
         self._task = self._task or asyncio.create_task(
             self._quietly(follow=True), name=f"events of {self._run_id}"
         )
 
     async def _before(self, event: Event, *, is_new: bool) -> None:
-        """Queue a child run's events before the end of its call, and those of all child runs before the end of the run.
+        """Queue a child run's events before the end of its call.
 
-        Where that end is not new, neither are they.
+        Before the end of the run, queue those of all child runs. If that end is not new, neither
+        are they.
         """
         ended: list[str] = []
         if isinstance(event, ToolResultReceivedEvent):
@@ -177,7 +186,7 @@ class _Source:
             del self._children[call_id]
 
     async def finish(self) -> None:
-        """Queue all recorded events that are not queued yet; never waits for more.
+        """Queue all recorded events that are not queued yet, without waiting for more.
 
         A cancelled call of this method can be repeated: no event is queued twice, or lost.
         """

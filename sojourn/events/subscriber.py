@@ -1,4 +1,4 @@
-"""Subscribe: call an object's method for each kind of event."""
+"""Call an object's method for each kind of event."""
 
 import inspect
 from collections.abc import AsyncIterable
@@ -43,7 +43,10 @@ async def subscribe(events: AsyncIterable[Event], handler: EventHandler) -> None
 
 
 def event_line(event: BaseEvent) -> str:
-    """An event as one line of JSON, with its type first and without defaults; an output in it has `text`."""
+    """Return an event as one line of JSON.
+
+    The type comes first, and defaults are left out. An output in the event has `text`.
+    """
     return event.model_dump_json(exclude_defaults=True, context={"reader": True})
 
 

@@ -111,7 +111,7 @@ def opening_lines(turn: Turn, detail: Detail = Detail.BRIEF) -> list[Line]:
 
 
 def joined_lines(messages: Sequence[UserMessage], detail: Detail = Detail.BRIEF) -> list[Line]:
-    """Return the lines of messages that steer a turn, for the point at which they join it."""
+    """Return the lines of messages that steer a turn, for when they join it."""
     lines: list[Line] = []
     for message in messages:
         lines += [*_message_lines(message.message), Line(f"· joins the turn{_by(message, detail)}", "dim")]

@@ -1,4 +1,4 @@
-"""Show a run as it happens: a live tree on a terminal, plain lines elsewhere.
+"""Print a run as it happens, as a live tree on a terminal or as plain lines.
 
 Text from models, tools and people is printed as text: without control characters, never as markup.
 """

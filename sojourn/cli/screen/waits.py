@@ -1,4 +1,7 @@
-"""How each kind of wait is printed, in full and in a list, and which commands answer it."""
+"""Format each kind of wait, in full and in a list.
+
+The commands that answer a wait are here, too.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
