@@ -2,7 +2,9 @@
 
 They cover this machine, the app, the Temporal service, and the workers and runs of a task queue.
 
-The package decides what is wrong and how it is mended; it may import `authoring`, `client`, `models` and what is below them. Each function returns its results as `Check`s and changes nothing, but that the check of the storage stores an object. Begin with `Check`, then `service`.
+The package decides what is wrong and how to mend it. It may import `authoring`, `client`, `models` and what is below them.
+Each function returns its results as `Check`s and changes nothing, except that the check of the storage stores an object.
+Begin with `Check`, then `service`.
 """
 
 from dataclasses import dataclass

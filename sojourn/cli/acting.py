@@ -34,12 +34,12 @@ def principal_of(
 
 
 def own_role(role: str) -> str:
-    """What to know of a role that is none of the service's own."""
+    """Return a note about a role that is none of the service's own."""
     return f"the role {plain(role)} opens no part of the service; tools, policies and lists of approvers may name it"
 
 
 async def answerer(client: "Client", run_id: str, named: "Principal | None") -> "Principal | None":
-    """The principal that answers, of the run's own tenant."""
+    """Return the principal that answers, in the run's own tenant."""
     if named is None:
         return None
     status = await client.get_run(run_id).status()

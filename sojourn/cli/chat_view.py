@@ -139,7 +139,7 @@ class ChatView:
         self._view.say(text, style, once=once)
 
     def is_whole(self, wait: AwaitConfirmation) -> bool:
-        """Whether all of a call was shown."""
+        """Return whether all of a call was shown."""
         return wait.id in self._whole
 
     def show_whole(self, wait: AwaitConfirmation) -> None:

@@ -104,7 +104,7 @@ INTERRUPT = Failure(INTERRUPTED, "Interrupted", "interrupted")
 
 
 def wants_json(arguments: list[str]) -> bool:
-    """Whether the arguments of a command contain `--json`, before they are parsed."""
+    """Return whether a command's unparsed arguments contain `--json`."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in options
 

@@ -45,7 +45,7 @@ def code_of(event: Event, run: Run) -> int | None:
 
 
 def ends_turn(event: Event, run: Run) -> bool:
-    """Whether an event ends a turn of the conversation itself."""
+    """Return whether an event ends a turn of the conversation itself."""
     return is_turn_end(event) and event.run_id == run.id
 
 

@@ -188,5 +188,5 @@ def _variable(name: str) -> str:
 
 
 def _told(name: str) -> str:
-    """A setting as a person knows it."""
+    """Return the name of a setting as the user knows it."""
     return f"--oidc-{name.replace('_', '-')} ({_variable(name)})"

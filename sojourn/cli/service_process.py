@@ -32,7 +32,7 @@ class ServiceProcess:
     Args:
         target: `MODULE:APP`.
         listener: The socket, which listens.
-        temporal_ui: The address of Temporal's UI, where it has one.
+        temporal_ui: The address of Temporal's UI, or None without one.
     """
 
     def __init__(self, target: str, listener: socket.socket, temporal_ui: str | None = None) -> None:

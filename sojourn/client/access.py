@@ -126,8 +126,6 @@ async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool 
     A worker that is just starting may take 2 s. If no worker serves the agent, this is the queue
     whose workers did so up to 75 s ago.
 
-    Where none does, it is the one whose workers did so up to 75 s ago.
-
     Args:
         client: The Temporal client.
         agent_id: The agent.
@@ -189,7 +187,7 @@ def no_worker(queue: str) -> str:
 async def artifact_at(
     temporal: temporalio.client.Client, storage: StorageDriver | None, ref: str
 ) -> Artifact:
-    """The artifact of a reference, with its data, read from the events of its run.
+    """Return the artifact of a reference, with its data, from its run's events.
 
     Args:
         temporal: The client, with the codec that decrypts what runs store.
@@ -219,7 +217,7 @@ async def artifact_at(
 async def whole_artifact(
     temporal: temporalio.client.Client, storage: StorageDriver | None, artifact: Artifact, run_id: str
 ) -> Artifact:
-    """The artifact with its data.
+    """Return the artifact with its data.
 
     Args:
         temporal: The client, with the codec that decrypts what runs store.
@@ -286,7 +284,7 @@ class Access:
         """The task queue of new runs; None for that of the workers that serve a run's agent."""
 
     def __repr__(self) -> str:
-        """The server, the namespace and the task queue, without credentials."""
+        """Return the server, the namespace and the task queue, without credentials."""
         host = self.temporal.service_client.config.target_host
         queue = f" task_queue={self.task_queue}" if self.task_queue else ""
         return f"<{type(self).__name__} {host} namespace={self.temporal.namespace}{queue}>"
@@ -313,7 +311,7 @@ class Access:
         return await artifact_at(self.temporal, self.storage, ref)
 
     async def has_worker(self, task_queue: str) -> bool:
-        """Whether a worker polled the task queue within the last 75 s."""
+        """Return whether a worker polled the task queue within the last 75 s."""
         answer = await self.temporal.workflow_service.describe_task_queue(
             DescribeTaskQueueRequest(
                 namespace=self.temporal.namespace,

@@ -139,16 +139,16 @@ class Client(Access):
         """Start a run of an agent.
 
         Args:
-            agent_id: The agent. Where the client has no task queue, the run starts where workers serve the agent;
+            agent_id: The agent. If the client has no task queue, the run starts on that of the workers that serve the agent;
                 on a named queue a worker fails the run within seconds if no worker of the queue has the agent.
             messages: A user message, or the whole opening.
             session_id: Groups the runs of a conversation; no quotes, backslashes or control characters, at most 200 characters.
             run_id: Letters, digits and `_.:@=+-`, at most 200; generated when left out.
             turn_id: The first user turn's id; `t1` when left out.
             labels: Labels for planners, tools and listings; they authorise nothing.
-            policy: Limits of this run; a value applies only where it is tighter.
-            principal: Who asks, as the caller has found out; told to planners, tools and policy engines, in child runs too.
-            visibility: Who sees the run over HTTP, before its first plan too, from which on it is as the agent's app says where that says `subject`.
+            policy: Limits of this run; a value applies only if it is tighter.
+            principal: Who asks, as the caller has found out; planners, tools and policy engines get it, in child runs too.
+            visibility: Who sees the run over HTTP, before its first plan too. From that plan on, the agent's app decides if it says `subject`.
             attach: Return the run when it exists already, instead of `RunAlreadyExists`.
             wait_for_worker: Start even though no worker polls the client's task queue yet; a client that names none
                 waits until a worker serves the agent.
@@ -404,7 +404,7 @@ class Client(Access):
 
         Args:
             agent_id: Only conversations with this agent.
-            session_id: Only conversations of this session, with whichever agent.
+            session_id: Only conversations of this session, with any agent.
             status: As `RunStatus.status`: `idle` for those that wait for a message; `running` includes all open ones.
             since: Only conversations that started at this moment or later.
             labels: Only conversations that were started with all of these labels.
@@ -521,10 +521,6 @@ class Client(Access):
         `started_at`, `closed_at` and, of `forked_from`, the `run_id`, which are those that the
         store has. The others have their defaults, since they are in each run's history, which
         `client.get_run(run_id).status()` reads.
-
-        The store lags by about a second. A listing has the fields `run_id`, `agent_id`, `session_id`, `status`, `awaiting`,
-        `started_at`, `closed_at` and, of `forked_from`, the `run_id`, which are those that the store has; the others keep their defaults, since they are
-        in each run's history: `client.get_run(run_id).status()` reads it.
 
         Args:
             agent_id: Only runs of this agent.

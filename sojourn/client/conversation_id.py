@@ -63,7 +63,7 @@ def is_conversation(run_id: str, agent_id: str, session_id: str) -> bool:
 
 
 def is_session_digest(part: str) -> bool:
-    """Whether the part of a run id after its `@` is the digest of a session's id."""
+    """Return whether the part of a run id after its `@` is a session's digest."""
     return bool(_SESSION_DIGEST.match(part))
 
 
@@ -99,7 +99,7 @@ async def tenant_of(found: WorkflowExecution) -> str:
         return listed
     try:
         return await found.memo_value(wire_names.TENANT, "", type_hint=str)
-    except Exception as error:  # anybody may start a run with any memo, and a codec may raise anything
+    except Exception as error:  # a memo is untrusted, and a codec may raise anything
         raise RunUnreadable(f"the tenant of run {found.id} cannot be read here", run_id=found.id) from error
 
 

@@ -145,10 +145,10 @@ class Fork:
         return generated_id(opening.agent_id)
 
     def named(self, run_id: str | None) -> "Fork":
-        """This fork, of a conversation with a session of its own.
+        """Return this fork, with a session of its own if it is a conversation.
 
         Args:
-            run_id: The id of the new run, where the caller gives one.
+            run_id: The id of the new run, if the caller gives one.
         """
         opening = self.begins.state.opening
         if not opening.conversation:
@@ -204,7 +204,7 @@ class Fork:
         return replace(self, begins=changed(self.begins, state=changed(self.begins.state, opening=opening)))
 
     async def fitting(self, client: Client, storage: StorageDriver | None, run_id: str) -> "Fork":
-        """This fork, with a transcript that is too large for a start in external storage.
+        """Return this fork, with too large a transcript moved to external storage.
 
         Args:
             client: The client.
@@ -264,7 +264,7 @@ async def fork_of(
     storage: StorageDriver | None = None,
     app: "App | None" = None,
 ) -> Fork:
-    """The fork that was asked for.
+    """Return the requested fork.
 
     Args:
         client: The client that reads the run.
@@ -422,7 +422,7 @@ def _chosen(origin: ForkOrigin, asked: ForkRequest) -> _Choice | str:
 
 
 def _decided(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
-    """The step with the call that is decided on again."""
+    """Return the step with the call that is decided on again."""
     if asked.message is not None:
         return "a fork that decides on a call takes no message: the step goes on from there"
     point = origin.points.step
@@ -434,7 +434,7 @@ def _decided(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | st
 
 
 def _edited(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
-    """The step with the call that is carried out with other arguments."""
+    """Return the step with the call that gets other arguments."""
     if asked.message is not None:
         return "a fork that calls with other arguments takes no message: the step goes on from there"
     point, begun = origin.points.step, origin.event
@@ -475,7 +475,7 @@ def _arguments_fault(given: Any) -> str | None:
 
 
 def _replaced(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
-    """The step with the call whose result is replaced."""
+    """Return the step with the call whose result is replaced."""
     point, call_id = origin.points.step, _call_at(origin)
     known = point.step.results.get(call_id) if point and point.step else None
     if not (point and known):
@@ -523,7 +523,7 @@ def _call_of(event: Event) -> str:
 
 
 def _result(known: ToolResult, given: Any) -> ToolResult | str:
-    """The result in place of a call's, or why it cannot be one."""
+    """Return the result in place of a call's, or why it cannot be one."""
     if isinstance(given, ToolResult):
         return given.model_copy(update={"name": known.name, "tool_call_id": known.tool_call_id})
     if fault := json_fault(given):

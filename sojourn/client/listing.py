@@ -132,7 +132,7 @@ class _KnownLabels:
             task = self._reading[start] = asyncio.create_task(self._read(client, start))
             task.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
-            )  # if nobody waits any more
+            )  # if no reader waits any more
         return await asyncio.shield(task)
 
     async def _read(self, client: Client, start: _Start) -> dict[str, str]:
@@ -270,7 +270,7 @@ class Selection:
 
 
 async def listed(client: Client, selection: Selection, limit: int | None) -> AsyncGenerator[RunStatus]:
-    """The runs of a selection, with the fields that the store has.
+    """Yield the runs of a selection, with the fields that the store has.
 
     Raises:
         ServerUnavailable: The server does not answer.
@@ -385,10 +385,10 @@ def _status_of(found: WorkflowExecution) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a quoted literal in a visibility query.
+    """Return a text as a quoted literal in a visibility query.
 
     Raises:
-        InvalidInput: It has a NUL, where a store takes a query to end.
+        InvalidInput: It has a NUL, which ends a query for a store.
     """
     if "\0" in text:
         raise InvalidInput("what is listed by has no NUL character")

@@ -105,7 +105,7 @@ _ABSENT: Any = object()
 
 
 def _sender(by: str | None, principal: Principal | None) -> Fields:
-    """The fields of an answer or a decision that say whose it is."""
+    """Return the fields that say who sends an answer or a decision."""
     if principal is None:
         return {"by": by}
     return {"by": by or principal.subject, PRINCIPAL: written_principal(principal)}
@@ -117,7 +117,7 @@ def _several(texts: Sequence[str] | str) -> list[str]:
 
 
 def status_name(status: WorkflowExecutionStatus | None) -> str:
-    """The name of Temporal's status in `RunStatus`."""
+    """Return the name of Temporal's status in `RunStatus`."""
     return _STATUS.get(status or WorkflowExecutionStatus.RUNNING, "running")
 
 
@@ -224,8 +224,6 @@ class Run:
 
         It has messages, calls and their results. It is read from the history, without a worker, and
         also for closed runs.
-
-        It is read from the history, without a worker, and also for closed runs.
 
         Raises:
             RunNotFound: There is no such run.
@@ -356,7 +354,7 @@ class Run:
         return [*gone, *cancel, *await retrying(pending, self.client.temporal.data_converter, tools)]
 
     async def _child_awaits(self, status: RunStatus) -> dict[str, list[Await]]:
-        """The open waits of open child runs, and of those below them, by run id."""
+        """Return the open waits of all open child runs below, by run id."""
         links = [call.run_link for call in status.calls if call.run_link and call.state == "running"]
         below: dict[str, list[Await]] = {}
         for link in links[:MAX_CHILDREN_ASKED]:
@@ -543,7 +541,7 @@ class Run:
         return answered
 
     async def _open_calls(self, await_id: str | None) -> list[AwaitConfirmation]:
-        """The open confirmations: with this id, or all."""
+        """Return the open confirmations, with this id or all."""
         status = await self._queried() or await status_in_history(self.client.temporal, self.id)
         calls = [wait for wait in status.awaits if isinstance(wait, AwaitConfirmation)]
         return [call for call in calls if await_id in (None, "", call.id)]
@@ -562,9 +560,6 @@ class Run:
         This applies until the turn ends, or as long as the run's `ApprovalPolicy.stop_asking` says,
         and never to calls that the policy engine asks about, nor to those that the principal may
         not approve.
-
-        It counts until the turn ends, or as long as the run's `ApprovalPolicy.stop_asking` says, and never for calls that the policy
-        engine asks about, nor for those that the principal may not approve.
 
         Args:
             tools: A tool's id, a toolset as `ops.devices.*`, or `*` for all; one text or several.
@@ -663,8 +658,6 @@ class Run:
         From the next plan on, they read a short text in its place. The transcript still has the
         message or result, and records who set it aside.
 
-        The transcript keeps it, and records who set it aside.
-
         Args:
             what: The number of a message in the transcript, from 0 on; the id of a call, for its result; or the id of a
                 message that was sent to the conversation.
@@ -742,8 +735,6 @@ class Run:
 
         Calls in flight are cancelled and answered, and child runs get the request too. A run that
         has ended does not change.
-
-        A run that has ended does not change.
 
         Raises:
             RunNotFound: There is no such run.

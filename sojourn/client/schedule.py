@@ -67,11 +67,11 @@ class Schedule:
         self._handle = temporal.get_schedule_handle(schedule_id)
 
     def __repr__(self) -> str:
-        """The id."""
+        """Return the schedule's id."""
         return f"<Schedule {self.id}>"
 
     async def status(self) -> ScheduleStatus:
-        """When it acts, what it did last, and whether it is paused.
+        """Return when it acts, what it did last, and whether it is paused.
 
         Raises:
             ScheduleNotFound: There is no such schedule.
@@ -122,7 +122,7 @@ class Schedule:
 
 
 def spec_of(every: timedelta | None, cron: str | Sequence[str] | None, time_zone: str | None) -> ScheduleSpec:
-    """When a schedule acts.
+    """Return the Temporal spec of when a schedule acts.
 
     Raises:
         InvalidInput: Neither an interval nor a cron expression is given, or both are; or the interval is too short.
@@ -279,7 +279,7 @@ def _status_of(
     found: ScheduleDescription | ScheduleListDescription, known: Any, state: Any
 ) -> ScheduleStatus:
     info: Any = found.info
-    fields = known.get(_MEMO)  # which anybody may have written
+    fields = known.get(_MEMO)  # untrusted, as any client may have written it
     about = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
     texts = ("agent_id", "session_id", "message", "timing")
     return ScheduleStatus.model_validate(
@@ -306,7 +306,7 @@ def _timing(spec: ScheduleSpec) -> str:
 
 
 def _period(every: timedelta) -> str:
-    """An interval in words, such as `1 day 12 hours`."""
+    """Return an interval in words, such as `1 day 12 hours`."""
     left, parts = int(every.total_seconds()), list[str]()
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
         count, left = divmod(left, size)

@@ -172,7 +172,7 @@ def _stop_if_cancelled(error: Exception) -> None:
 
 
 def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str, sent: Fields) -> RunError:
-    """The error of an update that the run refuses, for a reason of this type."""
+    """Return the error of an update that the run refuses for this type of reason."""
     if refused == NOT_VISIBLE:
         return hidden(run_id)
     reason = getattr(error.cause, "message", error)

@@ -48,7 +48,7 @@ class SessionTurn:
     Args:
         run: The conversation's run.
         accepted: What the conversation said of the message.
-        kept: The reading of the conversation that its handle keeps between turns.
+        kept: The cache of the conversation's handle for its reading between turns.
     """
 
     def __init__(self, run: Run, accepted: Accepted, kept: Kept | None = None) -> None:
@@ -79,7 +79,7 @@ class SessionTurn:
         return self.accepted.is_answer
 
     def __repr__(self) -> str:
-        """The conversation and the message."""
+        """Return the conversation and the message."""
         return f"<SessionTurn of {self.message_id} in {self.run.id}>"
 
     async def events(
@@ -131,10 +131,10 @@ class SessionTurn:
         )
 
     async def result(self) -> RunOutput:
-        """The answer of the turn that took the message.
+        """Return the answer of the turn that took the message.
 
         Raises:
-            RunFailed: The turn failed, and the conversation goes on; or the run was canceled or terminated before an
+            RunFailed: The turn failed, and the conversation continues; or the run was canceled or terminated before an
                 answer; or the conversation reached a limit, whose name is the `code`, before the turn began.
             ServerUnavailable: The server did not answer for a minute.
         """
@@ -310,7 +310,7 @@ class Session:
     def events(
         self, *, after: str | None = None, follow: bool = True, children: bool = False, deltas: bool = False
     ) -> AsyncGenerator[Event]:
-        """The events of all turns, as `Run.events`."""
+        """Yield the events of all turns, as `Run.events`."""
         return self.run.events(after=after, follow=follow, children=children, deltas=deltas)
 
     async def status(self) -> RunStatus:
@@ -318,11 +318,11 @@ class Session:
         return await self.run.status()
 
     async def transcript(self) -> list[Message]:
-        """The transcript so far, as `Run.transcript`."""
+        """Return the transcript so far, as `Run.transcript`."""
         return await self.run.transcript()
 
     async def memory(self) -> SessionMemory:
-        """What the conversation knows beside its transcript, as `Run.memory`."""
+        """Return what the conversation knows beside its transcript, as `Run.memory`."""
         return await self.run.memory()
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:

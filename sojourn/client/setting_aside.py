@@ -30,7 +30,7 @@ def is_plan_under_way(status: RunStatus) -> bool:
 
 
 def quoted(messages: Sequence[Message], target: Fields) -> str:
-    """The role and the first words of what is meant, in one printable line."""
+    """Return the role and the first words of the target, in one printable line."""
     index: int = target["message"]
     message, call_id = messages[index], target.get("tool_call_id")
     results = [each for each in message.tool_results if call_id in (None, each.tool_call_id)]

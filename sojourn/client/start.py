@@ -54,12 +54,12 @@ def as_messages(messages: str | Message | Sequence[Message]) -> list[Message]:
 
 
 def generated_id(agent_id: str) -> str:
-    """An id of a new run."""
+    """Return an id for a new run, which begins with the last part of the agent's."""
     return f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
 
 
 def checked_input(run_id: str, **fields: Any) -> RunInput:
-    """The input of a run.
+    """Return the input of a run, validated.
 
     Args:
         run_id: The id of the run.
@@ -195,7 +195,7 @@ async def messages_at_start(client: Client, run_id: str) -> list[Message] | None
 
 
 async def _beginning(client: Client, run_id: str) -> RunInput | Continuation | None:
-    """What the first execution of a run that is there was started with."""
+    """Return what the first remaining execution of a run was started with."""
     reader = HistoryReader(client.data_converter)
     try:
         execution = await first_execution(client, run_id)

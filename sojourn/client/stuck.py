@@ -38,7 +38,7 @@ _LAST_EVENTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """Why an open run does not go on."""
+    """Why an open run does not make progress."""
 
     kind: Literal["task", "planner", "blocked", "unserved"]
     """`task`: its workflow task fails; `planner`: its planner; `blocked`: a call blocks its worker's event loop; `unserved`: no worker polls."""
@@ -53,7 +53,7 @@ class Stuck:
 
 
 async def stuck_runs(client: Access, run_ids: Sequence[str]) -> dict[str, Stuck]:
-    """Those of these open runs that are stuck, by run id.
+    """Return those of these open runs that are stuck, by run id.
 
     Raises:
         ServerUnavailable: The server does not answer.

@@ -85,6 +85,6 @@ async def _read(client: Client, storage: StorageDriver, run_id: str, claim: Clai
 
 
 def unreadable_archive(run_id: str, error: Exception) -> RunUnreadable:
-    """The error of an archive that cannot be read."""
+    """Return the error of an archive that cannot be read."""
     why = ToolError.from_error(error).message
     return RunUnreadable(f"the archived events of run {run_id} cannot be read: {why}", run_id=run_id)

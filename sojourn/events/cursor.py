@@ -121,7 +121,7 @@ class Cursor:
 
 
 def position_of(run_id: str, after: str | Mapping[str, str] | None) -> Position:
-    """The position that a caller passes as `after`.
+    """Return the position that a caller passes as `after`.
 
     Raises:
         ValueError: It is neither an event_id, nor a cursor, nor event_ids by run id.

@@ -21,7 +21,7 @@ EARLIER = "earlier"
 
 
 async def fetch_histories(client: Client, run_id: str) -> list[WorkflowHistory]:
-    """The histories of a run's executions that are left, oldest first."""
+    """Return the histories of a run's remaining executions, oldest first."""
     present = await present_execution(client, run_id)
     executions = [*reversed(await executions_before(client, run_id, present, MAX_CHAIN)), present]
     return [
@@ -36,7 +36,7 @@ def exported(histories: Sequence[WorkflowHistory]) -> dict[str, Any]:
 
 
 def histories_in(text: str) -> list[WorkflowHistory]:
-    """The histories of one run in the content of a file, oldest first.
+    """Return the histories of one run in the content of a file, oldest first.
 
     Raises:
         ValueError: The text is not a history.
@@ -54,5 +54,5 @@ def histories_in(text: str) -> list[WorkflowHistory]:
 
 
 def _named(history: dict[str, Any]) -> str:
-    """The run's id, which the first event names."""
+    """Return the run's id, which the first event names."""
     return cast("str", history["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"])

@@ -150,7 +150,7 @@ class HistoryReader:
         )
 
     async def _continuation(self, payloads: Payloads) -> Continuation | None:
-        """The state with which an execution begins that continues another."""
+        """Return the state with which an execution begins that continues another."""
         found = read_continuation(await self._value(payloads, Any))
         return found if isinstance(found, Continuation) else None
 
@@ -250,11 +250,11 @@ class HistoryReader:
         return None
 
     async def _spent(self, failure: Failure) -> Spent | None:
-        """What a child run has spent, from the details of its failure."""
+        """Return what a child run has spent, from the details of its failure."""
         return read_spent(await self._detail(failure))
 
     async def _detail(self, failure: Failure) -> Any:
-        """The first detail of a failure, without Temporal's wrapper, if it is an object."""
+        """Return the first detail of a failure if it is an object, without wrapper."""
         wrapper = failure.HasField("activity_failure_info") and failure.HasField("cause")
         details = (failure.cause if wrapper else failure).application_failure_info.details
         return await self._value(details, dict[str, Any]) if details.payloads else None
@@ -406,7 +406,7 @@ def _timeout_of(failure: Failure | None) -> str:
 
 
 def _chain(failure: Failure) -> ToolError:
-    """The chain of a failure, without Temporal's wrappers."""
+    """Return the chain of a failure, without Temporal's wrappers."""
     wrapper = failure.HasField("activity_failure_info") or failure.HasField(
         "child_workflow_execution_failure_info"
     )

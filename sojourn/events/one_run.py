@@ -115,7 +115,7 @@ async def events_of(
 
 
 async def transcript_of(client: Client, run_id: str, storage: StorageDriver | None) -> list[Message]:
-    """The recorded transcript of a run.
+    """Return the recorded transcript of a run.
 
     Args:
         client: The client.
@@ -186,7 +186,9 @@ async def stored_messages(
 
 
 async def status_in_history(client: Client, run_id: str) -> RunStatus:
-    """The recorded status of a run: without a worker, and long after the run's end.
+    """Return the recorded status of a run.
+
+    It needs no worker, and works long after the run's end.
 
     Raises:
         RunNotFound: There is no such run.
@@ -249,7 +251,10 @@ async def _fold_of_present(client: Client, run_id: str) -> Fold:
 async def records_of(
     client: Client, fold: Fold, execution: str, *, follow: bool
 ) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
-    """The records of an execution and of those that continue it, each with its events."""
+    """Yield the records of an execution and of those that continue it.
+
+    Each comes with its events.
+    """
     async for each in Reading(client, fold, execution, follow=follow).records():
         yield each
 
@@ -349,12 +354,15 @@ async def execution_after(client: Client, run_id: str, executions: int) -> str:
 
 
 async def present_execution(client: Client, run_id: str) -> str:
-    """The present or last execution, which begins with the state of those before it."""
+    """Return the present or last execution of a run.
+
+    It begins with the state of those before it.
+    """
     return (await client.get_workflow_handle(run_id).describe()).run_id
 
 
 async def _origin(client: Client, run_id: str, execution: str) -> str:
-    """The execution that a run began with, before it was reset or continued."""
+    """Return the execution that a run began with, before resets or continuations."""
     started = await _started(client, run_id, execution)
     return started.first_execution_run_id if started else ""
 

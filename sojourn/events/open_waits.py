@@ -31,7 +31,7 @@ class OpenWait:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A run, and whom it waits for."""
+    """A run with its open waits."""
 
     status: RunStatus
     waits: list[OpenWait]
@@ -46,15 +46,16 @@ class Waiting:
 async def waiting_in_history(
     client: Client, run_id: str, storage: StorageDriver | None = None, *, execution: str = ""
 ) -> Waiting:
-    """The open waits of a run, oldest first, without a worker.
+    """Return the open waits of a run, oldest first, without a worker.
 
-    The present execution's history is read, and those before it only where a wait was opened there, or the message of its turn came.
+    The present execution's history is read. Those before it are read only if a wait was opened there, or the message of its
+    turn came there.
 
     Args:
         client: The client.
         run_id: The run.
         storage: Where the archive is.
-        execution: The present execution, where it is known.
+        execution: The present execution, if the caller knows it.
 
     Raises:
         RunNotFound: There is no such run.

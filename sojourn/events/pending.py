@@ -177,7 +177,7 @@ class PendingActivities:
         self._task = None
 
     async def _news(self, pending: PendingActivityInfo) -> list[Event]:
-        """The new events of one activity in flight."""
+        """Return the new events of one activity in flight."""
         call_id = _call_id(pending)
         if call_id not in self._open:
             return []

@@ -155,7 +155,7 @@ def revoke(
 
 
 def _fields(key: "Key") -> dict[str, Any]:
-    """What is shown of a key, for machines."""
+    """Return the fields of a key that `--json` prints."""
     return key.model_dump(mode="json", exclude={"digest"})
 
 

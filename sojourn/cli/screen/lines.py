@@ -58,7 +58,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_@.:+-]([A-Za-z0-9_@.:+ -]*[A-Za-z0-9_@.:+-
 
 
 def is_drawn(event: Event, detail: Detail, *, is_below: bool) -> bool:
-    """Whether an event is shown in this detail.
+    """Return whether an event is shown in this detail.
 
     Args:
         event: The event.
@@ -127,7 +127,7 @@ def _run_started(event: RunStartedEvent) -> list[Line]:
 
 
 def _forked(origin: ForkedFrom) -> list[Line]:
-    """Where a fork comes from, who forked, and what the fork was given."""
+    """Return the lines about a fork's origin, who forked, and what it was given."""
     by = f" by {name_of(origin.forked_by)}" if origin.forked_by else ""
     return [
         Line(f"· forked from {plain(origin.run_id, 300)} at {plain(origin.event_id)}{by}", "dim"),
@@ -252,7 +252,7 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
 
 
 def _by(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
-    """The sender: the name given, and the identity that Temporal recorded."""
+    """Return the sender's given name, and the identity that Temporal recorded."""
     name = f" by {name_of(event.by)}" if event.by else ""
     return f"{name} ({_identity(event.identity)})" if event.identity else name
 

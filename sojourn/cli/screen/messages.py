@@ -35,7 +35,7 @@ class MessageLines:
             self.of(message)
 
     def of(self, message: Message) -> list[str]:
-        """The lines of the next message."""
+        """Return the lines of the next message."""
         return [line for part in message.parts for line in self._of_part(part)]
 
     def _of_part(self, part: Part) -> list[str]:

@@ -81,7 +81,7 @@ def decision_in(line: str) -> Decision | None:
 
 
 def how_to_decide(*, is_seen: bool, stop_asking: str = "run") -> str:
-    """The decisions on a call, with the letters that make them.
+    """Return the decisions on a call, with the letters that make them.
 
     Args:
         is_seen: Whether the call was shown whole.
@@ -95,7 +95,7 @@ def how_to_decide(*, is_seen: bool, stop_asking: str = "run") -> str:
 
 
 def is_full(line: str) -> bool:
-    """Whether a line asks for the whole call."""
+    """Return whether a line asks for the whole call."""
     return line.strip().lower() in _FULL
 
 
@@ -103,8 +103,6 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
     """Ask for a decision, and return it, or None if no line comes.
 
     A call that was not shown in full can be approved only after `f` has shown all of it.
-
-    A call that was not shown whole can be approved only after `f` has shown all of it.
 
     Args:
         call: The call to decide on, which was printed before.

@@ -81,13 +81,13 @@ def grow(timelines: TimelineTree | None, event: Event, *, is_conversation: bool 
 
 
 class RunTrees:
-    """Draws a run and its child runs as their events so far have them.
+    """A drawing of a run and its child runs from their events so far.
 
     Args:
         spins: Whether work in progress has a spinner.
         whole: Whether to show all of a wait and of an answer, however long.
         detail: How much of a call is shown.
-        last: Number of turns that are drawn whole, the last ones, with the one under way; None means all.
+        last: Number of the last turns that are drawn in full, with the one under way; None means all.
         only: The id of the turn that is drawn, and no other; None means all.
         is_conversation: Whether the run is known to be a conversation.
     """
@@ -270,7 +270,7 @@ class RunTrees:
     # Entries.
 
     def _is_new(self, run: Timeline, event_id: str) -> bool:
-        """Whether an event is not on the screen for good."""
+        """Return whether an event is not yet printed for good."""
         return place_of(event_id) > place_of(self._after.get(run.run_id, "")) or not event_id
 
     def _draw(self, branch: Tree, run: Timeline, entries: Sequence[Entry]) -> None:

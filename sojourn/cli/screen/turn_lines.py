@@ -219,7 +219,7 @@ def _said(turn: Turn) -> str:
 
 
 def _became(turn: Turn) -> str:
-    """How a turn ended: its answer, or the root of its failure."""
+    """Return a turn's answer, or the root of its failure."""
     if turn.failure:
         error = turn.failure.error
         if error.code == INTERRUPTED:

@@ -55,7 +55,7 @@ class RunView:
         console: Where to print: a live tree on a terminal, plain lines elsewhere. Standard output by default.
         detail: How much of a call is shown.
         is_tree: Whether a terminal gets a live tree; with False it gets lines too, and a message of a conversation is
-            shown where it is accepted, not with its turn.
+            shown when it is accepted, not with its turn.
     """
 
     def __init__(
@@ -195,7 +195,6 @@ class RunView:
                     yield from waiting_lines(waiting, len(waiting), self._detail, is_over=True)
 
     def _lines(self, event: Event, timelines: TimelineTree) -> list[Line]:
-        """The lines of an event."""
         if not is_drawn(event, self._detail, is_below=event.run_id in timelines.parents):
             return []
         match event:
@@ -224,7 +223,7 @@ class RunView:
 
 
 def _turn_of(event: Event, timelines: TimelineTree) -> Turn | None:
-    """The turn that is under way, or that an event has ended."""
+    """Return the turn that is under way, or that an event has ended."""
     top = timelines.top
     is_end = event.run_id == top.run_id and (is_turn_end(event) or is_run_end(event))
     if is_end and top.turns and top.turns[-1].version == top.version:
@@ -240,7 +239,7 @@ def _depth(run_id: str, timelines: TimelineTree) -> int:
 
 
 def _messages(turn: Turn | None, event: TurnSteeredEvent) -> list[UserMessage]:
-    """The messages that joined a turn by an event."""
+    """Return the messages that joined a turn by an event."""
     entries = turn.entries if turn else []
     return [
         each for each in entries if isinstance(each, UserMessage) and each.message_id in event.message_ids
