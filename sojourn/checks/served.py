@@ -42,14 +42,14 @@ class ServingWorker:
 
 @dataclass(frozen=True, slots=True)
 class ServedQueue:
-    """A task queue, and who polls it."""
+    """A task queue with the workers that poll it."""
 
     name: str
     workers: Sequence[ServingWorker]
 
     @property
     def agents(self) -> frozenset[str]:
-        """What its workers say that they serve."""
+        """The agents that its workers announce."""
         return frozenset[str]().union(*(worker.agents for worker in self.workers))
 
 

@@ -1,4 +1,4 @@
-"""Check of the app's external storage: whether it keeps what it is given."""
+"""Check that the app's external storage returns what is stored in it."""
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import StorageDriverRetrieveContext, StorageDriverStoreContext

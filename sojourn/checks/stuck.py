@@ -1,4 +1,4 @@
-"""Stuck runs, each with what mends it."""
+"""Stuck runs, each with what to do about it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Check a task queue, that is its pollers, their versions and its stuck runs.
+"""Check the pollers of a task queue, their versions, and its stuck runs.
 
 Pollers for workflows and for activities are checked separately.
 """

@@ -64,7 +64,7 @@ class ChatBar:
 
     @property
     def prompt(self) -> str:
-        """What is printed before the line that is being typed."""
+        """The text before the line that the user types."""
         if self.asked is None:
             return "> "
         return "approve? [y/n/a] " if isinstance(self.asked[1], AwaitConfirmation) else "answer> "
@@ -111,7 +111,7 @@ class ChatBar:
 
 
 class ChatView:
-    """Shows the events of a conversation above the line that is being typed.
+    """A display of a conversation's events above the line that the user types.
 
     Args:
         verbose: How much of a call is shown.

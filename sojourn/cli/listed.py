@@ -1,4 +1,4 @@
-"""What commands that list runs share: the statuses, and the JSON of a run."""
+"""The statuses and the JSON of runs, for all commands that list runs."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any

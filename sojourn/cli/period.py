@@ -1,4 +1,4 @@
-"""A period of time, as a person types it: since when."""
+"""Parse durations and starting times as the user types them."""
 
 import re
 from datetime import UTC, datetime, timedelta

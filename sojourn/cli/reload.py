@@ -46,9 +46,10 @@ Tell = Callable[[str, str, dict[str, Any]], None]
 
 
 class Reloader:
-    """Serve an app until SIGINT or SIGTERM, and reload it after each change.
+    """A supervisor that serves an app, and reloads it after each change.
 
-    A new process replaces the worker whenever a file below the current folder changes.
+    It serves until SIGINT or SIGTERM. A new process replaces the worker whenever a file below the current
+    folder changes.
 
     Args:
         target: `MODULE:APP`.

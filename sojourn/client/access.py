@@ -59,7 +59,7 @@ def backoff(longest: float) -> Iterator[float]:
 
 
 class Closeable(Protocol):
-    """What can be closed."""
+    """An object that can be closed."""
 
     async def close(self) -> None:
         """End what it holds open."""
@@ -83,7 +83,7 @@ class Connecting(Coroutine[Any, Any, C], AbstractAsyncContextManager[C, None]):
         return self._connecting.__await__()
 
     def send(self, value: Any) -> Any:
-        """Go on, as a coroutine, so that `asyncio.run` and tasks take it."""
+        """Advance the coroutine, so that `asyncio.run` and tasks accept this object."""
         return self._connecting.send(value)
 
     def throw(self, *error: Any) -> Any:

@@ -121,14 +121,14 @@ class Fork:
 
     @property
     def link(self) -> ForkedFrom:
-        """Where the fork comes from, and what it was given."""
+        """The origin of the fork, and what the fork was given."""
         link = self.begins.state.opening.forked_from
         assert link
         return link
 
     @property
     def run(self) -> RunInput:
-        """The run as its start introduces it, with the messages of the transcript."""
+        """The run as its start describes it, with the messages of the transcript."""
         state = self.begins.state
         transcript = Packed.unpacked(self.begins.transcript).messages()
         return state.opening.model_copy(update={"messages": [*transcript, *state.new]})

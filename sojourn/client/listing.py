@@ -46,7 +46,7 @@ async def started_at_of(found: WorkflowExecution) -> datetime:
         told = await found.memo_value(STARTED_AT, None)
         started = datetime.fromisoformat(told) if isinstance(told, str) else found.start_time
         return min(found.start_time, started)
-    except Exception:  # noqa: BLE001 - anybody may start a run with any memo, and a codec may raise anything
+    except Exception:  # noqa: BLE001 - the memo is untrusted, and a codec may raise anything
         return found.start_time
 
 
@@ -237,7 +237,7 @@ class Selection:
 
     @property
     def _seen(self) -> list[str]:
-        """Return the clauses of the runs that the viewer may see.
+        """The clauses of the runs that the viewer may see.
 
         They include child runs, which have the marks of their parents.
         """

@@ -62,7 +62,7 @@ async def stuck_runs(client: Access, run_ids: Sequence[str]) -> dict[str, Stuck]
     asked: dict[str, asyncio.Task[bool]] = {}
 
     async def is_served(queue: str) -> bool:
-        """Asked once for each queue, however many of the runs are on it."""
+        """Look each queue up once, however many of the runs are on it."""
         if queue not in asked:
             asked[queue] = asyncio.ensure_future(client.is_served(queue))
         return await asyncio.shield(asked[queue])

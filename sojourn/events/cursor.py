@@ -55,7 +55,7 @@ class Position(NamedTuple):
 
 
 class Cursor:
-    """A cursor of `run.events(children=True)`, that is how far the events were read.
+    """A record of how far `run.events(children=True)` was read.
 
     Its text is a value for `after`, or for `Last-Event-ID`.
 
@@ -78,7 +78,7 @@ class Cursor:
 
     @property
     def position(self) -> Position:
-        """What has been read: every open child run is in it."""
+        """The position after what was read, with every open child run."""
         return Position(dict(self._after), is_whole=True)
 
     def add(self, event: BaseEvent) -> str:

@@ -30,7 +30,7 @@ async def fetch_histories(client: Client, run_id: str) -> list[WorkflowHistory]:
 
 
 def exported(histories: Sequence[WorkflowHistory]) -> dict[str, Any]:
-    """Histories of one run, oldest first, as the content of a file."""
+    """Return the histories of one run, oldest first, as the content of a file."""
     *earlier, last = (json.loads(history.to_json()) for history in histories)
     return {**last, EARLIER: earlier} if earlier else last
 

@@ -118,7 +118,7 @@ class HistoryReader:
         self._parent = ""
 
     async def record(self, event: HistoryEvent) -> HistoryRecord | None:
-        """One event as a record, or None when the fold does not need it."""
+        """Return one event as a record, or None if the fold does not need it."""
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             started = event.workflow_execution_started_event_attributes

@@ -117,7 +117,7 @@ class Preview:
 
 
 class LiveText:
-    """Delivers events and deltas one after the other.
+    """An ordered delivery of events and deltas.
 
     A failing transport loses only the deltas.
     """

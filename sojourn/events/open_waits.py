@@ -22,7 +22,7 @@ __all__ = ["OpenWait", "Waiting", "waiting_in_history"]
 
 @dataclass(frozen=True, slots=True)
 class OpenWait:
-    """An open wait, and since when."""
+    """An open wait and when it was opened."""
 
     wait: Await
     since: datetime | None

@@ -51,7 +51,7 @@ async def stream(
         try:
             await source.queue_events(follow=follow)
             await queue.put(None)
-        except Exception as error:  # noqa: BLE001 - raised where the events are read
+        except Exception as error:  # noqa: BLE001 - raised when the events are read
             await queue.put(error)
 
     task = asyncio.create_task(fill_queue(), name=f"events of {run_id}")

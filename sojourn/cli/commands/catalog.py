@@ -74,7 +74,7 @@ async def _print_catalog(app: "App", out: Path | None, *, as_json: bool) -> None
 def _write(app: "App", out: Path, *, as_json: bool) -> None:
     """Write a file of all tools, and one for each agent.
 
-    The files are deterministic, that is the same tools make the same files.
+    The files are deterministic: the same tools make the same files.
     """
     entries = {out / FILE: app.catalog()}
     entries |= {out / agent_id / FILE: app.catalog(agent_id) for agent_id in app.list_agents()}

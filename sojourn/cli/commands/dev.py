@@ -1,6 +1,6 @@
 """`sojourn dev` runs the embedded server, a worker and the HTTP service together.
 
-They reload on change, and run until Ctrl-C.
+The worker and the service reload on change. All of them run until Ctrl-C.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""`sojourn run` starts a run and follows it. `sojourn watch` follows another."""
+"""`sojourn run` starts a run and follows it.
+
+`sojourn watch` follows an existing run.
+"""
 
 import json
 import re

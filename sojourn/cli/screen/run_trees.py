@@ -443,7 +443,7 @@ class _Lines(Tree):
 
 
 class _Indented:
-    """What is below a heading, indented, without spaces at the ends of its lines."""
+    """Indented content below a heading, without spaces at the ends of its lines."""
 
     def __init__(self, drawn: RenderableType) -> None:
         self._drawn = drawn

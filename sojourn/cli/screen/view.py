@@ -114,7 +114,7 @@ class RunView:
             self._tree.go_on()
 
     def resume(self) -> None:
-        """Continue in a new tree, below what was asked."""
+        """Continue in a new tree, below the prompt."""
         if self._live:
             self._live = self._drawing()
             self._live.start()
