@@ -248,7 +248,7 @@ async def _answered_elsewhere(run: Run, await_id: str, opened: str) -> None:
 async def _typed(line: Coroutine[Any, Any, Line], elsewhere: asyncio.Task[None]) -> Line:
     """Return the line that the user types.
 
-    Goes on if the server cannot tell whether the wait was answered elsewhere.
+    Waits for the line even if the server cannot tell whether the wait was answered elsewhere.
 
     Raises:
         AwaitClosed: The wait was answered elsewhere before.

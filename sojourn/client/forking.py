@@ -454,7 +454,7 @@ def _edited(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str
 
 
 def _approval_fault(point: ForkPoint) -> str | None:
-    """Return why the calls of a step must not change, or None.
+    """Return why a step's calls must keep their arguments and results, or None.
 
     A flow had them approved, which no rule of the tools knows.
     """

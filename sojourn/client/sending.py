@@ -165,7 +165,7 @@ def _ended(run_id: str) -> AwaitClosed:
 
 
 def _stop_if_cancelled(error: Exception) -> None:
-    """Raise the cancellation of this task, which the SDK replaces by its own error."""
+    """Raise the cancellation of this task, which the SDK replaces with its own error."""
     task = asyncio.current_task()
     if task and task.cancelling():
         raise asyncio.CancelledError from error
@@ -209,9 +209,10 @@ def hidden(run_id: str) -> RunNotFound:
 
 
 def _may_pass(error: RPCError) -> bool:
-    """Return whether to try again.
+    """Return whether another attempt may succeed.
 
-    The server is busy, the run is just continuing as new, or its workflow task is being retried.
+    It may if the server is busy, if the run is just continuing in a new execution, or if its
+    workflow task is being retried.
     """
     is_busy = error.status == RPCStatusCode.RESOURCE_EXHAUSTED
     return is_busy or _says(error, NOT_TAKEN + TASK_FAILS + ENDED)

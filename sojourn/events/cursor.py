@@ -59,8 +59,9 @@ class Cursor:
 
     Its text is a value for `after`, or for `Last-Event-ID`.
 
-    ```python cursor = Cursor(run.id, after=last_event_id) async for event in
-    run.events(after=str(cursor), children=True):
+    ```python
+    cursor = Cursor(run.id, after=last_event_id)
+    async for event in run.events(after=str(cursor), children=True):
         print(f"id: {cursor.add(event)}")
     ```
 

@@ -1,6 +1,6 @@
 """Failed attempts and heartbeats of the activities of a run that are in flight.
 
-The history does not have them before the activities end.
+No history holds them.
 """
 
 import asyncio

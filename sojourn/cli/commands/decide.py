@@ -292,7 +292,7 @@ def _with_command(void: "ApprovalVoid") -> "ApprovalVoid":
 async def _is_confirmed(options: Options, found: "WaitView", lines: list[str], *, is_whole: bool) -> bool:
     """Print the call, and ask the user to confirm the decision.
 
-    With `--yes`, the user is not asked.
+    `--yes` skips the question.
 
     Raises:
         CommandError: The call would be approved without having been displayed in full, or there is no terminal to ask at.

@@ -126,7 +126,9 @@ def received_line(message: UserMessage, detail: Detail = Detail.BRIEF) -> Line:
 
 
 def accepted_lines(message: UserMessage, detail: Detail = Detail.BRIEF, *, is_behind: bool) -> list[Line]:
-    """Return the lines of a message at its acceptance, its sender, and its use.
+    """Return the lines of a message at its acceptance.
+
+    They have its text, its sender, and whether it waits, or steers or interrupts the turn.
 
     Args:
         message: The message.
