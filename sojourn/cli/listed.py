@@ -44,7 +44,7 @@ def check_status(status: str | None) -> None:
 def to_json(run: "RunStatus", stuck: "Stuck | None" = None) -> dict[str, Any]:
     """Return the object that `--json` prints for a run.
 
-    Its fields are stable, because scripts depend on them.
+    Its fields must not change.
     """
     duration = duration_of(run)
     fields: dict[str, Any] = {

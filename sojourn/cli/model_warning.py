@@ -13,7 +13,7 @@ __all__ = ["warn_of_models"]
 def warn_of_models(app: App) -> None:
     """Print on standard error which of the app's models cannot be made.
 
-    A missing key is a usual reason. Runs that use such a model would fail.
+    A reason is, for example, a missing key. Runs that use such a model would fail.
     """
     named, wrong = models_of(app)
     for model, reason in wrong.items():
