@@ -50,6 +50,7 @@ check: $(READY) ## Judge format, lint, types and import rules
 
 lint: $(READY)
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports
+	$(BIN)/python -m tests.prose
 	$(if $(wildcard tests/typing),$(BIN)/mypy --strict --follow-imports silent tests/typing)
 
 types: $(READY)

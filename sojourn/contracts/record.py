@@ -33,7 +33,7 @@ __all__ = ["Declaration", "PositiveDuration", "faults_of", "refused_by", "sugges
 
 
 class Record(BaseModel):
-    """What Sojourn writes and reads: frozen, and tolerant of fields that a newer version adds."""
+    """A frozen record that ignores fields which a newer version adds."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -59,9 +59,9 @@ class Record(BaseModel):
 
 
 class Input(Record):
-    """What a person, planner or client writes: frozen, and an unknown field is an error.
+    """A frozen record that a person, planner or client writes.
 
-    In JSON an unknown field is ignored: the input was checked when it was made, so the field comes from a
+    An unknown field is an error. In JSON it is ignored: the input was checked when it was made, so the field comes from a
     newer version, and refusing it would fail every workflow task of an older worker during a deploy.
     """
 
@@ -90,7 +90,7 @@ _MAX_FAULTS = 5
 if TYPE_CHECKING:  # type checkers read the fields of the class
 
     class Declaration(Input):
-        """What an author declares: frozen, and an unknown field or a wrong value is a `DefinitionError`."""
+        """A frozen record that an author declares. A fault is a `DefinitionError`."""
 
 else:
 
@@ -107,7 +107,7 @@ else:
                 ) from error
 
     class Declaration(Input, metaclass=_Declared):
-        """What an author declares: frozen, and an unknown field or a wrong value is a `DefinitionError`."""
+        """A frozen record that an author declares. A fault is a `DefinitionError`."""
 
 
 def faults_of(error: ValidationError, fields: Sequence[str] = ()) -> str:

@@ -44,7 +44,10 @@ Labels = Annotated[dict[str, str], Field(max_length=64)]
 
 
 class JsonBody(BaseModel):
-    """An object of JSON that a run can hold: no number without a value, no half characters, not nested without end."""
+    """A JSON object that a run can hold.
+
+    It has no NaN, no lone surrogate, and a bounded depth.
+    """
 
     model_config = ConfigDict(use_attribute_docstrings=True, hide_input_in_errors=True)
 

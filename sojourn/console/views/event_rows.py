@@ -40,7 +40,7 @@ class EventRow:
 
 
 def event_row(event: Event) -> EventRow:
-    """The row of an event."""
+    """Return what the list of events shows of an event."""
     call_id = str(getattr(event, "tool_call_id", "") or "")
     name = str(getattr(event, "tool_name", "") or "")
     return EventRow(

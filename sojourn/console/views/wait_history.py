@@ -53,7 +53,7 @@ class ApprovedCall:
 
 @dataclass(slots=True)
 class WaitHistory:
-    """The history of a wait."""
+    """How a wait was opened and answered, with the steps around it."""
 
     wait: Await | None = None
     """As it was asked; None if the history does not have it."""

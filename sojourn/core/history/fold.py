@@ -128,7 +128,7 @@ class Fold:
 
     @property
     def run_id(self) -> str:
-        """The id of the run."""
+        """Id of the run whose records are folded."""
         return self._fold.run_id
 
     @property
