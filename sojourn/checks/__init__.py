@@ -18,13 +18,13 @@ class Check:
     """The result of one check, printed on one line."""
 
     name: str
-    """What was checked, in a few words."""
+    """The subject of the check, in a few words."""
     ok: bool | None
-    """Whether it is as it should be; None if that is for the reader to judge, or could not be checked."""
+    """Whether the check passed; None if the reader has to judge, or it could not be checked."""
     found: str
-    """What was found."""
+    """The finding, as text to print."""
     mend: str = ""
-    """What to do; empty if there is nothing to do."""
+    """The remedy; empty if there is nothing to do."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of `checks` that `--json` prints."""

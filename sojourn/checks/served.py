@@ -18,7 +18,7 @@ from sojourn.connection.announced import Announced, announced
 __all__ = ["ServedQueue", "ServingWorker", "served"]
 
 MAX_QUEUES = 100
-"""Most task queues that are looked at."""
+"""Most task queues to query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,16 @@ class ServingWorker:
     """A worker of a task queue."""
 
     identity: str
-    """Its process, such as `4711@host`; what another program calls itself, where it does not announce itself."""
+    """The process, such as `4711@host`, or the identity of a program that announces nothing."""
     build: str
-    """The version of Sojourn; empty where it does not say."""
+    """The version of Sojourn; empty if the worker does not announce it."""
     since: datetime | None
-    """When it began; None where it does not say."""
+    """When it started; None if the worker does not announce it."""
     seen: datetime | None
-    """When it polled last; None where no poll of it is known yet."""
+    """When it polled last; None if no poll of it is known yet."""
     app: str
     agents: frozenset[str]
-    """What it says that it serves."""
+    """The ids of the agents that it announces."""
     takes_runs: bool
     takes_calls: bool
 

@@ -19,7 +19,7 @@ _NEXT = {
 }
 
 Stuck = dict[str, Any]
-"""`attempt`, `since` (aware datetime or None), `reason` (a text, empty where the history does not tell) and `next`."""
+"""`attempt`, `since` (aware datetime or None), `reason` (a text, empty if the history gives none) and `next`."""
 
 
 async def stuck_runs(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]:

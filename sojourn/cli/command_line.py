@@ -116,7 +116,7 @@ _READING = (
     "show",
     "watch",
 )
-"""Commands that only read, of which there are no spans: they load no OpenTelemetry, and say nothing about it."""
+"""Commands that only read. They make no spans, load no OpenTelemetry, and print nothing about it."""
 
 
 def _version(is_asked: bool) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["retry_hint", "retry_line"]
 
 _MAX_ORIGINS = 5
-"""How many retries of a retry are followed to the run that made the call."""
+"""Most retries of a retry to follow back to the run that made the call."""
 
 
 def retry_line(run_id: str) -> str:

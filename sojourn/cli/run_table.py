@@ -26,14 +26,17 @@ if TYPE_CHECKING:
 __all__ = ["duration_of", "run_table"]
 
 LEAST_ABOUT = 20
-"""Columns that are kept for what a run waits for, or for why it is stuck, whose text is wrapped; and for a message, which is cut."""
+"""Width, in characters, that a wrapped or cut text always has.
+
+The question of a wait and the reason of a stuck run are wrapped. A message is cut.
+"""
 
 MAX_MESSAGE = 300
 """Most characters of a message."""
 
 _GAP = 2
 _GIVE_WAY = ("LAST", "FORK OF", "TOOK", "STARTED", "AGENT")
-"""Columns that are left out where there is no room, in this order."""
+"""Columns to leave out if the screen is too narrow, in this order."""
 
 _COLORS = {
     "waiting": "yellow",

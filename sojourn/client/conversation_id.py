@@ -1,8 +1,8 @@
 """The run id of a conversation, and the tenant that a run belongs to.
 
-No agent id has a colon, and no plain name of a tenant one either. So the conversations of two tenants are two, however they name
-their sessions. A session that cannot be part of a run id is there as a marked digest; one that is called like such a digest is too, so
-that no two sessions of any names are one.
+Neither an agent id nor a plain name of a tenant has a colon. So two tenants never share a conversation, however they name their
+sessions. If a session id cannot be part of a run id, the run id has a marked digest of it. The same is true of a session id that
+looks like such a digest, so no two sessions share a run id.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
 """A tenant whose name is part of run ids as it is."""
 
 _SESSION_DIGEST = re.compile(r"s\+[0-9a-f]{32}\Z")
-"""What stands for a session whose id is no part of a run id."""
+"""The digest in place of a session id that cannot be part of a run id."""
 
 
 def conversation_id(agent_id: str, session_id: str, tenant: str = "") -> str:

@@ -62,10 +62,10 @@ __all__ = [
 ]
 
 MAX_ORIGIN = 150
-"""Most characters of the session's id that the session's id of its fork begins with."""
+"""Most characters of a session id that the session id of its fork begins with."""
 
 MAX_BY = 300
-"""Most characters of the name of who forks."""
+"""Most characters of the name of the user who forks."""
 
 UNTIL_ASKED = timedelta(minutes=1)
 """How long a decision waits until its fork asks for it."""
@@ -103,9 +103,9 @@ class ForkReview:
     run_id: str
     """The id of the new run."""
     origin: ForkedFrom
-    """Where it comes from, what it was given, and by whom."""
+    """The forked run, the change, and who forked it."""
     warning: str = ""
-    """That the origin carried out, or may have carried out, the call that the fork makes with other arguments; empty if not."""
+    """A warning that the origin carried out, or may have carried out, the call that the fork makes with other arguments; or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Fork:
     approval: str | None = None
     """The wait that is decided as soon as it is open."""
     warning: str = ""
-    """What whoever forks should know first: the origin carried out the call, or may have, to which the fork gives other arguments."""
+    """A warning that the origin carried out, or may have carried out, the call that the fork makes with other arguments; or empty."""
 
     @property
     def link(self) -> ForkedFrom:

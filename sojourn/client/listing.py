@@ -174,7 +174,7 @@ MAX_PAGES = 10
 """Most pages of the store that are read for one page with a run in it."""
 
 MAX_PAGES_OF_TEXT = 20
-"""The same where a text is looked for, which the store cannot."""
+"""The same limit for a search for text, which the store cannot do."""
 
 _BY_AWAITING = {
     "paused": f"= '{search_attributes.PAUSED}'",
@@ -198,13 +198,13 @@ class Selection:
     viewer: str = ""
     """Only runs that the subject with this mark may see; empty for all."""
     by_subject: frozenset[str] | None = frozenset()
-    """With a viewer: agents of which runs that do not say who may see them are left out; None for all agents."""
+    """With a viewer: agents whose runs are left out unless they say who may see them; None for all agents."""
     awaits: str = ""
-    """Only runs of which the oldest wait has an id that begins so."""
+    """Only runs whose oldest wait has an id with this prefix."""
     only_sessions: bool = False
     """Only conversations that a `Session` finds by its ids: not their forks."""
     text: str = ""
-    """Only runs whose message has this text, in capitals or not; the store has the beginning of each message."""
+    """Only runs whose message contains this text, ignoring case. The store has only the beginning of each message."""
 
     @property
     def query(self) -> str:
@@ -253,11 +253,11 @@ class Selection:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all that the query finds is wanted."""
+        """Whether every run that the query finds belongs to the selection."""
         return self.since is None and not self.only_sessions
 
     def takes(self, run: RunStatus, asked: str = "") -> bool:
-        """Return whether a run that the query found is wanted.
+        """Return whether a run that the query found belongs to the selection.
 
         The store selects by the start of the last execution, and does not know which runs are
         conversations.
@@ -298,9 +298,9 @@ class Page:
 
     runs: list[RunStatus]
     after: bytes | None
-    """The store's token of the next page; None where there is none."""
+    """The store's token of the next page, or None after the last page."""
     asked: Mapping[str, str]
-    """By run, the beginning of its message; empty where nobody can read it here."""
+    """The beginning of each run's message, by run id; empty if it cannot be read here."""
 
 
 async def page_of(

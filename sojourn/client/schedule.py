@@ -38,13 +38,13 @@ from sojourn.errors import InvalidInput, RunError, ScheduleAlreadyExists, Schedu
 __all__ = ["Schedule", "create_schedule", "list_schedules", "scheduled_message", "spec_of"]
 
 CATCH_UP = timedelta(hours=1)
-"""How long after its time a schedule still acts that the server missed, because it was down."""
+"""How late a schedule may still act if the server was down at its time."""
 
 SHORTEST = timedelta(seconds=1)
 """Shortest interval."""
 
 _MEMO = "sojourn"
-"""The memo of a schedule by which Sojourn knows it: agent, session, message and timing."""
+"""The memo that marks a schedule as Sojourn's: agent, session, message and timing."""
 
 _MAX_MESSAGE = 200
 

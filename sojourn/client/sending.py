@@ -51,21 +51,28 @@ server, so the SDK and this module would retry in vain.
 """
 
 ENDED = ("completed", "closing workflow")
-"""In the server's text where a run has ended, or only an execution of it: before an update, or before a worker handled it."""
+"""Parts of the server's text if a run has ended, or only an execution of it.
+
+It ended before the update arrived, or before a worker handled it.
+"""
 
 NOT_TAKEN = ("workflow update was aborted",)
-"""In the server's text where it has not taken an update: too many arrive at once, or the run has just gone on in a new execution."""
+"""Parts of the server's text if it has not accepted an update.
+
+Too many updates arrive at once, or the run has just continued as new.
+"""
 
 TASK_FAILS = ("Workflow Task in failed state", "unexpected workflow task failure")
-"""In the server's text where the newest workflow task has failed: it is attempted again. One fails too where a signal came
-just as the run was going on in a new execution.
+"""Parts of the server's text if the newest workflow task has failed.
+
+The server attempts the task again. A task also fails if a signal arrives just as the run continues as new.
 """
 
 _NOT_YET = ("AwaitNotOpen", "NotBound", "UnprocessedUpdate")
 """Types of refusals that are retried. The server sends `UnprocessedUpdate` if a worker completed its task without the update."""
 
 Fields = dict[str, Any]
-"""What an update takes; fields that are None or empty are left out."""
+"""The fields of an update; those that are None or empty are left out."""
 
 Update = Callable[[Fields], Awaitable[Any]]
 """One attempt at an update, as Temporal's client makes it; returns the outcome."""
@@ -87,7 +94,7 @@ async def send(
     Args:
         handle: The run.
         update: Makes one attempt.
-        value: What the update takes; a callable is called again for each attempt.
+        value: The fields of the update; a callable is called again for each attempt.
 
     Raises:
         ApprovalVoid: The run reports an approval as void.

@@ -43,11 +43,11 @@ class Stuck:
     kind: Literal["task", "planner", "blocked", "unserved"]
     """`task`: its workflow task fails; `planner`: its planner; `blocked`: a call blocks its worker's event loop; `unserved`: no worker polls."""
     attempt: int
-    """The present attempt."""
+    """The number of the current attempt."""
     since: datetime | None
-    """Since when."""
+    """When it became stuck, if known."""
     reason: str
-    """What the history or the server says; empty where they do not tell."""
+    """The reason that the history or the server gives; empty if they give none."""
     queue: str
     """The run's task queue."""
 

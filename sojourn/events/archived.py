@@ -24,7 +24,7 @@ class Beginning:
     last: Part
     """The last part of the archive that is used."""
     execution: str
-    """The execution with which the history goes on."""
+    """The first execution after the archived ones."""
 
 
 async def beginning_of(

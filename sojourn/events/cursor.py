@@ -24,7 +24,10 @@ MAX_CHARS = 256_000
 
 
 _VISIBLE = re.compile(r"[!-~]{1,1000}\Z")
-"""What the id of a child run is made of; a cursor goes back into headers, URLs and frames of streams."""
+"""The id of a child run in a cursor.
+
+Clients send cursors back in headers, URLs and frames of streams.
+"""
 
 
 class Position(NamedTuple):

@@ -41,9 +41,9 @@ class ForkOrigin:
     execution: str
     """The execution that has the last event read."""
     event: Event | None = None
-    """The event that was asked for; None where none was, or where the run has no such event."""
+    """The requested event; None if the caller requested none, or the run has no such event."""
     oldest: str = ""
-    """The id of the oldest event that is left."""
+    """The id of the oldest remaining event."""
     last_call: str = ""
     """The call that was answered last."""
     last_wait: str = ""

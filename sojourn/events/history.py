@@ -92,7 +92,7 @@ _CHILD_ENDS = {
         message="a run with this id exists already", code="run_already_exists"
     ),
 }
-"""The error of a child run that ended without an answer, where the event has no failure; None for a cancellation."""
+"""The error of a child run that ended without an answer, if the event has no failure; None for a cancellation."""
 
 
 class HistoryReader:

@@ -26,7 +26,7 @@ class OpenWait:
 
     wait: Await
     since: datetime | None
-    """None where the event is in an execution that is deleted."""
+    """When the wait was opened; None if that event is in a deleted execution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Waiting:
     status: RunStatus
     waits: list[OpenWait]
     asked: str
-    """The text of the last user message that the present turn has."""
+    """The text of the last user message of the current turn."""
     said: str
     """The text of the planner's last message that has one."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])

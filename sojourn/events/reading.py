@@ -24,7 +24,7 @@ MAX_CHAIN = 1_000
 """Most executions of one run that are followed."""
 
 FIRST_PAGE = 100
-"""Events of the first page that is read of a run, whose sizes nobody knows yet."""
+"""Events of the first page of a run, before their sizes are known."""
 
 MOST_EVENTS = 1_000
 """Most events to ask for; the server gives fewer if its own limit is lower."""
@@ -32,8 +32,11 @@ MOST_EVENTS = 1_000
 FEWEST_EVENTS = 10
 
 LARGE_PAGE = 250_000
-"""Bytes that a page is to have at most, and after which the next one is fetched in turn. The server's own limit is 4 MB, which
-take 20 ms to receive and to read."""
+"""Size of a page to aim for, in bytes.
+
+After a page of this size, few readers fetch the next one at once. The server's own limit is 4 MB, which take 20 ms to receive and to
+read.
+"""
 
 
 class Reading:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["cost"]
 
 BY = {"agent": "agent_id", "session": "session_id"}
-"""The field of a run by which `--by` groups."""
+"""The field of a run for each value of `--by`."""
 
 MAX_LOOKED_AT = 2_000
 """Most runs that are read."""
@@ -41,7 +41,7 @@ AT_ONCE = 20
 
 @dataclass(slots=True)
 class Spending:
-    """What some runs, with their child runs, have used."""
+    """The usage of some runs and of their child runs."""
 
     runs: int = 0
     input_tokens: int = 0

@@ -148,7 +148,7 @@ class Options:
     why: str
     by: str | None
     principal: "Principal | None"
-    """As whom, where the caller says."""
+    """The principal who decides, if the user names one."""
     digest: str | None
     """The digest of a call that was seen elsewhere."""
     full: bool
@@ -158,7 +158,7 @@ class Options:
     as_json: bool
     for_run: bool = False
     has_tenant: bool = False
-    """Whether the caller names the principal's tenant."""
+    """Whether the user names the principal's tenant."""
 
     @property
     def verb(self) -> str:

@@ -147,7 +147,7 @@ def _without_traces(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Export:
-    """What was written for one run, and for its child runs."""
+    """The record of one exported run, with those of its child runs."""
 
     run_id: str
     folder: Path

@@ -30,10 +30,13 @@ _DISTRIBUTION = re.compile(r"[A-Za-z0-9._-]+")
 """The name at the beginning of a requirement."""
 
 _OWN = ["pytest", "pytest-asyncio", "sojourn"]
-"""What the project depends on."""
+"""The direct dependencies of the project."""
 
 UNTOUCHED = {".git", ".venv"}
-"""What an empty folder may hold: a repository and an environment may be made before the project."""
+"""Names that an empty folder may have.
+
+The user may make a repository and an environment before the project.
+"""
 
 
 def init(

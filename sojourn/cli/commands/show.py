@@ -117,7 +117,7 @@ async def _print_json(run: "Run") -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Which part of a run is drawn."""
+    """The part of a run to draw."""
 
     last: int | None
     """The last turns of a conversation, or the last calls of any other run."""

@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Detail(IntEnum):
-    """How much of a call is shown."""
+    """The detail in which to show a call."""
 
     BRIEF = 0
     """One line for a call and one for its result."""
@@ -98,7 +98,7 @@ def detailed(result: ToolResult, detail: Detail = Detail.BRIEF) -> list[Line]:
     if detail == Detail.BRIEF:
         if result.error:
             causes = "; because: ".join(link.text for link in result.error.chain())
-            is_denied = result.error.code == "denied"  # which `ended` says
+            is_denied = result.error.code == "denied"  # `ended` prints that
             return [
                 Line(plain(causes.removeprefix("denied: ") if is_denied else f"error: {causes}", 300), "red")
             ]

@@ -35,9 +35,9 @@ _DECISIONS: Mapping[str, tuple[bool, Literal["call", "tool"]]] = {
 }
 _FULL = ("f", "full")
 CHOICES = "  y, n or a; a reason may follow"
-"""What a line is told that decides nothing."""
+"""The reply to a line that decides nothing."""
 UNSEEN = "  the call was not shown whole: f shows all of it, then you can approve it"
-"""What an approval is told of a call that was not shown whole."""
+"""The reply to an approval of a call that was not shown whole."""
 
 
 async def read_line(patience: float | None = None) -> str:
