@@ -29,11 +29,13 @@ MODEL_VARIABLES = (
 
 
 def check_app(app: App, name: str) -> Check:
-    """Count what an app declares, which has been validated as it was loaded.
+    """Report the numbers of agents and tools that an app declares.
+
+    The app was validated when it was loaded.
 
     Args:
         app: The app.
-        name: What it is called.
+        name: The name of the app to print.
     """
     agents = app.list_agents()
     tools = {spec.id for spec in _specs(app)}

@@ -58,7 +58,7 @@ async def served(client: Client, queues: Collection[str] = ()) -> list[ServedQue
 
     Args:
         client: The connection.
-        queues: Task queues that are looked at too, though no worker announces that it serves them.
+        queues: Task queues to include even if no worker announces that it serves them.
 
     Raises:
         RPCError: The server does not answer.

@@ -29,7 +29,7 @@ from sojourn.core.values.visible import took
 __all__ = ["check_clock", "check_namespace", "check_search_attributes", "check_server"]
 
 MAX_CLOCK_DIFFERENCE = 5.0
-"""Seconds by which this machine's clock may differ from the server's."""
+"""Most seconds between this machine's clock and the server's."""
 
 SHORT_RETENTION = timedelta(days=3)
 """With a shorter retention period the check names `sojourn export`."""

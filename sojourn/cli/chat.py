@@ -69,7 +69,7 @@ class Chat:
     Args:
         session: The session.
         by: Name of the person.
-        verbose: How much of a call is shown.
+        verbose: The detail of calls, as for `-v`.
     """
 
     def __init__(self, session: "Session", by: str | None, verbose: int = 0) -> None:
@@ -188,7 +188,7 @@ class Chat:
                 self._view.say(f"sojourn: {plain(str(error), 500)}", "red", once=True)
                 await asyncio.sleep(_PAUSE)
 
-    # Do what a line says.
+    # Carry out the typed lines.
 
     async def _take_all(self) -> None:
         """Take one line after the other, while the next one is being typed."""

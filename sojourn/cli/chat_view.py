@@ -1,7 +1,7 @@
 """A conversation on the screen.
 
-Its events are printed as lines. The bar below them says what the conversation does and what the
-next line does.
+Its events are printed as lines. The bar below them shows the state of the conversation and the
+effect of the next line.
 """
 
 from rich.console import Console
@@ -71,7 +71,7 @@ class ChatBar:
 
     @property
     def text(self) -> str:
-        """The open wait and what the next line does, or what the agent writes or does.
+        """The open wait with the effect of the next line, or the agent's progress.
 
         While the agent writes, this is the last line of its draft.
         """
@@ -114,7 +114,7 @@ class ChatView:
     """A display of a conversation's events above the line that the user types.
 
     Args:
-        verbose: How much of a call is shown.
+        verbose: The detail of calls, as for `-v`.
     """
 
     def __init__(self, verbose: int = 0) -> None:
@@ -192,7 +192,7 @@ class ChatView:
         return accepted_lines(message, self._detail, is_behind=message_id in self._behind)
 
     def _take(self, event: Event) -> None:
-        """Take in what an event changes."""
+        """Update the open wait and the backlog from an event."""
         if isinstance(event, MessageReceivedEvent) and (self.bar.is_busy or self._messages):
             self._behind.add(event.message_id)
         elif isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):

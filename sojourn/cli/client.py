@@ -28,7 +28,7 @@ def with_client(
 
     Args:
         use: The body of the command; returns the exit code.
-        task_queue: Where runs are started; by default the setting.
+        task_queue: The task queue of new runs; by default the setting.
 
     Raises:
         ServerUnavailable: No server answers at the address of the settings.

@@ -66,7 +66,7 @@ class CommandError(SojournError):
 
 
 class Interrupted(CommandError):  # noqa: N818 - machines read this name as `error`
-    """Ctrl-C ended a command that has more to say than `interrupted`.
+    """Ctrl-C ended a command whose message is more than `interrupted`.
 
     The arguments are those of `CommandError`.
     """

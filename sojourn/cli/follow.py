@@ -63,8 +63,8 @@ async def follow(
 
     Args:
         run: The run.
-        after: The event after which it is printed.
-        detail: How much of a call is shown.
+        after: The id of the last event that is not printed.
+        detail: The detail in which to show calls.
         is_old: Whether the run was not just started. On a terminal, only the last turns of a conversation are then drawn in full.
         one_turn: Whether to stop at the end of a conversation's turn.
     """
@@ -181,7 +181,7 @@ async def _is_open(run: Run, run_id: str, wait: Await, view: RunView | None = No
         run: The run that is followed.
         run_id: The run that waits: the same, or a child run.
         wait: The wait.
-        view: Where to say, once, that a cancel waits for a worker.
+        view: Prints, once, that a cancel waits for a worker.
     """
     hints = (await run.status()).hints
     if CANCEL_REQUESTED in hints:
@@ -226,7 +226,7 @@ async def _asked(run: Run, wait: WaitView, opened: str) -> bool:
     try:
         return await _answer(waiting, wait, elsewhere)
     except ApprovalVoid as void:
-        if void.await_id is None:  # else the run's note says why, above the question that follows
+        if void.await_id is None:  # else the run's note gives the reason, above the next question
             print(f"  {plain(str(void), 1000)}")
         return True
     except AwaitClosed:

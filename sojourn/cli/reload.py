@@ -33,10 +33,13 @@ WATCHED = (".toml", ".yaml", ".yml")
 """Suffixes of files that are watched in addition to `.py`; not those of data that an app could write, such as `.json`."""
 
 TOGETHER = 200
-"""Milliseconds without a change after which those before are one: an editor that saves all files, or a checkout, takes longer than 50."""
+"""Milliseconds without a change after which the changes before count as one.
+
+50 would be too few for an editor that saves all files, or for a checkout.
+"""
 
 STABLE = 3.0
-"""Seconds for which a worker has served before it is replaced when it is killed."""
+"""Seconds of service after which a killed worker is replaced."""
 
 _MAX_TOLD = 4_096
 """Bytes to read of a task queue and an agent's id, which have at most 1,000 and 121: one write is read whole."""
@@ -137,7 +140,7 @@ class Reloader:
         if self._stop.is_set():
             if program is not None:
                 program.terminate()
-            return  # a signal came while the app loaded, and says nothing about the app
+            return  # a signal came while the app loaded, which is no fault of the app
         because = f" ({', '.join(changed[:3])}{' ...' if len(changed) > 3 else ''})" if changed else ""
         if program is None:
             left = "the version before continues to serve" if self._current else "waiting for a change"

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["duration_of", "run_table"]
 
 LEAST_ABOUT = 20
-"""Width, in characters, that a wrapped or cut text always has.
+"""Least width, in characters, of a column with wrapped or cut text.
 
-The question of a wait and the reason of a stuck run are wrapped. A message is cut.
+The subject of a wait and the reason of a stuck run are wrapped. A message is cut.
 """
 
 MAX_MESSAGE = 300

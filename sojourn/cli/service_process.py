@@ -20,7 +20,7 @@ from sojourn.process import Program
 __all__ = ["ServiceProcess"]
 
 STABLE = 3.0
-"""Seconds for which a service has served before it is replaced when it is killed."""
+"""Seconds of service after which a killed service is replaced."""
 
 GRACE = timedelta(seconds=8)
 """How long a service may take to end its requests."""

@@ -75,7 +75,7 @@ async def _has_ended(turn: "SessionTurn") -> bool:
 def waits_error(run: "Run", waits: list[WaitView]) -> CommandError:
     """Return the error of a command that does not wait for a person.
 
-    It says what the run waits for, and how to answer.
+    Its message lists the open waits and the commands that answer them.
     """
     return CommandError(
         listed(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),

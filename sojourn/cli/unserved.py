@@ -16,14 +16,14 @@ from sojourn.errors import SojournError
 __all__ = ["telling_of_workers"]
 
 LOOKED_AT_EVERY = 5.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 @asynccontextmanager
 async def telling_of_workers(run: Run, view: RunView) -> AsyncGenerator[None]:
-    """Say once, while the body runs, that no worker polls the run's task queue.
+    """Warn once, while the body runs, that no worker polls the run's task queue.
 
-    This is said only if the run has work.
+    The warning comes only if the run has work.
     """
     task = asyncio.create_task(_look(run, view))
     try:
@@ -36,7 +36,7 @@ async def telling_of_workers(run: Run, view: RunView) -> AsyncGenerator[None]:
 async def _look(run: Run, view: RunView) -> None:
     while True:
         await asyncio.sleep(LOOKED_AT_EVERY)
-        with suppress(SojournError):  # the server is away, which following the run tells
+        with suppress(SojournError):  # the server is away, which the follower of the run reports
             stuck = (await stuck_runs(run.client, [run.id])).get(run.id)
             if stuck and stuck.kind == "unserved":
                 view.say(

@@ -51,7 +51,7 @@ def command_of(view: WaitView, name: str = "") -> str:
 
 
 def lines_of(view: WaitView) -> list[str]:
-    """Return the id and the kind, and what the wait is about, in lines."""
+    """Return lines with the id, the kind and the subject of a wait."""
     texts = texts_of(view.wait)
     first, *rest = texts.about(view.wait)
     return [": ".join(part for part in (plain(view.await_id), texts.title, first) if part), *rest]
@@ -110,9 +110,9 @@ async def find_wait(
 
 
 def require_worker(status: RunStatus) -> None:
-    """Check that a worker can take what a command sends.
+    """Check that a worker can accept the answer of a command.
 
-    The run's hints say if no worker polls its task queue.
+    If no worker polls the run's task queue, the run has a hint about it.
 
     Raises:
         CommandError: No worker polls the run's task queue.
@@ -127,7 +127,7 @@ def require_worker(status: RunStatus) -> None:
 
 
 def nothing_open(status: RunStatus) -> str:
-    """Return what a run without open waits is doing, with its hints, as one sentence."""
+    """Describe the state of a run without open waits, with its hints, in one sentence."""
     if status.status == "paused":
         clause = (
             f"is paused; continue with `sojourn resume {shell_word(status.run_id)}{connection_options()}`"

@@ -62,7 +62,7 @@ class Closeable(Protocol):
     """An object that can be closed."""
 
     async def close(self) -> None:
-        """End what it holds open."""
+        """Release the resources of the object."""
         ...
 
 
@@ -105,7 +105,7 @@ class Connecting(Coroutine[Any, Any, C], AbstractAsyncContextManager[C, None]):
 
 
 WORKER_GRACE = 2.0
-"""Seconds in which a worker that is just starting may appear."""
+"""Seconds to wait for a worker that is just starting."""
 
 _LONGEST_DELAY = 0.1
 _MAX_NAMED = 5
@@ -164,7 +164,10 @@ def _queues(workers: list[Announced], agent_id: str) -> list[str]:
 
 
 def _nobody(workers: list[Announced], agent_id: str) -> str:
-    """Say that no worker serves an agent, what is served, and how to start a worker."""
+    """Return the text of the error if no worker serves an agent.
+
+    It lists the agents that are served, and how to start a worker.
+    """
     served = sorted({agent for worker in workers for agent in worker.agents})
     close = difflib.get_close_matches(agent_id, served, n=3)
     if close:
@@ -191,7 +194,7 @@ async def artifact_at(
 
     Args:
         temporal: The client, with the codec that decrypts what runs store.
-        storage: Where the workers keep what is too large for a history.
+        storage: The storage of the workers for data that is too large for a history.
         ref: `<run id>#<tool_call_id>/<kind>`.
 
     Raises:
@@ -221,7 +224,7 @@ async def whole_artifact(
 
     Args:
         temporal: The client, with the codec that decrypts what runs store.
-        storage: Where the workers keep what is too large for a history.
+        storage: The storage of the workers for data that is too large for a history.
         artifact: The artifact as an event of its run has it, with its data or its claim.
         run_id: The run that made it.
 
@@ -247,7 +250,7 @@ async def whole_artifact(
 
 
 POLLER_SEEN = timedelta(seconds=75)
-"""Age of the last poll up to which a worker counts as present; a worker's poll lasts up to a minute."""
+"""Oldest last poll of a worker that counts as present. A worker's poll lasts up to a minute."""
 
 
 class Access:
@@ -258,7 +261,7 @@ class Access:
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
         task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else that of the workers that serve a run's agent.
-        storage: Where the workers store what is too large for a history, as `App(storage=...)`; by default the folder of a
+        storage: The storage of the workers for data that is too large for a history, as `App(storage=...)`; by default the folder of a
             development server on this machine.
         live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
             and from the `sojourn dev` of the server.

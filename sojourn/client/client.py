@@ -64,7 +64,7 @@ class Client(Access):
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
         task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else that of the workers that serve a run's agent.
-        storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
+        storage: The storage of the workers for data that is too large for a history, as `App(storage=...)`.
         live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
             and from the `sojourn dev` of the server.
 
@@ -93,7 +93,7 @@ class Client(Access):
             address: The server's address, as `host:port`.
             namespace: The namespace.
             task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else that of the workers that serve a run's agent.
-            storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
+            storage: The storage of the workers for data that is too large for a history, as `App(storage=...)`.
             live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
                 and from the `sojourn dev` of the server.
             codec: Encrypts and decrypts payloads; `SOJOURN_CODEC`, else none. Workers need the same codec.
@@ -147,8 +147,10 @@ class Client(Access):
             turn_id: The first user turn's id; `t1` when left out.
             labels: Labels for planners, tools and listings; they authorise nothing.
             policy: Limits of this run; a value applies only if it is tighter.
-            principal: Who asks, as the caller has found out; planners, tools and policy engines get it, in child runs too.
-            visibility: Who sees the run over HTTP, before its first plan too. From that plan on, the agent's app decides if it says `subject`.
+            principal: The principal that the run acts for, as the caller has authenticated it; planners, tools and policy engines get it,
+                in child runs too.
+            visibility: The principals that see the run over HTTP, before its first plan too. From that plan on, the agent's app decides
+                if its visibility is `subject`.
             attach: Return the run when it exists already, instead of `RunAlreadyExists`.
             wait_for_worker: Start even though no worker polls the client's task queue yet; a client that names none
                 waits until a worker serves the agent.
@@ -211,7 +213,7 @@ class Client(Access):
 
         Nothing that was executed up to the point is executed again, as the fork begins with the
         transcript. The last point up to `at` is after a step, after the result of a call, when the
-        planner asks or sleeps, or before the first plan. `status().forked_from` says which it was.
+        planner asks or sleeps, or before the first plan. `status().forked_from` has the point that was used.
         Calls of the step that had no result yet are answered as not executed. The limits of the
         fork count from zero. Its policy, labels, principal and safeguards are those of the origin.
 
@@ -231,7 +233,7 @@ class Client(Access):
             history: A file of `sojourn export RUN --history FILE`, for a run that the server has deleted.
             new_run_id: The id of the fork; generated when left out. The fork of a conversation is a session of its own,
                 `<session>-fork-<8 digits>`; with an id of the form `<agent>@<session>` it is that one.
-            principal: Who asks for the fork; that of the origin when left out.
+            principal: The principal that asks for the fork; that of the origin when left out.
             app: The app of the run's agent. `arguments` that do not fit its tool are then refused before the fork starts, and calls of
                 tools that only read are left out of what the fork knows of its origin.
             review: Awaited before the fork starts, with a `ForkReview`. Its `warning` says if the origin carried out the call
@@ -367,8 +369,8 @@ class Client(Access):
             labels: Labels of the conversation, if this handle's first message starts it.
             policy: Limits of each turn, and with its `session` of the whole, if this handle's first message starts
                 it; a value applies only if it is tighter than the agent's.
-            principal: Who asks. Its tenant says whose conversation it is: those of two tenants with one session id are
-                two. The turns that this handle's messages open act for it.
+            principal: The principal that sends the messages; the turns that they open act for it. The conversation belongs to its
+                tenant, so two tenants with the same session id have two conversations.
             visibility: Who sees the conversation over HTTP, if this handle's first message starts it, as for `start`.
             admit: Let the principal take part in a conversation of the visibility `subject` that it does not see yet. Without it,
                 the conversation refuses its messages as if it did not exist, unless the principal is an operator.
@@ -438,8 +440,8 @@ class Client(Access):
     ) -> "Schedule":
         """Create a Temporal Schedule that starts a run, or sends a message, repeatedly.
 
-        With `session_id` it sends a message to that conversation. A run that is still open when the
-        next is due makes the schedule skip that one. A message is delivered once each time it is
+        With `session_id` it sends a message to that conversation. If a run is still open when the
+        next is due, the schedule skips the next one. A message is delivered once each time it is
         due.
 
         Args:
@@ -452,7 +454,7 @@ class Client(Access):
             schedule_id: As a run id, at most 150 characters; generated when left out. The ids of its runs and messages begin with it.
             labels: Labels of the runs, or of the conversation if a message starts it.
             policy: Limits of the runs, or of the conversation if a message starts it.
-            principal: Who asks for the runs, as `start`, or for the conversation, as `session`.
+            principal: The principal that the runs act for, as in `start`, or that sends the messages, as in `session`.
             by: With `session_id`: name of the sender, recorded unchecked.
             note: A note for people.
 

@@ -104,7 +104,7 @@ async def tenant_of(found: WorkflowExecution) -> str:
 
 
 async def viewers_of(found: WorkflowExecution) -> Sequence[str]:
-    """Return the marks of the viewers of a run. Empty if the run does not say.
+    """Return the marks of the viewers of a run. Empty if the run names none.
 
     Raises:
         RunUnreadable: The viewers are unknown here, because the memo cannot be decoded.

@@ -121,7 +121,7 @@ class Fork:
 
     @property
     def link(self) -> ForkedFrom:
-        """The origin of the fork, and what the fork was given."""
+        """The origin of the fork, with the changes."""
         link = self.begins.state.opening.forked_from
         assert link
         return link
@@ -162,12 +162,12 @@ class Fork:
         return self._opening_with(session_id=session_id)
 
     def asked_by(self, principal: Principal | None, origin: str, by: str | None = None) -> "Fork":
-        """Return this fork with the record of who forked, and with another principal.
+        """Return this fork with a record of the user who forked, and another principal.
 
         Args:
-            principal: Who asks for the fork; None for the principal of the origin.
+            principal: The principal that asks for the fork; None for that of the origin.
             origin: The run that is forked.
-            by: The name of who forks, unchecked.
+            by: The name of the user who forks, unchecked.
 
         Raises:
             InvalidInput: The subject is no valid name of a principal.
@@ -193,8 +193,8 @@ class Fork:
     def why_not(self, principal: Principal | None, *, approved: bool) -> str | None:
         """Return why a principal may not decide on the call that the fork decides on.
 
-        This is a clause, or None if the principal may, as far as roles say. What counts is what the
-        origin recorded. If the tool names other approvers by now, the decision is void anyway.
+        The reason is a clause, or None if the roles of the principal allow the decision. The approvers
+        are those that the origin recorded. If the tool names others by now, the decision is void anyway.
         """
         asks = self.begins.forked and self.begins.forked.asks
         return why_not(in_fork(asks, principal), principal, approved=approved) if asks else None
@@ -270,8 +270,8 @@ async def fork_of(
         client: The client that reads the run.
         asked: The run, the point and the change.
         histories: The exported histories of the run's executions, in place of those on the server.
-        storage: Where the beginning of a long run's transcript is.
-        app: The app whose tools check edited arguments, and say which of them only read, and what their arguments are.
+        storage: The storage with the beginning of a long run's transcript.
+        app: The app, whose tools check edited arguments, and declare their arguments and whether they only read.
 
     Raises:
         InvalidInput: The run has no such event, or the change does not fit there.
@@ -326,7 +326,7 @@ async def decided(
     """Decide on the call of a fork once the fork asks about it.
 
     If the app as it is now does not ask, nothing is decided. A call that the origin may have
-    carried out is not approved, because the fork's question says so, and no person has read it yet.
+    carried out is not approved: the fork's question reports that, and no person has read it yet.
 
     Raises:
         ApprovalVoid: The tool was changed since it was displayed.

@@ -132,7 +132,7 @@ class _KnownLabels:
             task = self._reading[start] = asyncio.create_task(self._read(client, start))
             task.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
-            )  # if no reader waits any more
+            )  # for the case that every reader has gone
         return await asyncio.shield(task)
 
     async def _read(self, client: Client, start: _Start) -> dict[str, str]:

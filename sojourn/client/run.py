@@ -105,7 +105,7 @@ _ABSENT: Any = object()
 
 
 def _sender(by: str | None, principal: Principal | None) -> Fields:
-    """Return the fields that say who sends an answer or a decision."""
+    """Return the fields for the sender of an answer or a decision."""
     if principal is None:
         return {"by": by}
     return {"by": by or principal.subject, PRINCIPAL: written_principal(principal)}
@@ -234,7 +234,7 @@ class Run:
         return await transcript_of(self.client.temporal, self.id, self.client.storage)
 
     async def memory(self) -> SessionMemory:
-        """Return what the run knows beside its transcript.
+        """Return the run's notes beside its transcript.
 
         Available without a worker, and for closed runs.
 
@@ -317,7 +317,7 @@ class Run:
         Raises:
             AwaitClosed: The run answered without waiting; the message has its answer.
             RunFailed: The run ended without an answer; with its subclasses, as `result` raises them.
-            TimeoutError: The run did not wait in time; the message says what it did.
+            TimeoutError: The run did not wait in time; the message has its state.
             RunNotFound: There is no such run.
             ServerUnavailable: The server does not answer.
         """
@@ -408,7 +408,7 @@ class Run:
             await_id: The wait, or its id; None, or left out, while exactly one question is open.
             answer: Text, or values by field.
             by: Name of the person who answers, recorded unchecked; by default the principal's subject.
-            principal: Who answers, as your program has found out. For calls that need four eyes, it then counts as one who asked for the calls of the turn.
+            principal: The principal that answers, as your program has authenticated it. For calls that need four eyes, it then counts as one who asked for the calls of the turn.
             message_id: The id of the message that is the answer: delivered once, however often it is sent, also to a
                 conversation.
 
@@ -463,7 +463,8 @@ class Run:
             await_id: The wait as the person saw it, or its id; None while exactly one is open.
             payload_digest: Digest of the arguments that the person saw; by default that of the wait passed.
             by: Name of the person who approves, recorded unchecked; by default the principal's subject.
-            principal: Who approves, as your program has found out; a call whose tool or policy says who may decide needs it.
+            principal: The principal that approves, as your program has authenticated it. Required if the tool or its policy restricts
+                the approvers.
             reason: The reason, recorded.
             for_run: Whether to stop asking about this tool, until the turn ends, or as long as the run's `ApprovalPolicy.stop_asking`
                 says; its other open calls run too.
@@ -565,7 +566,7 @@ class Run:
             tools: A tool's id, a toolset as `ops.devices.*`, or `*` for all; one text or several.
             tags: Tags of tools; one text or several.
             by: Name of the person who decides, recorded unchecked; by default the principal's subject.
-            principal: Who decides, as for `approve`.
+            principal: The principal that decides, as for `approve`.
             reason: The reason, recorded.
 
         Raises:
@@ -599,7 +600,7 @@ class Run:
             results: For each call `tool_call_id` and `result`, or `error` (a text, or an object with `message` and
                 `code`) and perhaps `retry_hint`.
             by: Name of the sender, recorded unchecked; by default the principal's subject.
-            principal: Who gives the results, as for `answer`.
+            principal: The principal that gives the results, as for `answer`.
 
         Raises:
             AwaitClosed: The wait is not open, the call was answered before, or the run has ended.
@@ -639,7 +640,7 @@ class Run:
             note: A note, recorded.
             messages: Messages for the planner.
             by: Name of the person who resumes, recorded unchecked.
-            principal: Who sends the messages, as the caller has found out. The run still acts for the same subject as before, with
+            principal: The sender of the messages, as the caller has authenticated it. The run still acts for the same subject as before, with
                 only those of its roles that the sender has too.
 
         Raises:
@@ -681,7 +682,7 @@ class Run:
 
         Args:
             message: `message_id`, `text`, `parts`, `mode`, `by`, `principal` and `admit`, as the update `send` takes them.
-            principal: Who sends it, as the caller has found out: the turn that it opens acts for it.
+            principal: The sender, as the caller has authenticated it; the turn that the message opens acts for it.
 
         Raises:
             SessionBusy: 100 messages wait already.

@@ -183,7 +183,7 @@ async def create_schedule(
         temporal: The Temporal client.
         schedule_id: The id of the schedule; the ids of its runs and messages begin with it.
         sends: The run that it starts, or the message that it sends, each time.
-        spec: When it acts.
+        spec: The times at which it acts.
         task_queue: The task queue of the agent's workers.
         note: A note for people.
 

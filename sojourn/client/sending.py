@@ -144,7 +144,7 @@ def _check_size(fields: Fields, run_id: str) -> None:
     try:
         size = size_of(fields)
     except ValueError:
-        return  # the data converter says what cannot be sent
+        return  # the data converter reports what it cannot encode
     if size > MAX_SENT_BYTES:
         raise InvalidInput(
             f"{size:,} bytes are more than can be sent at once, at most {MAX_SENT_BYTES:,}", run_id=run_id

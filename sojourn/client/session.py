@@ -47,7 +47,7 @@ class SessionTurn:
 
     Args:
         run: The conversation's run.
-        accepted: What the conversation said of the message.
+        accepted: The conversation's reply to the message.
         kept: The cache of the conversation's handle for its reading between turns.
     """
 
@@ -169,8 +169,8 @@ class Session:
         labels: Labels of the conversation, if this handle's first message starts it.
         policy: Limits of each turn, and with its `session` of the whole, if this handle's first message starts it; a
             value applies only if it is tighter than the agent's.
-        principal: Who asks, and sends the messages of this handle: the turns that they open act for it. Its tenant says whose
-            conversation it is.
+        principal: The principal that sends the messages of this handle; the turns that they open act for it. The conversation
+            belongs to its tenant.
         visibility: Who sees the conversation over HTTP, if this handle's first message starts it.
         admit: Let the principal take part in a conversation that it does not see yet.
 
@@ -232,14 +232,14 @@ class Session:
         """Send a message, which is delivered once.
 
         The first message starts the conversation, in the same request, unless it is invalid.
-        Retries are idempotent, as a message with the same `message_id` gives the same turn,
-        whatever became of the first call.
+        Retries are idempotent: a message with the same `message_id` gives the same turn, whether or not
+        the first call succeeded.
 
         Args:
             message: A text, or a user message with images and documents; at most 256 KB as JSON.
             message_id: An id of the sender's, at most 200 characters; made when left out.
             mode: `queue`: the message opens a turn of its own, in the order of acceptance; `steer`: the next plan of the
-                present turn sees it, and it opens a turn if none is under way, or if that acts for another principal; `interrupt`: the
+                present turn sees it, or it opens a turn if none is under way, or the present one acts for another principal; `interrupt`: the
                 present turn ends, its calls are cancelled, and the next turn begins with the message.
             by: Name of the sender, recorded unchecked.
 
@@ -333,9 +333,9 @@ class Session:
         code `interrupted`.
 
         Args:
-            reason: Why, recorded.
-            by: Who ends it, recorded unchecked.
-            turn_id: The turn that is meant, as `SessionTurn.turn_id` or `RunStatus.turn_id` have it; the present one when left out.
+            reason: The reason, recorded.
+            by: Name of the user who ends it, recorded unchecked.
+            turn_id: The turn to end, as in `SessionTurn.turn_id` or `RunStatus.turn_id`; the present one when left out.
 
         Raises:
             AwaitClosed: The run of the conversation has ended; or the present turn is another one than `turn_id`.

@@ -24,7 +24,7 @@ _MAX_WORDS = 60
 def is_plan_under_way(status: RunStatus) -> bool:
     """Return whether the run is being planned.
 
-    That plan, and its retries, still read what is set aside now.
+    That plan, and its retries, still read a message that the caller sets aside now.
     """
     return status.status == "running" and status.phase in ("planning", "finalizing")
 
@@ -48,7 +48,7 @@ def quoted(messages: Sequence[Message], target: Fields) -> str:
 async def target_of(
     run_id: str, messages: Sequence[Message], events: Callable[[], AsyncIterator[Event]], what: int | str
 ) -> Fields:
-    """Return what the update `set_aside` takes to name a message or a result.
+    """Return the fields of the update `set_aside` that name a message or a result.
 
     Args:
         run_id: The run.

@@ -109,7 +109,7 @@ async def start_workflow(
         run_id: The id of the run.
         run: The run's input, for its summary, memo and search attributes.
         task_queue: The task queue of its workers.
-        argument: The workflow's argument, which says that the start sets search attributes.
+        argument: The workflow's argument: the input, marked as started with search attributes.
         update: The name and the value of an update that is sent in the same request. A run that is open gets it too, and
             is not started. Its outcome is returned.
         message: The text of the message that the update sends, for the summary of the run.
@@ -195,7 +195,7 @@ async def messages_at_start(client: Client, run_id: str) -> list[Message] | None
 
 
 async def _beginning(client: Client, run_id: str) -> RunInput | Continuation | None:
-    """Return what the first remaining execution of a run was started with."""
+    """Return the input of the first remaining execution of a run, or None."""
     reader = HistoryReader(client.data_converter)
     try:
         execution = await first_execution(client, run_id)

@@ -27,7 +27,7 @@ from sojourn.events.pending import BLOCKS_LOOP, heartbeat_note, is_plan, when
 __all__ = ["ATTEMPTS", "Stuck", "stuck_of", "stuck_runs"]
 
 ATTEMPTS = 3
-"""Failed attempts from which a workflow task or a planner counts as failing again and again; a killed worker costs one."""
+"""Failed attempts after which a workflow task or a planner counts as stuck; a killed worker costs one."""
 
 AT_ONCE = 20
 """Most runs that are described at the same time."""
@@ -45,7 +45,7 @@ class Stuck:
     attempt: int
     """The number of the current attempt."""
     since: datetime | None
-    """When it became stuck, if known."""
+    """The start of the problem, or None if unknown."""
     reason: str
     """The reason that the history or the server gives; empty if they give none."""
     queue: str

@@ -1,8 +1,8 @@
 """The events of a run, folded from its history.
 
-They are live by long poll, and complete after the end. The package decides how history events
-become the events of a run, where events of child runs and live text are placed among them, and what
-a pending activity adds. Subscribers add nothing to the history, however many there are. The package
+They arrive live by long poll, and are complete after the run has ended. The package decides how history events
+become the events of a run, how events of child runs and live text are placed among them, and which
+events a pending activity adds. Subscribers add nothing to the history, however many there are. The package
 may import Temporal's history and client, the fold of `sojourn.core.history` and `sojourn.live`, and
 no CLI, worker or authoring. Begin at `stream`, which merges the sources of one run. `Event` is the
 union of a class for each kind.

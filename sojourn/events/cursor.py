@@ -2,7 +2,7 @@
 
 The text is the event_id of the run, then for each open child run its id and its event_id:
 `0-000012-00000;/call_1=0-000003-00000;/call_2=`, and `0-000012-00000;` while none is open. A
-child's id is written without the id of the run, with which it begins. A child run that is not
+child's id begins with the id of the run, which is left out. A child run that is not
 listed, and started before the run's event, has ended, and all its events were read.
 """
 
@@ -31,7 +31,7 @@ Clients send cursors back in headers, URLs and frames of streams.
 
 
 class Position(NamedTuple):
-    """The event_ids after which the events of runs begin."""
+    """The last event_id read of each run."""
 
     after: Mapping[str, str]
     """By run id."""
@@ -82,7 +82,7 @@ class Cursor:
 
     @property
     def position(self) -> Position:
-        """The position after what was read, with every open child run."""
+        """The position after the last event read, with every open child run."""
         return Position(dict(self._after), is_whole=True)
 
     def add(self, event: BaseEvent) -> str:

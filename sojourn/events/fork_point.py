@@ -61,7 +61,7 @@ async def origin_on_server(
         client: The client.
         run_id: The run.
         at: The id of the event.
-        storage: Where the beginning of a long run's transcript is.
+        storage: The storage with the beginning of a long run's transcript.
 
     Raises:
         RPCError: The server does not answer, or has no such run.
@@ -99,7 +99,7 @@ async def origin_in_file(
         client: The client, which decodes the histories.
         histories: The histories of the run's executions, oldest first.
         at: The id of the event.
-        storage: Where the beginning of a long run's transcript is.
+        storage: The storage with the beginning of a long run's transcript.
 
     Raises:
         RunUnreadable: The records of the run's workers cannot be decoded here.
@@ -139,7 +139,7 @@ async def _exported(
 async def _read(origin: ForkOrigin, records: Records, at: str | None) -> None:
     """Read the points of the run up to the wanted event, and its effects afterwards.
 
-    The points include the whole history event to which the wanted event belongs.
+    The points include the whole history event that the wanted event belongs to.
     """
     try:
         await _read_all(origin, records, at)

@@ -150,7 +150,7 @@ class HistoryReader:
         )
 
     async def _continuation(self, payloads: Payloads) -> Continuation | None:
-        """Return the state with which an execution begins that continues another."""
+        """Return the state at the beginning of an execution that continues another."""
         found = read_continuation(await self._value(payloads, Any))
         return found if isinstance(found, Continuation) else None
 
@@ -250,7 +250,7 @@ class HistoryReader:
         return None
 
     async def _spent(self, failure: Failure) -> Spent | None:
-        """Return what a child run has spent, from the details of its failure."""
+        """Return the usage of a child run, from the details of its failure."""
         return read_spent(await self._detail(failure))
 
     async def _detail(self, failure: Failure) -> Any:
@@ -296,7 +296,7 @@ class HistoryReader:
         return None
 
     async def _turn(self, event: HistoryEvent) -> HistoryRecord | None:
-        """Read the memo that says how a turn of a conversation ended."""
+        """Read the memo with the outcome of a conversation's turn."""
         if event.event_type != EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
             return None
         memo = event.workflow_properties_modified_event_attributes.upserted_memo.fields
@@ -381,8 +381,8 @@ def sender_of(
 ) -> str:
     """Return the parent run, workflow or client that sent a signal or a cancellation.
 
-    A client is named by its identity. What a workflow sends has the identity of Temporal's own
-    service, so the workflow's id is used instead.
+    A client is named by its identity. An event that a workflow sends has the identity of Temporal's
+    own service, so the workflow's id is used instead.
 
     Args:
         sent: The attributes of the event.

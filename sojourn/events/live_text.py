@@ -33,7 +33,7 @@ MAX_AHEAD = 50_000
 """Most deltas kept until the `plan_started` of their plan arrives."""
 
 ENDS = RUN_END_TYPES | {"assistant_message", "await_clarification", "policy_decision", "tool_start", "usage"}
-"""Types of events after which the plan is complete."""
+"""Types of events that show that the plan is complete."""
 
 
 class Preview:

@@ -120,7 +120,7 @@ async def transcript_of(client: Client, run_id: str, storage: StorageDriver | No
     Args:
         client: The client.
         run_id: The run.
-        storage: Where the beginning of a long run's transcript is.
+        storage: The storage with the beginning of a long run's transcript.
 
     Raises:
         RunNotFound: There is no such run.
@@ -167,7 +167,7 @@ async def stored_messages(
         client: The client.
         storage: The storage, or None if there is none here.
         run_id: The run.
-        begins: What the execution begins with.
+        begins: The state at the beginning of the execution.
 
     Raises:
         RunUnreadable: They cannot be read here.

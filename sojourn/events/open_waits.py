@@ -1,4 +1,4 @@
-"""The open waits of a run, with when each was opened, and what the run is about."""
+"""The open waits of a run with their times, and the texts that introduce them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class Waiting:
     said: str
     """The text of the planner's last message that has one."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The labels with which the run was started."""
+    """The labels that the run was started with."""
 
 
 async def waiting_in_history(
@@ -54,7 +54,7 @@ async def waiting_in_history(
     Args:
         client: The client.
         run_id: The run.
-        storage: Where the archive is.
+        storage: The storage with the archive.
         execution: The present execution, if the caller knows it.
 
     Raises:

@@ -1,6 +1,6 @@
 """Failed attempts and heartbeats of the activities of a run that are in flight.
 
-No history holds them.
+The history does not have them.
 """
 
 import asyncio
@@ -33,16 +33,19 @@ from sojourn.events.live_text import COMMON
 __all__ = ["BLOCKS_LOOP", "INTERVAL", "PendingActivities", "heartbeat_note", "is_plan", "retrying", "when"]
 
 BLOCKS_LOOP = "blocks_loop"
-"""True in the heartbeat of a call that blocks its worker's event loop; the note says for how long, and where."""
+"""A key of heartbeats, true if the call blocks its worker's event loop.
+
+The note has the duration and the place in the code.
+"""
 
 INTERVAL = 1.0
-"""Seconds that a call is in flight before its activity is looked up, and between two look-ups."""
+"""Seconds between two look-ups of a call's activity, and before the first one."""
 
 LONGEST_PAUSE = 32
 """Most intervals between two look-ups while no activity of the calls in flight is pending: the run waits."""
 
 SLOW = timedelta(seconds=10)
-"""Duration from which an attempt at a plan is worth a line."""
+"""Duration after which an attempt at a plan gets a line."""
 
 MAX_TEXT = 500
 """Longest note of a heartbeat or text of a failure, in characters."""

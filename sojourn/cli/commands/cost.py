@@ -162,7 +162,7 @@ async def _spending_of(client: "Client", runs: "Sequence[RunStatus]") -> list[Sp
 
 
 async def _read(reader: "Reader", run: "RunStatus") -> Spending:
-    """Return what a run used.
+    """Return the usage of a run.
 
     If the run has answered, only the last event of its history is read, else all of it.
     """
@@ -215,7 +215,7 @@ def _money(spent: Spending) -> str:
 
 
 def _notes(facts: dict[str, Any], total: Spending, moment: str) -> list[str]:
-    """Return what the sums leave out, in sentences."""
+    """Return notes on the sums, such as on runs that they leave out."""
     count, unread = facts["looked_at"], facts["unread"]
     notes = [f"looked at {counted(count, 'run')} since {moment}"]
     if facts["has_more"]:

@@ -1,6 +1,6 @@
 """`sojourn list` prints the runs of the namespace, newest first.
 
-It also says which of them wait or are stuck.
+It marks those that wait or are stuck.
 """
 
 import asyncio
@@ -152,7 +152,7 @@ async def _find_labelled(
 ) -> "list[RunStatus]":
     """Return the runs with these labels among the first that the other filters select.
 
-    Says so if the other filters select more runs than are read.
+    Tell the user if the other filters select more runs than are read.
     """
     from sojourn.client.listing import with_labels
 

@@ -1,6 +1,6 @@
 """`sojourn sessions` prints the conversations of the namespace, newest first.
 
-It also says which of them are idle or wait for a person.
+It marks those that are idle or wait for a person.
 """
 
 import json

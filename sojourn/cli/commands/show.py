@@ -289,7 +289,7 @@ def _safeguards(status: "RunStatus", *, as_json: bool) -> None:
 
 
 def _safeguard_lines(found: "Safeguards") -> list[str]:
-    """Return the lines about what the safeguards of a run counted.
+    """Return the lines about the safeguards of a run.
 
     They have the class of the last error, the similar errors, whether those stopped retrying, a
     loop, and the last errors.

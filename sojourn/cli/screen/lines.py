@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 CLOSED = "closed"
-"""Why a conversation ended that somebody closed."""
+"""The `reason` of a conversation that a caller closed."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_@.:+-]([A-Za-z0-9_@.:+ -]*[A-Za-z0-9_@.:+-])?")
 
@@ -62,7 +62,7 @@ def is_drawn(event: Event, detail: Detail, *, is_below: bool) -> bool:
 
     Args:
         event: The event.
-        detail: How much is shown.
+        detail: The detail of the output.
         is_below: Whether the event is of a child run: its call shows its task, how it ended, and its result.
     """
     match event:
@@ -127,7 +127,7 @@ def _run_started(event: RunStartedEvent) -> list[Line]:
 
 
 def _forked(origin: ForkedFrom) -> list[Line]:
-    """Return the lines about a fork's origin, who forked, and what it was given."""
+    """Return the lines about a fork's origin, the user who forked, and the changes."""
     by = f" by {name_of(origin.forked_by)}" if origin.forked_by else ""
     return [
         Line(f"· forked from {plain(origin.run_id, 300)} at {plain(origin.event_id)}{by}", "dim"),

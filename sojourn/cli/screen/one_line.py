@@ -19,9 +19,9 @@ class CallLine:
     If the line is too long, its arguments are cut.
 
     Args:
-        head: What comes before the arguments.
+        head: The text before the arguments.
         arguments: The arguments.
-        tail: What comes after them.
+        tail: The text after the arguments.
         style: A style of rich.
     """
 
@@ -29,7 +29,7 @@ class CallLine:
         self.head, self.arguments, self.tail, self.style = head, arguments, tail, style
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the line in the width there is."""
+        """Draw the line in the available width."""
         shown = Text(self.arguments)
         around = Text(self.head).cell_len + Text(self.tail).cell_len
         shown.truncate(max(options.max_width - around, 1), overflow="ellipsis")
@@ -41,7 +41,7 @@ class Working:
     """Work in progress, with a spinner on a live screen, or `…`.
 
     Args:
-        text: Returns what is done now; called at each drawing.
+        text: Returns the current activity; called at each drawing.
         spins: Whether there is a spinner.
     """
 

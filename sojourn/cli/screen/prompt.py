@@ -85,7 +85,7 @@ def how_to_decide(*, is_seen: bool, stop_asking: str = "run") -> str:
 
     Args:
         is_seen: Whether the call was shown whole.
-        stop_asking: How long the asking about the tool can be stopped, as the wait says.
+        stop_asking: For how long `a` stops further prompts about the tool, from the wait; `never` if it cannot.
     """
     more = "" if is_seen else "   f: show all of it"
     always = (
@@ -130,7 +130,7 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
 
 
 async def ask_yes(question: str) -> bool:
-    """Ask until the user says yes or no. The end of input is a no."""
+    """Prompt until the user answers yes or no. The end of input is a no."""
     while True:
         print(f"{question} [y/n] ", end="", flush=True)
         line = await read_line()

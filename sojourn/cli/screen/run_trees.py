@@ -73,7 +73,7 @@ MOST_ENTRIES = 100_000
 
 
 def grow(timelines: TimelineTree | None, event: Event, *, is_conversation: bool = False) -> TimelineTree:
-    """Feed an event to the timelines of a run, whose first event says which run it is."""
+    """Feed an event to the timelines of a run. The first event names the run."""
     if timelines is None:
         timelines = TimelineTree(event.run_id, MOST_ENTRIES, most_records=0, is_conversation=is_conversation)
     timelines.feed(event)
@@ -86,7 +86,7 @@ class RunTrees:
     Args:
         spins: Whether work in progress has a spinner.
         whole: Whether to show all of a wait and of an answer, however long.
-        detail: How much of a call is shown.
+        detail: The detail in which to show calls.
         last: Number of the last turns that are drawn in full, with the one under way; None means all.
         only: The id of the turn that is drawn, and no other; None means all.
         is_conversation: Whether the run is known to be a conversation.
@@ -125,7 +125,7 @@ class RunTrees:
 
     @property
     def has_drawn(self) -> bool:
-        """Whether the turn that is drawn alone was there."""
+        """Whether the run has the turn that is drawn alone."""
         return any(self._is_wanted(turn) for turn in self._turns)
 
     @property
@@ -137,9 +137,9 @@ class RunTrees:
         self._timelines = grow(self._timelines, event, is_conversation=self._is_conversation)
 
     def say(self, line: Line, run_id: str = "") -> None:
-        """Add a line below what a child run has done so far.
+        """Add a line below the latest entry of a child run.
 
-        If the id is of any other run, the line stands below what the top run has done.
+        For the id of any other run, the line goes below the latest entry of the top run.
         """
         runs = self._timelines.runs if self._timelines else {}
         run = runs.get(run_id) or (self._timelines and self._timelines.top)
@@ -147,7 +147,7 @@ class RunTrees:
         self._said[key].append(Line(line.text.lstrip(), line.style))
 
     def go_on(self) -> None:
-        """Start a new tree below what is on the screen.
+        """Start a new tree below the one on the screen.
 
         Turns that were open there may end in the new one.
         """
@@ -159,7 +159,7 @@ class RunTrees:
         self._ended.clear()
 
     def done(self) -> list[RenderableType]:
-        """Take away, and return, what changes no more: all before the turn under way."""
+        """Remove and return the parts that are final: all before the current turn."""
         end = self._open_part
         if end <= self._printed:
             return []
@@ -197,7 +197,7 @@ class RunTrees:
         if self._spins and top and top.is_conversation and not (top.turn or waiting or is_over):
             yield Text("… idle, waits for a message", "dim")
 
-    # Parts: number 0 is what is before the first turn; 2n - 1 is the nth turn, and 2n what follows it.
+    # Part 0 comes before the first turn, part 2n - 1 is the nth turn, and part 2n follows that turn.
 
     @property
     def _open_part(self) -> int:

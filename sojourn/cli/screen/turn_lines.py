@@ -1,6 +1,6 @@
 """Lines about a turn of a conversation.
 
-They are its heading, its messages, what it used, and all of it on one line.
+They are its heading, its messages, its usage, and the whole turn on one line.
 """
 
 from collections.abc import Sequence
@@ -31,22 +31,22 @@ __all__ = [
 ]
 
 _NOTICEABLE = timedelta(seconds=1)
-"""How long a message waits for its turn before the heading says so."""
+"""Shortest wait of a message for its turn that the heading mentions."""
 
 _WIDE = 100
-"""Columns from which a line about a turn has room for the number of its calls."""
+"""Least width, in columns, of a line about a turn with the number of its calls."""
 
 _LEAST = 20
-"""Columns that a message has on a line at least, however long its sender's name is."""
+"""Fewest columns of a message on a line, however long its sender's name is."""
 
 _SHOWN = 1_000
-"""Most characters of a text that a line is made of."""
+"""Most characters of a text that becomes a line."""
 
 
 class TurnLine:
     """A turn that has ended, on one line.
 
-    It has what opened the turn and how it ended, cut to the width, and what the turn used.
+    It has the opening message and the outcome, cut to the width, and the usage of the turn.
 
     Args:
         turn: The turn.
@@ -159,7 +159,7 @@ def said_in(message: Message) -> str:
 
 
 def summary(turn: Turn, now: datetime | None = None) -> Line:
-    """Return what a turn used, and how long it took, or has taken so far."""
+    """Return the usage and the duration of a turn, so far if it is under way."""
     if turn.end is None:
         return Line(f"so far {_used(turn)}, {took((now or datetime.now(UTC)) - turn.at)}", "dim")
     return Line(f"{_used(turn)}, took {took(turn.end.at - turn.at)}", "dim")

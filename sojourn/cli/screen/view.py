@@ -43,7 +43,7 @@ __all__ = ["RunView"]
 INDENT = "  "
 
 REDRAWN_AFTER = 1 / 8
-"""Seconds after which a live tree is redrawn, for its spinners."""
+"""Seconds between two drawings of a live tree, for its spinners."""
 
 
 class RunView:
@@ -52,8 +52,8 @@ class RunView:
     Use it as a context manager, in an event loop if it draws a live tree.
 
     Args:
-        console: Where to print: a live tree on a terminal, plain lines elsewhere. Standard output by default.
-        detail: How much of a call is shown.
+        console: The console to print to: a live tree on a terminal, plain lines elsewhere. Standard output by default.
+        detail: The detail in which to show calls.
         is_tree: Whether a terminal gets a live tree; with False it gets lines too, and a message of a conversation is
             shown when it is accepted, not with its turn.
     """
@@ -86,7 +86,7 @@ class RunView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave what was drawn on the screen."""
+        """Stop drawing. The last drawing stays on the screen."""
         self._stop()
 
     def hold(self, last: int) -> None:
@@ -99,14 +99,14 @@ class RunView:
             self._tree = RunTrees(spins=True, detail=self._detail, last=last)
 
     def release(self) -> None:
-        """Draw what was held, and from now on each event."""
+        """Draw the held events, and from now on each event."""
         self._is_held = False
         self._print_done()
 
     def pause(self) -> None:
         """Stop drawing, so that the user can be prompted.
 
-        What was drawn stays on the screen.
+        The last drawing stays on the screen.
         """
         if self._live:
             self.release()
@@ -169,7 +169,7 @@ class RunView:
         return Text("reading what was said before …", "dim") if self._is_held else self._tree
 
     def _print_done(self) -> None:
-        """Print what changes no more above what is redrawn, which has to fit the screen."""
+        """Print the final parts above the live tree, which has to fit the screen."""
         if self._live and not self._is_held and (done := self._tree.done()):
             self.console.print(Group(*done))
 
