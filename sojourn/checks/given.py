@@ -6,10 +6,10 @@ SERVER: list[str] = []
 """The options that choose the server, as they were given."""
 
 CODEC: list[str] = []
-"""The same of the options of encryption."""
+"""The options of encryption, as they were given."""
 
 APP: list[str] = []
-"""The same of `--app`."""
+"""The option `--app`, as it was given."""
 
 
 def connection_options() -> str:
@@ -21,5 +21,8 @@ def connection_options() -> str:
 
 
 def server_options() -> str:
-    """Return those that choose the server, which Temporal's own command line has too."""
+    """Return the options that choose the server.
+
+    The `temporal` command has them too.
+    """
     return "".join(SERVER)

@@ -10,7 +10,7 @@ from sojourn.contracts.tool_error import ToolError
 __all__ = ["check_storage"]
 
 _PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn doctor"')
-"""It is the same each time, so that the storage keeps one object of it."""
+"""The object to store. It is the same each time, so the storage has it once."""
 
 
 async def check_storage(app: App) -> Check:

@@ -1,4 +1,4 @@
-"""Stuck runs, each with what to do about it."""
+"""Stuck runs, each with its remedy."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -33,9 +33,9 @@ async def stuck_runs(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]
 
 
 def mend_of(run_id: str, found: stuck.Stuck) -> str:
-    """Return what to do about a stuck run.
+    """Return the remedy for a stuck run.
 
-    This is a command, or an instruction that may end in a colon and a command.
+    It is a command, or an instruction that may end in a colon and a command.
     """
     options = {"task": server_options, "blocked": str}.get(found.kind, connection_options)()
     return _NEXT[found.kind].format(run=shell_word(run_id), queue=shell_word(found.queue)) + options

@@ -123,7 +123,7 @@ async def check_elsewhere(client: Client, known: Sequence[str], agents: Sequence
 
 
 async def pollers(client: Connection, queue: str, kind: "TaskQueueType.ValueType") -> Sequence[PollerInfo]:
-    """Return who polled a task queue within the last 75 s.
+    """Return the pollers of a task queue within the last 75 s.
 
     Args:
         client: The connection.

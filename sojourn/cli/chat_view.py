@@ -135,7 +135,7 @@ class ChatView:
         return self.bar.queued
 
     def say(self, text: str, style: str = "", *, once: bool = False) -> None:
-        """Print a line that is not of an event."""
+        """Print a line that belongs to no event."""
         self._view.say(text, style, once=once)
 
     def is_whole(self, wait: AwaitConfirmation) -> bool:
@@ -148,7 +148,7 @@ class ChatView:
         self._whole.add(wait.id)
 
     def recall(self, event: Event) -> None:
-        """Take in an event of the past, which is not shown."""
+        """Record a past event without showing it."""
         self._take(event)
         if isinstance(event, MessageReceivedEvent):
             self._behind.add(event.message_id)

@@ -22,7 +22,7 @@ _MAX_ORIGINS = 5
 
 
 def retry_line(run_id: str) -> str:
-    """Return how to take up a run that failed."""
+    """Return the line with the command that retries a failed run."""
     return f"take it up again with: sojourn retry {shell_word(run_id)}{connection_options()}"
 
 

@@ -42,7 +42,10 @@ STABLE = 3.0
 """Seconds of service after which a killed worker is replaced."""
 
 _MAX_TOLD = 4_096
-"""Bytes to read of a task queue and an agent's id, which have at most 1,000 and 121: one write is read whole."""
+"""Bytes to read of a task queue and an agent's id, which have at most 1,000 and 121.
+
+So one read gets the whole write.
+"""
 
 Tell = Callable[[str, str, dict[str, Any]], None]
 """Takes the name of an event, its line for people, and its fields for `--json`."""

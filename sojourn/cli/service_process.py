@@ -23,7 +23,7 @@ STABLE = 3.0
 """Seconds of service after which a killed service is replaced."""
 
 GRACE = timedelta(seconds=8)
-"""How long a service may take to end its requests."""
+"""Longest time in which a service may end its requests."""
 
 
 class ServiceProcess:

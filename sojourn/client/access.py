@@ -250,7 +250,7 @@ async def whole_artifact(
 
 
 POLLER_SEEN = timedelta(seconds=75)
-"""Oldest last poll of a worker that counts as present. A worker's poll lasts up to a minute."""
+"""A worker counts as present for this long after its last poll; a poll lasts up to a minute."""
 
 
 class Access:

@@ -371,7 +371,7 @@ class Client(Access):
                 it; a value applies only if it is tighter than the agent's.
             principal: The principal that sends the messages; the turns that they open act for it. The conversation belongs to its
                 tenant, so two tenants with the same session id have two conversations.
-            visibility: Who sees the conversation over HTTP, if this handle's first message starts it, as for `start`.
+            visibility: The principals that see the conversation over HTTP, if this handle's first message starts it, as for `start`.
             admit: Let the principal take part in a conversation of the visibility `subject` that it does not see yet. Without it,
                 the conversation refuses its messages as if it did not exist, unless the principal is an operator.
 

@@ -68,16 +68,16 @@ MAX_BY = 300
 """Most characters of the name of the user who forks."""
 
 UNTIL_ASKED = timedelta(minutes=1)
-"""How long a decision waits until its fork asks for it."""
+"""Longest wait of a decision until its fork asks for it."""
 
 MISSING: Any = object()
-"""In place of a result that is not replaced, since a result may be None."""
+"""A placeholder if no result is replaced, because a result may be None."""
 
 
 class UnknownEvent(InvalidInput):
     """The origin has no event of the id.
 
-    Commands and the HTTP service each say how to list the ids.
+    Commands and the HTTP service each add how to list the ids.
     """
 
     then = "GET /v1/runs/{run_id}/events lists the ids of the events."

@@ -51,7 +51,7 @@ async def started_at_of(found: WorkflowExecution) -> datetime:
 
 
 async def message_of(found: WorkflowExecution) -> str:
-    """Return the beginning of the last user message with which the run was started.
+    """Return the beginning of the last user message that the run was started with.
 
     Empty if the memo cannot be read or is not Sojourn's.
     """
@@ -66,13 +66,13 @@ AT_ONCE = 20
 """Most runs whose input is read at the same time."""
 
 MAX_KNOWN = 20_000
-"""Most runs whose labels are remembered."""
+"""Most runs whose labels are cached."""
 
 MAX_CHARS = 1_000
-"""Longest labels that are, in characters: those of twenty thousand runs have 20 MB at most."""
+"""Longest labels to cache, in characters. Those of twenty thousand runs have 20 MB at most."""
 
 _Start = tuple[str, str]
-"""A run, and when it started: a run id may be used again."""
+"""A run id and its start, because a run id may be used again."""
 
 
 async def with_labels(
@@ -115,7 +115,7 @@ async def _groups(runs: AsyncIterator[RunStatus]) -> AsyncGenerator[list[RunStat
 
 
 class _KnownLabels:
-    """The labels of the runs that were listed last."""
+    """A cache of the labels of the runs that were listed last."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[_Start, dict[str, str]] = OrderedDict()

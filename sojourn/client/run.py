@@ -85,7 +85,7 @@ MAX_CHILDREN_ASKED = 20
 """Most child runs that a run's status reads."""
 
 WAITING_DEADLINE = timedelta(seconds=60)
-"""How long `until_waiting` waits by default."""
+"""Default time limit of `until_waiting`."""
 
 MAX_QUOTED = 200
 """Most characters of an answer in an error."""
@@ -234,7 +234,7 @@ class Run:
         return await transcript_of(self.client.temporal, self.id, self.client.storage)
 
     async def memory(self) -> SessionMemory:
-        """Return the run's notes beside its transcript.
+        """Return the memory of the run, a read-only JSON object.
 
         Available without a worker, and for closed runs.
 
@@ -408,7 +408,8 @@ class Run:
             await_id: The wait, or its id; None, or left out, while exactly one question is open.
             answer: Text, or values by field.
             by: Name of the person who answers, recorded unchecked; by default the principal's subject.
-            principal: The principal that answers, as your program has authenticated it. For calls that need four eyes, it then counts as one who asked for the calls of the turn.
+            principal: The principal that answers, as your program has authenticated it. For calls that need
+                four eyes, it then counts as one that asked for the calls of the turn.
             message_id: The id of the message that is the answer: delivered once, however often it is sent, also to a
                 conversation.
 

@@ -92,7 +92,7 @@ class SessionTurn:
         Args:
             children: Include the events of child runs, as `Run.events`.
             deltas: Include what a planner is writing, as `Run.events`.
-            earlier: Include what comes before the turn begins: the turns that the message waits for.
+            earlier: Include the events before the turn begins: those of the turns that the message waits for.
 
         Raises:
             ServerUnavailable: The server did not answer for a minute.
@@ -171,7 +171,7 @@ class Session:
             value applies only if it is tighter than the agent's.
         principal: The principal that sends the messages of this handle; the turns that they open act for it. The conversation
             belongs to its tenant.
-        visibility: Who sees the conversation over HTTP, if this handle's first message starts it.
+        visibility: The principals that see the conversation over HTTP, if this handle's first message starts it.
         admit: Let the principal take part in a conversation that it does not see yet.
 
     Raises:
@@ -322,7 +322,7 @@ class Session:
         return await self.run.transcript()
 
     async def memory(self) -> SessionMemory:
-        """Return what the conversation knows beside its transcript, as `Run.memory`."""
+        """Return the memory of the conversation, as `Run.memory`."""
         return await self.run.memory()
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:

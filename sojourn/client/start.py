@@ -1,4 +1,4 @@
-"""Start the workflow of a run, and tell whether it was started before."""
+"""Start the workflow of a run, and find out whether it was started before."""
 
 import contextlib
 import uuid
@@ -109,7 +109,7 @@ async def start_workflow(
         run_id: The id of the run.
         run: The run's input, for its summary, memo and search attributes.
         task_queue: The task queue of its workers.
-        argument: The workflow's argument: the input, marked as started with search attributes.
+        argument: The workflow's argument, which records that the start sets search attributes.
         update: The name and the value of an update that is sent in the same request. A run that is open gets it too, and
             is not started. Its outcome is returned.
         message: The text of the message that the update sends, for the summary of the run.

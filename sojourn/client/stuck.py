@@ -38,7 +38,7 @@ _LAST_EVENTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """Why an open run does not make progress."""
+    """The reason why an open run does not make progress."""
 
     kind: Literal["task", "planner", "blocked", "unserved"]
     """`task`: its workflow task fails; `planner`: its planner; `blocked`: a call blocks its worker's event loop; `unserved`: no worker polls."""

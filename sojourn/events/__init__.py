@@ -1,11 +1,11 @@
 """The events of a run, folded from its history.
 
-They arrive live by long poll, and are complete after the run has ended. The package decides how history events
-become the events of a run, how events of child runs and live text are placed among them, and which
-events a pending activity adds. Subscribers add nothing to the history, however many there are. The package
-may import Temporal's history and client, the fold of `sojourn.core.history` and `sojourn.live`, and
-no CLI, worker or authoring. Begin at `stream`, which merges the sources of one run. `Event` is the
-union of a class for each kind.
+They arrive live by long poll, and are complete after the run has ended. The package decides how
+history events become the events of a run, how events of child runs and live text are placed among
+them, and which events a pending activity adds. Subscribers add nothing to the history, however many
+there are. The package may import Temporal's history and client, the fold of `sojourn.core.history`
+and `sojourn.live`, and no CLI, worker or authoring. Begin at `stream`, which merges the sources of
+one run. `Event` is the union of a class for each kind.
 """
 
 from typing import TYPE_CHECKING

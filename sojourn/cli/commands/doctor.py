@@ -1,6 +1,6 @@
 """`sojourn doctor` checks everything that a run needs.
 
-It prints a line for each check, with what to do.
+It prints a line for each check, with the remedy.
 """
 
 import asyncio

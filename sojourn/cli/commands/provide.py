@@ -122,7 +122,7 @@ def _by_wait(
     """Return each wait with the results of its calls.
 
     Raises:
-        CommandError: A call waits in no wait, or in those of several child runs.
+        CommandError: A call belongs to no open wait, or to waits of several child runs.
     """
     from sojourn.cli.waits import to_json
 

@@ -85,7 +85,7 @@ async def _print_last_turn(run: "Run", *, patient: bool, as_json: bool) -> int:
     """Print the answer of the last turn of a conversation, once no message waits.
 
     Raises:
-        CommandError: The conversation waits for a person, and is not waited for; or it has had no turn.
+        CommandError: The conversation waits for a person, and the command does not wait for that; or it has had no turn.
     """
     from sojourn.cli.turns import last_turn, print_turn, waits_error
 

@@ -195,9 +195,9 @@ async def _forks(client: "Client", run_id: str) -> list[str]:
 
 
 def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) -> None:
-    """Print what stands below the tree of a run.
+    """Print the lines below the tree of a run.
 
-    That is what answers and resumes the run, its safeguards and its hints.
+    They are the commands that answer and resume the run, its safeguards and its hints.
     """
     from rich.text import Text
 

@@ -132,7 +132,7 @@ def accepted_lines(message: UserMessage, detail: Detail = Detail.BRIEF, *, is_be
 
     Args:
         message: The message.
-        detail: How much is shown of its sender.
+        detail: The detail in which to show its sender.
         is_behind: Whether a turn is under way, or another message is before it.
     """
     becomes = {"steer": "steers the turn", "interrupt": "interrupts the turn"}
@@ -173,7 +173,7 @@ def waiting_lines(
     Args:
         messages: The messages.
         most: Most lines.
-        detail: How much is shown of their senders.
+        detail: The detail in which to show their senders.
         is_over: Whether the conversation has ended, so that they get no turn.
     """
     if not messages:
