@@ -51,13 +51,16 @@ class Dispatcher:
     decision: PolicyDecision | None = None
     """The policy engine's decision."""
     external: AwaitExternalTools | None = None
-    """Set where the planner has a program outside the run execute the calls."""
+    """Set if the planner has a program outside the run execute the calls."""
     messages: Sequence[Message] = ()
-    """The transcript before the plan, searched for the values of a model's calls. It is empty for a planner in code, and for a step of a fork."""
+    """The transcript before the plan, searched for the values of a model's calls.
+
+    Empty for a planner in code, and for a step of a fork.
+    """
     key_run_id: str = ""
-    """In a fork: the run by whose id the keys of calls are made."""
+    """In a fork: the run whose id the keys of calls are made from."""
     also_asked_by: Sequence[Principal] = ()
-    """Who has asked for the turn beside the run's principal."""
+    """Principals other than the run's own who also asked for the turn."""
 
     async def dispatch(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
         """Return the dispatch of a call.

@@ -54,7 +54,7 @@ class _Found:
 
     repeated: Mapping[int, _Open]
     in_doubt: Mapping[int, _Open]
-    """Of calls that are equal to one that repeats the effect, so that nobody knows which of them is the repetition."""
+    """Calls equal to one that repeats the effect. Any of them may be the repetition."""
 
 
 def knows_effects(task: PlanTask) -> bool:

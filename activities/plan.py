@@ -192,7 +192,7 @@ class PlanActivity:
         return agent
 
     def _instead(self, agent_id: str, elsewhere: list[str]) -> str:
-        """Where the agent is served, or what this worker serves."""
+        """Return a hint: the queues that serve the agent, or the agents served here."""
         if elsewhere:
             return f"workers of task queue {' and '.join(elsewhere)} serve it: start the run there"
         known = self._app.list_agents()

@@ -58,7 +58,7 @@ __all__ = ["ToolExecution"]
 _log = structlog.get_logger("sojourn.tool")
 
 _MAX_LEAVES = 50
-"""How many exceptions of a group are read."""
+"""Largest number of exceptions read from a group."""
 
 
 class ToolExecution:

@@ -238,13 +238,12 @@ class Pictures:
     async def read(self, ref: str, runs: Collection[str], storage: Callable[[], StorageDriver | None]) -> Any:
         """Return the data of a picture, or None.
 
-        None for a picture of another run, and for one that cannot be read now. The latter is
-        logged.
+        None for a picture of another run, and for one that cannot be read now (this is logged).
 
         Args:
             ref: The artifact's reference. Messages that a client sent may hold any.
             runs: The runs whose pictures may be read: the run itself, and the one from which it was forked.
-            storage: Returns where the data is if it was too large for the history.
+            storage: Returns the storage that holds data too large for the history.
         """
         if ref.partition("#")[0] not in runs:
             return None
@@ -253,7 +252,7 @@ class Pictures:
             return self._kept[ref][0]
         try:
             found = await artifact_at(activity.client(), storage(), ref)
-        except Exception as error:  # noqa: BLE001 - the model goes on without the picture
+        except Exception as error:  # noqa: BLE001 - the model continues without the picture
             _log.warning("picture_unreadable", artifact=ref, raised=described(error))
             return None
         self._keep(ref, found.data, found.size)

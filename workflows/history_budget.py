@@ -31,7 +31,7 @@ MOST_BYTES = 49_000_000
 """Size of the history in bytes, with room for every answer in flight, up to which a call begins."""
 
 CONTINUE_EVENTS = 3_000
-"""Number of events from which on a run goes on in a new execution, where nothing is in flight.
+"""Number of events from which a run continues as new, if nothing is in flight.
 
 A worker replays them in 0.6 s.
 """

@@ -105,7 +105,7 @@ DELIVERY_LIMIT = timedelta(minutes=1)
 """Start-to-close time-out of one attempt."""
 
 NOTICE_LIFETIME = timedelta(days=3)
-"""Time after which a notice that nobody has taken is given up."""
+"""Time after which the delivery of a notice is given up."""
 
 LONGEST_INTERVAL = timedelta(minutes=10)
 """Longest time between two attempts."""

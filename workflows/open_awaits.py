@@ -389,7 +389,7 @@ class OpenAwaits:
         return wrong
 
     async def void_approval(self, await_id: str) -> tuple[str, AwaitConfirmation | None] | None:
-        """Return why an approval is void, and the wait that asks again.
+        """Return why an approval is void, and the wait for a new decision.
 
         This waits until the approval is checked. None if the approval holds.
         """

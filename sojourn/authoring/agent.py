@@ -101,9 +101,9 @@ class AgentTool(Generic[A, V]):
     confirmation: str | None = None
     """The question to a person before each call; `{field}` is filled in."""
     approvers: Approvers | None = None
-    """Who may decide on a call, as for a tool; a person is then asked before each call."""
+    """Principals who may decide on a call, as for a tool. Each call then needs approval."""
     four_eyes: bool = False
-    """Whether whoever asked for a call may not approve it; a person is then asked before each call."""
+    """Forbid the requester of a call to approve it. Each call then needs approval."""
     bounded: bool = False
     """Whether the answer is a bounded view, which states `returned`, `total`, `truncated` (SR-22, SR-31)."""
 

@@ -52,7 +52,10 @@ if TYPE_CHECKING:
 __all__ = ["AnyTool", "App", "NoticeFunction"]
 
 NoticeFunction = Callable[[Notice], Awaitable[None]]
-"""A function that is told of notices; it may be called again with the same one, which has the same `id`."""
+"""An async function that receives notices.
+
+It may be called more than once with the same notice, which then has the same `id`.
+"""
 
 _TOLD = Kind("an async function of a notice, or a Webhook", lambda value: value is None or is_async(value))
 
@@ -94,8 +97,8 @@ class App:
             call when it is dispatched.
         storage: Stores what is too large for a run's history; without it such a result
             is refused, with its size and how to narrow the call.
-        archive: Whether the storage also keeps the events of a long run's earlier executions, which the server's retention deletes while the
-            run goes on.
+        archive: Whether the storage also keeps the events of a long run's earlier executions. The server's retention
+            may delete them while the run is still open.
         policy_engine: Tightens what runs may do, turn by turn.
         live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`;
             `SOJOURN_LIVE`, which `sojourn dev` sets, else within this process. Clients need the same.

@@ -161,7 +161,10 @@ _DECLARED = {
     "task_queue",
     "agent_id",
 }
-"""Fields of a spec that are written where they are not the default; injected fields are no caller's business."""
+"""Fields of a spec that are written unless they have their default.
+
+Injected fields are left out, since callers do not set them.
+"""
 
 
 def entry_of(spec: ToolSpec, *, about: str, approval: Mapping[str, str]) -> dict[str, Any]:

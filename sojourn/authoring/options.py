@@ -61,11 +61,11 @@ class Kind:
     """A kind of values of an option."""
 
     words: str
-    """What the option is, such as `True or False`."""
+    """Description of a valid value, such as `True or False`."""
     fits: Callable[[Any], bool]
     """Whether a value is of the kind."""
     instead: Callable[[Any], str | None] = lambda _: None
-    """What to write in place of a value that is not, as code; None where that is unknown."""
+    """Return the code to write in place of an invalid value, or None if unknown."""
     is_secret: bool = False
     """Whether a value may hold a secret, and only its class is shown."""
 
@@ -255,7 +255,7 @@ ApproverCheck = Callable[[Principal, ToolRequest, AwaitConfirmation], bool | Awa
 """Judges whether a principal may decide on a call; sync or async. A worker calls it, once for each decision."""
 
 Approvers = Sequence[str] | ApproverCheck
-"""Who may decide on a tool's calls."""
+"""Principals who may decide on a tool's calls: roles, or a function that checks."""
 
 MAX_ROLES = 50
 """Most roles of a tool."""

@@ -22,9 +22,9 @@ class ProgressNote:
     note: str
     """The text, as the tool wrote it."""
     done: float | None = None
-    """How much is done, in the unit of `total`."""
+    """Amount done, in the unit of `total`."""
     total: float | None = None
-    """How much there is to do."""
+    """Amount of work in total."""
 
     def numbers(self) -> dict[str, Any]:
         """Return `done` and `total`, as far as they can be sent.

@@ -31,7 +31,7 @@ from sojourn.errors import DefinitionError
 __all__ = ["Shape", "Transform", "as_payload", "check_example", "odd_field", "odd_type", "type_name"]
 
 _FITS = "use str, int, float, bool, list[...], dict[str, ...], an Enum, a dataclass, a TypedDict or a pydantic model"
-"""What a type without a JSON Schema can be replaced by."""
+"""Replacements for a type without a JSON Schema."""
 
 _SAME_NAME: Final = "its name {name} is the same as another one of its names, so that one value would be lost"
 

@@ -1,4 +1,7 @@
-"""What executes a tool's calls: a function, a method of a service, or an executor."""
+"""Sources of tools: a function, a method of a service, or an executor.
+
+The source executes the calls of its tool.
+"""
 
 import functools
 from abc import ABC, abstractmethod

@@ -47,7 +47,7 @@ P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
 A_co = typing_extensions.TypeVar("A_co", covariant=True, default=Any)
-"""The type of the payload, where the declaration states it."""
+"""The type of the payload, if the declaration states it."""
 
 injecting: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar(
     "sojourn_injecting", default=None
@@ -67,7 +67,7 @@ class MalformedResultError(Exception):
 
 
 class Parts(Protocol):
-    """What an app provides for tools that need more than a function."""
+    """Services and executors that an app provides for tools without a function."""
 
     def service(self, owner: Any, place: str) -> Any:
         """Return the registered service, by its class or by its name."""
@@ -79,7 +79,7 @@ class Parts(Protocol):
 
 
 class Source(Protocol):
-    """What executes a tool's calls."""
+    """The source of a tool, which executes its calls."""
 
     def bind(self, tool: "Tool[..., Any]", parts: Parts) -> Runnable:
         """Bind the tool to what executes its calls in this app.

@@ -44,18 +44,18 @@ MAX_CHECKS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was found, and when."""
+    """The results of all checks, and their time."""
 
     at: datetime
     groups: dict[str, list[Check]]
-    """By what they are about."""
+    """The checks by title of their group."""
 
 
 class Checkup:
-    """Looks.
+    """Runs the checks of the Health page, and caches their results.
 
     Args:
-        service: What is looked at.
+        service: The service that is checked.
     """
 
     def __init__(self, service: Service) -> None:

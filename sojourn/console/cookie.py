@@ -2,9 +2,9 @@
 
 It is sent to these pages only, and no script can read it.
 
-By HTTPS its name begins with `__Host-`, so that a browser takes it from this host alone: a page of a
-sibling domain could otherwise sign a visitor in as another user. Under a path, where that name is not
-possible, it begins with `__Secure-`.
+Over HTTPS its name begins with `__Host-`, so that a browser accepts it from this host alone. Otherwise,
+a page of a sibling domain could sign a visitor in as another user. Under a path that name is not
+possible, and it begins with `__Secure-`.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""Who answered what, in a page of runs, as far as a principal may look at it."""
+"""Decisions that people made in a page of runs, as far as a principal may see."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -30,17 +30,17 @@ class Reach:
     decisions: list[DecisionRow]
     """Newest first."""
     runs: int
-    """How many runs were read."""
+    """Number of runs that were read."""
     oldest: datetime | None
-    """When the oldest of them started."""
+    """Start time of the oldest of them."""
     whole_since: datetime | None
-    """Runs that were not read have no decision after this; None where all were read."""
+    """Runs that were not read have no decision after this. None if all were read."""
     unreadable: int
     """Runs whose records cannot be read here, or are too long to be read whole."""
     cursor: str | None
-    """Where the runs before them begin."""
+    """Cursor of the next page, with older runs. None on the last page."""
     others: frozenset[str] = frozenset()
-    """The runs that whoever asks may not see, beside these decisions."""
+    """Runs that the principal may not see, except for these decisions."""
 
 
 class _Found(NamedTuple):
@@ -107,7 +107,7 @@ class DecisionLog:
         )
 
     async def _of(self, asking: Principal, run: ListedRun) -> _Found:
-        """What a principal may look at of the decisions in a run."""
+        """Return the decisions in a run that a principal may see."""
         service, is_other = self._service, bool(view_of(asking).deciding)
         async with self._gate:
             try:

@@ -23,10 +23,13 @@ from sojourn.http.problems import Problem, problem_of
 __all__ = ["LONGEST", "Live", "part"]
 
 RETRY = b"retry: 1000\n\n"
-"""How soon a page connects again, in milliseconds."""
+"""Delay before a page reconnects, in milliseconds."""
 
 LONGEST = 300.0
-"""Seconds after which a stream ends, and the page comes back: then it is asked again who it is."""
+"""Seconds after which a stream ends.
+
+The page then reconnects, and the request is authenticated again.
+"""
 
 SLOW = 10.0
 """Seconds without a part after which the server is checked."""
@@ -35,10 +38,10 @@ SOON = 2.0
 """The same while the server does not answer."""
 
 UNAVAILABLE = "Temporal does not answer"
-"""What a page says in place of "Live"."""
+"""Text that a page displays in place of "Live"."""
 
 _COME_BACK = ("service_stops", "slow_subscriber")
-"""Problems that end a stream whose page is to come back, to whichever process."""
+"""Problems that end a stream whose page should reconnect, to any process."""
 
 _LINE = re.compile(r"\r\n|\r|\n")
 
@@ -48,8 +51,8 @@ def part(target: str, html: str, swap: str = "outerMorph") -> str:
 
     Args:
         target: The id of the place.
-        html: What stands there from now on; with the same id, where the place itself is replaced.
-        swap: How, as `hx-swap` has it; by default what is the same stays as it is, with its focus and its open folds.
+        html: The new content of the place. It has the same id if it replaces the place itself.
+        swap: The value of `hx-swap`. By default, unchanged elements keep their focus and their open folds.
     """
     return f'<hx-partial hx-target="#{escape(target)}" hx-swap="{swap}">{html}</hx-partial>'
 
@@ -58,8 +61,8 @@ class Live(SseResponse):
     """A stream of parts.
 
     Args:
-        visit: Who looks.
-        parts: Yields what has changed, or nothing where nothing has, at least every ten seconds.
+        visit: The visitor's request.
+        parts: Yields the changes at least every ten seconds, empty if there are none.
     """
 
     def __init__(self, visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> None:

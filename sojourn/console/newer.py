@@ -21,11 +21,11 @@ from sojourn.reader import read_part
 __all__ = ["Newer", "newer_events", "newer_messages"]
 
 MOST_MESSAGES = 120
-"""Most messages that come to a page by themselves; then it is to be opened anew."""
+"""Most messages that are added to an open page. After that, it must be reloaded."""
 
 
 class Newer(NamedTuple):
-    """What has come."""
+    """Entries that were added to a page."""
 
     html: str
     added: int

@@ -42,12 +42,12 @@ class Way:
 
     @property
     def description(self) -> str:
-        """What it says of itself."""
+        """Description of the tool."""
         return self.tool.spec.description
 
     @property
     def fields(self) -> tuple[FormField, ...]:
-        """What it takes: a field for each value, or one for all of them as JSON."""
+        """Fields of the payload: one for each value, or one for all of them as JSON."""
         schema, example = self.tool.spec.payload.json_schema, self.tool.declared.example
         return form_fields(schema, "field", example) or (whole_field(schema, "whole", "Arguments", example),)
 

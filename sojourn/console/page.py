@@ -44,7 +44,7 @@ class Links:
     """The URLs of a site, wherever it is mounted."""
 
     base: str
-    """What all paths begin with: the place of the application, and its prefix."""
+    """Beginning of all paths: the mount path of the application, and its prefix."""
 
     def __call__(self, path: str, **query: Any) -> str:
         """Return the URL of a console path, without empty fields in its query."""
@@ -75,11 +75,14 @@ class Visit:
     asking: Principal
     url: Links
     waiting: int | None = None
-    """How many runs of the visitor's tenant wait for somebody; None where nobody knows, or a script asks for a part."""
+    """Number of the tenant's runs that wait for a person.
+
+    None if it is unknown, or if a script requests a part of a page.
+    """
 
     @property
     def service(self) -> Service:
-        """What the visitor may see."""
+        """Service that reads the runs."""
         return self.console.service
 
     @property
@@ -145,11 +148,11 @@ class Pages:
         self._found: list[tuple[str, str, Role, Show]] = []
 
     def get(self, path: str, *, role: Role = "viewer") -> Callable[[Show], Show]:
-        """A page to read, for who has the role."""
+        """Register a page for visitors with the role."""
         return self._add("GET", path, role)
 
     def post(self, path: str, *, role: Role) -> Callable[[Show], Show]:
-        """What a form does, for who has the role."""
+        """Register the action of a form for visitors with the role."""
         return self._add("POST", path, role)
 
     def _add(self, method: str, path: str, role: Role) -> Callable[[Show], Show]:
@@ -202,7 +205,7 @@ def _endpoint(
             return await (_while_up(service, shown) if request.method == "GET" else shown)
         except (Problem, SojournError) as error:
             return problem_page(problem_of(error), links, asking, is_part="hx-request" in request.headers)
-        except Exception as error:  # noqa: BLE001 - the last edge: a person is told, and the log has why
+        except Exception as error:  # noqa: BLE001 - the last edge: the visitor sees a problem, the log the reason
             _log.error("page_failed", path=request.url.path, exc_info=error)
             return problem_page(problem_of(error), links, asking, is_part="hx-request" in request.headers)
 

@@ -24,7 +24,7 @@ DONE = {
     "decline": "Declined",
     "provide": "Sent",
 }
-"""What the buttons of the forms do, as it is told afterwards."""
+"""Confirmation that a page displays after each button of the forms."""
 
 VERDICTS = {
     "approve": "Approved",
@@ -34,22 +34,22 @@ VERDICTS = {
     "decline": "Declined",
     "provide": "Answered",
 }
-"""The verdict of the wait then, as pages show it."""
+"""Verdict of the wait after each button, as pages show it."""
 
 _ELSEWHERE = "Approve the call by the command that shows all of them, or deny it."
 
 Body = AnswerBody | ApprovalBody | ToolResultsBody
-"""What a wait is answered by."""
+"""Body of a request that answers a wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was sent."""
+    """An answer form that was read."""
 
     body: Body | None
-    """None where it cannot be taken."""
+    """The answer. None if it is invalid."""
     view: WaitForm
-    """The form with what was sent, and with what is wrong."""
+    """The form with the submitted values and their errors."""
 
 
 def read_answer(wait: Await, view: WaitForm, form: Form) -> Read:

@@ -20,19 +20,22 @@ PATIENCE = 0.5
 """Seconds that a page waits for them; they are read on, and the next page has them."""
 
 SHOWN = 3
-"""Forks that are named, the newest; the list of runs has all of them."""
+"""Number of the newest forks that are named. The list of runs has all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunLinks:
-    """Where a run's page leads to."""
+    """Links on the page of a run."""
 
     forks: tuple[str, ...] = ()
     """The newest runs that were forked from it."""
     more_forks: bool = False
     """Whether there are others."""
     temporal: str = ""
-    """Its execution in Temporal's UI; empty where nobody has told where that is, or the visitor may not see it."""
+    """URL of its execution in Temporal's UI.
+
+    Empty if no address of that UI is configured, or if the visitor may not see it.
+    """
 
 
 async def links_of(service: Service, asking: Principal, watched: WatchedRun) -> RunLinks:

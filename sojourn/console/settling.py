@@ -40,17 +40,17 @@ class Seen:
     status: RunStatus
     view: WaitForm
     place: FoundWait | None
-    """Where it is among the open ones; None where it is not open."""
+    """Its entry among the open waits. None if it is not open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What was not told."""
+    """An answer that the run did not accept."""
 
     seen: Seen
-    """The wait as it is now, with what was typed, and with what is wrong."""
+    """The wait as it is now, with the submitted values and their errors."""
     status: int
-    """Of HTTP."""
+    """HTTP status of the response."""
 
 
 def no_wait(name: str) -> Problem:

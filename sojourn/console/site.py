@@ -54,7 +54,10 @@ ROUTES: Sequence[ModuleType] = (
     agents,
     health,
 )
-"""The files of pages behind the security middleware: a new one is a name here, and where it is a room a line in `rooms.py`."""
+"""Modules with pages behind the security middleware.
+
+A new one is a name here, and a line in `rooms.py` if it is in the navigation.
+"""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -87,10 +90,10 @@ def install(web: FastAPI, service: Service, auth: Auth | None, prefix: str) -> S
 
 
 class ConsoleSite:
-    """What the security middleware has to know.
+    """Facts about the console for the security middleware.
 
     Args:
-        prefix: What all paths begin with.
+        prefix: Beginning of all paths.
         rooms: The first words of the paths that are behind the security middleware.
     """
 

@@ -1,4 +1,4 @@
-"""What came before a wait and how it ended, read from the history of its run."""
+"""Read the steps before a wait, and its end, from the history of its run."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

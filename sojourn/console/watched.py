@@ -92,10 +92,10 @@ class SharedTranscript:
 
 
 LOOKS = 10.0
-"""Seconds between two looks at whether a run goes on."""
+"""Seconds between two checks whether a run is stuck."""
 
 _SILENT = ("agent_run_started", "memory_changed", "planner_note", "policy_decision", "tool_start", "usage")
-"""Events that no message comes with."""
+"""Events that add no message."""
 
 
 class WatchedRun(Watched):
@@ -134,7 +134,7 @@ class WatchedRun(Watched):
         self.stuck, self._looked_at = found.stuck, time.monotonic()
 
     async def ask(self) -> None:
-        """Read the status, and at times whether the run goes on."""
+        """Read the status, and every `LOOKS` seconds whether the run is stuck."""
         await super().ask()
         if time.monotonic() - self._looked_at > LOOKS:
             self._looked_at, client = time.monotonic(), self._service.client

@@ -25,32 +25,38 @@ from sojourn.timeline import Timeline
 __all__ = ["Changes", "Made", "News", "Watched", "Watching"]
 
 SOON = 0.5
-"""Seconds between two looks at it while much happens."""
+"""Seconds between two reads of a busy run."""
 
 IDLE = 10.0
-"""Seconds after which a stream without news tells that it is there."""
+"""Seconds without news after which a stream yields nevertheless."""
 
 MAX_PARTS = 2_000
-"""Most parts of pages of a run that are kept; those that were looked at longest ago are made anew."""
+"""Size of the cache for parts of a run's pages. The least recently used are evicted."""
 
 LINGER = 10.0
-"""Seconds for which a run is watched after the last who looked has left: most come back at once."""
+"""Seconds for which a run is watched after its last viewer has left.
+
+Most viewers return at once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What has changed on a page."""
+    """Changes of a page."""
 
     html: str = ""
     """HTML of `live.part`, for each place that has changed."""
     mark: str = ""
-    """What the page is then; where it comes back, `Last-Event-ID` has it."""
+    """Version of the page after the changes. It reconnects with this `Last-Event-ID`."""
     events: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """By name, events for the page's script, each with its text on one line; after `ended` the page does not come back."""
+    """Events for the page's script by name, each with its text on one line.
+
+    After `ended` the page does not reconnect.
+    """
 
 
 class Changes(NamedTuple):
-    """What has changed on a page, as `News` has it."""
+    """Changes of a page, as in `News`, before they have a mark."""
 
     html: str = ""
     events: Mapping[str, Sequence[str]] = {}
@@ -136,7 +142,7 @@ class Watched(ABC):
 
     @property
     def mark(self) -> str:
-        """What a page shows: this watching, and its version."""
+        """Mark of a page that shows the current version: the watcher's id, and the version."""
         return f"{self.id}.{self.version}"
 
     async def read(self) -> None:
@@ -181,7 +187,7 @@ class Watched(ABC):
                 anything: later changes come with the next news.
 
         Raises:
-            Problem: There is no news any more, though the run goes on.
+            Problem: There are no more news, although the run is open.
         """
         seen, added = self._seen(came)
         while True:

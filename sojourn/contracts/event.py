@@ -170,7 +170,7 @@ class _Answer(BaseEvent):
 
     @property
     def bounds(self) -> Bounds | None:
-        """How much of the full data a bounded result contains (SR-38).
+        """Bounds of the result: its part of the full data (SR-38).
 
         `total` may be None.
         """

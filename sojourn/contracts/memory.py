@@ -67,7 +67,7 @@ def _patch(value: Any) -> Any:
 
 
 MemoryPatch = Annotated[dict[str, Any], BeforeValidator(_patch)]
-"""A change of the memory: a JSON object; its values are checked where it is applied."""
+"""A change of the memory: a JSON object. Its values are checked on application."""
 
 R = TypeVar("R")
 

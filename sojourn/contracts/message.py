@@ -23,7 +23,7 @@ __all__ = [
 
 
 _READ = ("payload", "raw", "readings", "written")
-"""What a call and its part of a message have in common, beside its name and id."""
+"""Fields that a call shares with its part of a message, besides name and id."""
 
 
 class _Part(Record):

@@ -155,7 +155,7 @@ class PlanInput(Record):
 
     @property
     def memory(self) -> SessionMemory:
-        """What the run knows beside its transcript, read-only.
+        """Memory of the run, besides its transcript; read-only.
 
         A plan changes it by its own `memory`, a tool by `WithMemory`.
         """

@@ -18,7 +18,10 @@ ROLES: Sequence[Role] = ("viewer", "user", "approver", "operator")
 
 
 Visibility = Literal["tenant", "subject"]
-"""Who sees a run over HTTP: everybody of its tenant, or only its subject, those who take part in its conversation, and operators."""
+"""Visibility of a run over HTTP.
+
+`tenant`: everyone in its tenant. `subject`: only its subject, the participants of its conversation, and operators.
+"""
 
 
 class Principal(Record):

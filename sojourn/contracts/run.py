@@ -102,7 +102,10 @@ class ForkedFrom(Record):
 
 
 NoticeKind = Literal["wait", "turn", "end"]
-"""`wait`: a run waits for somebody; `turn`: a turn of a conversation has ended; `end`: a run has ended."""
+"""`wait`: a run waits for an answer. `turn`: a turn has ended. `end`: a run has ended.
+
+Only conversations have turns.
+"""
 
 NOTICE_KINDS: tuple[NoticeKind, ...] = ("wait", "turn", "end")
 

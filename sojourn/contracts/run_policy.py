@@ -34,7 +34,7 @@ __all__ = [
 T = TypeVar("T")
 
 Asks = Literal["nothing", "marked", "changes", "everything"]
-"""How many calls a person is asked about, from the fewest to all."""
+"""Calls that need approval by a person, from none to all."""
 
 _STRICTNESS: dict[Asks, int] = {"nothing": 0, "marked": 1, "changes": 2, "everything": 3}
 
@@ -223,7 +223,10 @@ _ACTS_FOR = "acts_for"
 
 
 OnMissingFields = Literal["resume", "await_clarification", "finalize"]
-"""What follows a call without required fields: the planner decides, a person is asked, or the run ends."""
+"""Reaction to a call without required fields.
+
+The planner decides, a person gets a question, or the run ends.
+"""
 
 
 class Limits(Record):

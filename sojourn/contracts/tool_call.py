@@ -36,7 +36,7 @@ class ArgumentReading(Record):
 
     @property
     def text(self) -> str:
-        """What was read, for people, such as `/country left out (null or blank)`."""
+        """Text for people, such as `/country left out (null or blank)`."""
         return f"{self.field or 'the arguments'} {_TEXTS.get(self.kind, self.kind)}"
 
 
@@ -213,7 +213,7 @@ class ToolCallMeta(Record):
 
     @property
     def memory(self) -> SessionMemory:
-        """What the run knew beside its transcript when the step began, read-only.
+        """Memory of the run when the step began, besides its transcript; read-only.
 
         Raises:
             TypeError: The tool is not declared with `memory=True`.

@@ -1,4 +1,4 @@
-"""What went wrong in a tool call, and how to repair the call."""
+"""Errors of tool calls, and hints to repair the calls."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -34,13 +34,13 @@ MAX_CAUSES = 8
 """Longest chain of causes kept; of a longer chain, the outermost errors and the root are kept."""
 
 LEFT_OUT = "left_out"
-"""The code of the error that stands for the middle of a shortened chain."""
+"""Code of the error that replaces the middle of a shortened chain."""
 
 _MAX_READ = 1_000
-"""How many causes of an exception are read to find its root."""
+"""Most causes of an exception that are read to find its root."""
 
 _MAX_COMPARED = 50
-"""How many errors of a chain are compared for repeated texts."""
+"""Most errors of a chain that are compared for repeated texts."""
 
 
 class ToolError(Record):
@@ -176,7 +176,7 @@ def _shortened(links: list[ToolError], most: int = MAX_CAUSES) -> list[ToolError
 
 
 def _counted(link: ToolError) -> int:
-    """Return how many errors a link of the chain stands for."""
+    """Return the number of errors that a link of the chain represents."""
     number = link.message.removeprefix("(").removesuffix(" more)")
     return int(number) if link.code == LEFT_OUT and number.isdecimal() and len(number) < 10 else 1
 

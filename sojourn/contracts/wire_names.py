@@ -97,9 +97,15 @@ SEND: Final = "send"
 INTERRUPT: Final = "interrupt"
 CLOSE: Final = "close"
 REMEMBER: Final = "remember"
-"""Tells a conversation the id of a message that was the answer to a question of a child run."""
+"""The signal with the id of a message that answered a question of a child run.
+
+Its receiver is the conversation.
+"""
 CHILD_SPENT: Final = "child_spent"
-"""The signal by which a child run reports what it spent, before it ends as canceled: a cancellation carries no data."""
+"""The signal with the usage of a child run, sent before it ends as canceled.
+
+A cancellation carries no data.
+"""
 
 MESSAGES: Final = frozenset(
     {

@@ -76,7 +76,7 @@ class Begun(Generic[T]):
 
 
 class Case:
-    """What a flow works on: the turn, the calls and questions, and the answer so far.
+    """The argument of a flow: the turn, calls, questions, and the answer so far.
 
     Args:
         turn: The planner's turn.
@@ -360,7 +360,7 @@ class Case:
             self._leave(PlanResult.wait(duration, notes=self.notes))
         self._seen = max(self._seen, place)
 
-    # What people read.
+    # Notes and the answer.
 
     def note(self, text: str) -> None:
         """Add a note for people who follow the run, once."""
@@ -388,9 +388,9 @@ class Case:
 
     @property
     def remarks(self) -> list[str]:
-        """What to tell people about recorded calls that do not match the flow now.
+        """Remarks for people about recorded calls that do not match the flow now.
 
-        The flow passed such a call by, makes it otherwise by now, or its tool was renamed while it
+        The flow skipped such a call, now makes it differently, or its tool was renamed while it
         was open.
         """
         failed = [self._done.result(id) for id in self.steps.taken]
@@ -403,9 +403,9 @@ class Case:
 
     @property
     def differences(self) -> str | None:
-        """What to say about steps that were made otherwise.
+        """Remark about steps that differ from their recorded calls, or None.
 
-        The flow uses their recorded outcomes.
+        The flow uses the recorded outcomes.
         """
         found = [text for step in self.steps.taken.values() if (text := step.difference)]
         more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
@@ -421,7 +421,7 @@ class Case:
 
     @property
     def not_repeated(self) -> str | None:
-        """What to say about a flow that went on without a call of its last step.
+        """Remark about a flow that continued without a call of its last step.
 
         None if the flow made each call again.
         """

@@ -109,7 +109,7 @@ async def approve(_asked: ApprovalQuestion, meta: ToolCallMeta) -> Approval:
 AnyTurn = TypeVar("AnyTurn", bound=PlanInput)
 
 OnSkippedCall = Literal["fail", "ask", "ignore"]
-"""What happens if a flow passes by a call with an effect that has run."""
+"""Reaction to a flow that skips an executed call with an effect."""
 
 FlowFunction = Callable[[Case], str | PlanResult | Awaitable[str | PlanResult | None] | None]
 """A function of a case, sync or async; it returns the answer as text or as a `PlanResult`, or None if it said all."""

@@ -1,8 +1,8 @@
-"""Which recorded call is the step that a flow makes now, and its result.
+"""Match the steps of a flow with recorded calls, and return their results.
 
 A step has a name: the one that its flow gives it, or its tool and its number among the calls of that tool. Its id
-follows from the name, so that a step keeps its call when its tool is renamed or its arguments are reworded. Calls that
-a flow of an earlier version has made are found by their tool and arguments, or by their number.
+follows from the name, so that a step keeps its call if its tool is renamed or its arguments are reworded. Calls of an
+earlier version of the flow are found by their tool and arguments, or by their number.
 """
 
 import json
@@ -63,7 +63,7 @@ class Step:
 
     @property
     def difference(self) -> str:
-        """What differs from the recorded call, for people. Empty if nothing does."""
+        """Difference from the recorded call, for people. Empty if there is none."""
         if self.recorded is None:
             return ""
         fields = self.differs_in
@@ -203,7 +203,7 @@ class Answer:
     """How a question ended."""
 
     text: str | None
-    """The person's answer; None when the question was declined, or nobody answered in time."""
+    """The person's answer. None if the question was declined, or not answered in time."""
     place: int
     """The index of its message in the transcript."""
 

@@ -1,6 +1,6 @@
-"""What a worker needs of an app.
+"""The part of an app that a worker needs.
 
-It is a protocol, since `App`, which implements it, imports the worker.
+It is a protocol, because `App` implements it and imports the worker.
 """
 
 from typing import Any, Protocol

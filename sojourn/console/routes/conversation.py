@@ -42,7 +42,10 @@ pages = Pages()
 PATH = "/talk/{agent_id}/{session_id:path}"
 
 NAMED = "/talk/{agent_id}"
-"""Where the query names the session, which a path would not keep; see `talk_place`."""
+"""Path if the query names the session, which a path would not preserve.
+
+See `talk_place`.
+"""
 
 MODES = {
     "queue": ("After this turn", "it is answered when this turn has ended"),

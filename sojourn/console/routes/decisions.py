@@ -27,7 +27,7 @@ _log = structlog.get_logger("sojourn.console")
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is filtered by, as the fields of the form and of the URL have it."""
+    """Filters of the page, as in the fields of the form and of the URL."""
 
     by: str = ""
     tool: str = ""

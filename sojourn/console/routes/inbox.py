@@ -44,12 +44,12 @@ HURRY = 0.1
 """Seconds that a page waits for news of what is cached."""
 
 LIVE = 2.0
-"""Seconds that a live page waits: it is in no hurry."""
+"""Seconds that a live page waits between two updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is filtered by, as the fields of the form and of the URL have it."""
+    """Filters of the page, as in the fields of the form and of the URL."""
 
     tool: str = ""
     agent: str = ""
@@ -88,7 +88,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What a page shows."""
+    """Content of the page."""
 
     filters: Filters
     cursor: str
@@ -98,9 +98,9 @@ class _Shown:
     is_chosen: bool
     """Whether the URL names the wait."""
     done: str = ""
-    """What was done just before, in words."""
+    """Confirmation of the visitor's last action. Empty if there is none."""
     next: WaitView | None = None
-    """What is open after a wait that has ended; opening it is for a person to do."""
+    """The next open wait after one that has ended. The visitor has to open it."""
 
 
 def _filters(visit: Visit) -> Filters:

@@ -215,7 +215,7 @@ def _values(watched: WatchedRun) -> dict[str, Any]:
 
 
 def head_values(watched: WatchedRun, links: RunLinks) -> dict[str, Any]:
-    """What the templates of every page of a run are given, as it is at this moment."""
+    """Return the values for the templates of every page of a run, as it is now."""
     children = [call.child.run_id for call in watched.timeline.calls if call.child]
     head = head_of(watched.status, watched.snapshot, watched.timeline.spent, children, watched.stuck)
     return {**_values(watched), "head": head, "links": links}

@@ -27,7 +27,7 @@ WHOLE = 2_000_000
 """Most characters that the page of an artifact shows."""
 
 _UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")
-"""What stands in no name of a file."""
+"""Characters that the name of a downloaded file does not have."""
 
 # A kind may be any word, such as `events`, so this path comes before those with a word at their end.
 

@@ -37,18 +37,18 @@ MOST = 50
 """Runs of a page."""
 
 FRESH = 1.0
-"""Seconds for which a page is shared by all who see the same."""
+"""Seconds for which a page is cached for visitors who see the same."""
 
 COUNTED = ("running", "paused", "idle", "completed", "failed")
 """Statuses that are counted above the list as the store has them; `waiting` and `stuck` are others."""
 
 SILENT = "did not say in time what it does"
-"""What the list says of an open run whose status did not come."""
+"""Text in the list for an open run whose status did not arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which runs are listed."""
+    """Selection of the runs to list."""
 
     selection: Selection
     labels: dict[str, str]
@@ -63,14 +63,14 @@ class Found:
 
     rows: list[RunRow]
     cursor: str | None
-    """Where the next page begins."""
+    """Cursor of the next page. None on the last page."""
     counts: Mapping[str, int]
     """By status, and `stuck`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is filtered by, as the fields of the form and of the URL have it."""
+    """Filters of the page, as in the fields of the form and of the URL."""
 
     q: str
     agent: str

@@ -46,7 +46,7 @@ def routes(auth: Auth | None, prefix: str) -> list[Route]:
                 answer = RedirectResponse(url.base + after, 303)
                 keep(answer, request, url.base, key)
                 return answer
-        except Exception as error:  # noqa: BLE001 - a user's function may raise anything, and lets nobody in by it
+        except Exception as error:  # noqa: BLE001 - a user's function may raise anything, and an error signs no visitor in
             return problem_page(problem_of(error), url, None)
         return _page(url, after, fault="This key or token does not open anything here.", status=401)
 

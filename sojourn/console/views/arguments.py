@@ -25,10 +25,10 @@ MAX_VALUE = 100_000
 """Longest value, in characters."""
 
 MAX_NAME = 200
-"""Characters from which a name is folded."""
+"""Longest name that is displayed unfolded, in characters."""
 
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])")
-"""What `shown` writes in place of a character that is not plainly visible."""
+"""Escape that `shown` writes for a character that is not plainly visible."""
 
 _ABSENT = object()
 _PLAIN = {"", "true", "false", "null", "none"}
@@ -39,9 +39,9 @@ class Argument:
     """A value of a call."""
 
     name: str
-    """Its path, such as `lines[0].sku`; of a long one the beginning."""
+    """Its path, such as `lines[0].sku`, or the beginning of a long path."""
     whole_name: str
-    """A long path as a whole; empty where `name` is that."""
+    """The whole path if it is long. Empty if `name` is the whole path."""
     name_length: int
     """Characters of the path."""
     value: str
@@ -54,11 +54,11 @@ class Argument:
     change: str
     """`new`, `changed`, `gone` or empty."""
     before: str
-    """What it was, where it has changed."""
+    """The previous value, if it has changed."""
     warnings: tuple[str, ...]
-    """Where it looks like something else."""
+    """Words that mix scripts, and may be mistaken for other words."""
     about: str
-    """What the tool says of the field."""
+    """Description of the field by the tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,11 @@ class Arguments:
     is_compared: bool
     """Whether changes are those from another call."""
     is_whole: bool
-    """Whether all of them can be read here: in the rows, or as JSON where there are more."""
+    """Whether the visitor can read all of them here: in the rows, or else as JSON."""
 
     @property
     def changed(self) -> int:
-        """How many values differ."""
+        """Number of values that differ."""
         return sum(bool(row.change) for row in self.rows)
 
 

@@ -10,19 +10,22 @@ from sojourn.contracts.tool_result import Artifact
 __all__ = ["MOST_SHOWN", "ArtifactPlace", "artifact_place"]
 
 MOST_SHOWN = 2_100_000
-"""Largest artifact that a page reads and shows, in bytes of JSON: a picture as large as one in a page may be, and what is around it."""
+"""Largest artifact that a page reads and shows, in bytes of JSON.
+
+This leaves room for the largest picture that a page may have, and the JSON around it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPlace:
-    """Where an artifact is."""
+    """Location of an artifact."""
 
     run_id: str
-    """The run that made it: the page's own, or one below."""
+    """The run that made it: the run of the page, or one of its child runs."""
     path: str
-    """Of its page."""
+    """Path of its page."""
     is_shown: bool
-    """Whether it is small enough for one."""
+    """Whether it is small enough for a page."""
 
 
 def artifact_place(artifact: Artifact) -> ArtifactPlace | None:

@@ -48,10 +48,10 @@ class AgentCard:
     agent_id: str
     description: str
     model: str
-    """The model that plans; empty where code does."""
+    """The model that plans. Empty if code does."""
     tools: int
     asking: int
-    """Tools of which a person is asked."""
+    """Number of tools whose calls need approval by a person."""
     children: Sequence[str]
     """Agents that it uses as tools."""
     queues: Sequence[str]
@@ -70,16 +70,16 @@ class ToolCard:
     takes: str
     """The names of the fields, on a line; an optional one ends with a question mark."""
     marks: Sequence["Mark"]
-    """What a caller should know."""
+    """Marks that a caller should know."""
     payload: SchemaTable
     payload_schema: Mapping[str, Any]
     result: SchemaTable
     result_schema: Mapping[str, Any]
     artifacts: Mapping[str, SchemaTable]
     example: Any
-    """A payload that fits; None where there is none."""
+    """A valid payload, or None."""
     is_example_made: bool
-    """Whether it was made from the schema, and is not the author's."""
+    """Whether it was generated from the schema, and is not the author's."""
     injected: Sequence[str]
     confirmation: str
     facts: Sequence[tuple[str, str]]
@@ -296,7 +296,7 @@ _NAMES = {
     "max_turns": "Turns of a conversation",
     "idle_timeout": "Idle time of a conversation",
 }
-"""What a field is called on a page, in the order of the page."""
+"""Labels of the fields, in the order of the page."""
 
 _GROUPS = {"approval": "Approval: ", "session": "Conversation: "}
 
@@ -324,7 +324,7 @@ def _lines(policy: BaseModel, default: BaseModel, above: str) -> list[Limit]:
 
 
 _NOTES = re.compile(r" \((?:SR|ME)-[^)]*\)|[;.]? None (?:means|allows|waits)[^.]*(?=\.)|`")
-"""What a docstring says to programmers only."""
+"""Parts of a docstring that are for programmers only."""
 
 
 def _plain(docstring: str) -> str:

@@ -56,7 +56,7 @@ class Bar:
     is_open: bool
     pieces: Sequence[Piece]
     waited_for: str
-    """Who was waited for, or which result."""
+    """The person or the result that the run waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ _Span = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a bar is made of."""
+    """The values from which a bar is drawn."""
 
     entry: Entry
     name: str
@@ -173,7 +173,7 @@ class _Scale:
         self._points.append((end, x + (end - at).total_seconds() * per_second))
 
     def at(self, moment: datetime) -> float:
-        """Where a moment is."""
+        """Return the x coordinate of a moment."""
         for (first, x), (last, after) in zip(self._points, self._points[1:], strict=False):
             if moment <= last:
                 whole = (last - first).total_seconds()
@@ -181,7 +181,7 @@ class _Scale:
         return self._points[-1][1]
 
     def piece(self, span: _Span) -> tuple[float, float]:
-        """Where a span begins, and how wide it is."""
+        """Return the x coordinate and the width of a span."""
         x = self.at(span[0])
         width = max(self.at(span[1]) - x, LEAST)
         return round(min(x, WIDTH - width), 1), round(width, 1)

@@ -41,7 +41,7 @@ class DecisionRow:
     verdict: str
     """`Approved`, `Denied`, `Answered`, `Declined` or `Expired`."""
     by: str
-    """Who, by the name in the answer; over HTTP that of the principal."""
+    """The person's name in the answer. Over HTTP, the name of the principal."""
     identity: str
     """The identity of the client that answered, as Temporal records it."""
     tool: str
@@ -51,12 +51,15 @@ class DecisionRow:
     text: str
     """The answer, or the reason."""
     digest: str
-    """Of the arguments."""
+    """Digest of the arguments."""
     asked: str
-    """What the run was asked."""
+    """The request that opened the run."""
     asked_at: datetime | None
     call: AwaitConfirmation | None
-    """The call that was decided on, without its arguments; None for another wait, or if the event that opened it is deleted."""
+    """The call that was decided on, without its arguments.
+
+    None for another wait, or if the event that opened it is deleted.
+    """
     answered: AwaitAnsweredEvent
     """How the wait ended, without the text."""
 
@@ -129,10 +132,10 @@ COLUMNS = (
 """The columns of the table."""
 
 _FORMULA = ("=", "+", "-", "@", "\u2212")
-"""What a formula begins with, in whichever width."""
+"""Characters that begin a formula, compared without regard to their width."""
 
 _BREAKS = ("\t", "\r", "\n", "\v", "\f")
-"""What a program for tables may take for the end of a cell, where a text begins with it."""
+"""Characters at the start of a text that a spreadsheet may read as a cell's end."""
 
 
 def csv_of(decisions: Iterable[DecisionRow], *, with_head: bool = False) -> str:

@@ -29,17 +29,17 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """All of it in a line."""
+    """Summary of all checks in one line."""
 
     is_well: bool
     title: str
     wrong: Sequence[str]
-    """What is wrong, by name, to go to it."""
+    """Names of the failed checks, as links to them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StuckRow:
-    """A run that does not go on."""
+    """A run that is stuck."""
 
     run_id: str
     agent_id: str
@@ -49,18 +49,18 @@ class StuckRow:
     attempt: int
     since: datetime | None
     advice: str
-    """What to do, in words; empty where the command says it."""
+    """Advice in words. Empty if the command is enough."""
     command: str
-    """The command that mends it; empty where there is none."""
+    """The command that repairs the run. Empty if there is none."""
 
 
 def health_of(groups: Mapping[str, Sequence[Check]], stuck: int, fault: str) -> Health:
-    """Whether all is well.
+    """Return the summary of the checks.
 
     Args:
         groups: The checks.
-        stuck: How many runs are stuck.
-        fault: Why the runs could not be read; empty where they were.
+        stuck: Number of stuck runs.
+        fault: Why the runs could not be read. Empty if they were read.
     """
     wrong = [check.name for checks in groups.values() for check in checks if check.ok is False]
     parts = [
@@ -105,7 +105,7 @@ _COMMANDS = ("sojourn ", "temporal ", "pip ")
 
 
 def parted(mend: str) -> tuple[str, str]:
-    """What to do in words, and the command in it, which is at its end."""
+    """Split an advice into its words and the command at its end."""
     for word in _COMMANDS:
         if mend.startswith(word):
             return "", mend

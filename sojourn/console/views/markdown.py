@@ -2,8 +2,8 @@
 
 HTML in the text is not rendered, and the output is cleaned of everything that Markdown cannot make.
 
-Models write what others told them to, so the work on a text is bounded by what is counted in it before
-it is parsed. A page renders its texts in a thread first (`prepare`), since many bounded texts would
+Others may control what a model writes. The work on a text is therefore bounded: its signs are counted
+before it is parsed. A page renders its texts in a thread first (`prepare`), since many bounded texts would
 block the event loop too.
 """
 
@@ -45,10 +45,10 @@ _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "p": {"class"}}
 _SCHEMES = {"http", "https", "mailto"}
 
 _SIGNS = re.compile(r"[][!*_`<>&~|\\\n+-]")
-"""What Markdown may take for more than a letter."""
+"""Characters that may have a meaning in Markdown."""
 
 _BELOW_HEAD = frozenset("|:- \t>")
-"""What the line below the head of a table is made of."""
+"""Characters of the line below the head of a table."""
 
 _FENCE = re.compile(r"[ >]*(```|~~~)")
 

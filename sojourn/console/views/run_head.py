@@ -34,26 +34,26 @@ class RunHead:
     session_id: str
     asked: str
     by: str
-    """Who asked for the run; empty where the program did not say."""
+    """The principal who asked for the run. Empty if the program named none."""
     labels: dict[str, str]
     status: str
     word: str
     now: str
-    """What it does; empty where it has ended."""
+    """Its current activity. Empty if it has ended."""
     failure: str
     mend: str
-    """Of a run that is stuck: what to do."""
+    """Advice for a run that is stuck."""
     is_open: bool
     is_paused: bool
     is_conversation: bool
     has_talk: bool
     """Whether it is a conversation that Talk finds by its session."""
     parent: str
-    """Of a child run: the run that started it."""
+    """Parent of a child run."""
     children: list[str]
     """The last child runs, the newest first."""
     more_children: int
-    """How many others there are in the tree."""
+    """Number of other child runs in the tree."""
     origin: str
     """Of a fork: the run it was forked from."""
     started_at: datetime | None
@@ -62,7 +62,7 @@ class RunHead:
     spent: Spent
     tool_calls: int
     left: list[tuple[str, str]]
-    """What is left of the limits: the limit, and how much."""
+    """Remaining budget: each limit, and the amount left of it."""
 
 
 def head_of(

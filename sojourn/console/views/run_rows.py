@@ -28,12 +28,12 @@ class RunRow:
     agent_id: str
     session_id: str
     asked: str
-    """What it was asked, on a line; empty where nobody can read that here."""
+    """The request on one line. Empty if it cannot be read here."""
     status: str
     """As in `views.states`."""
     word: str
     now: str
-    """What it does, waits for, or has answered."""
+    """Its current activity, its wait, or its answer."""
     started_at: datetime | None
     closed_at: datetime | None
     took: timedelta | None
@@ -41,7 +41,7 @@ class RunRow:
     cost: float | None
     tokens: int
     parent: str
-    """Of a child run: the run that started it."""
+    """Parent of a child run."""
     origin: str
     """Of a fork: the run that it was forked from."""
 
@@ -53,13 +53,13 @@ def row_of(
     stuck: Stuck | None = None,
     otherwise: str = "",
 ) -> RunRow:
-    """A row.
+    """Return the row of a run.
 
     Args:
-        run: What the list knows.
-        detail: What it does or how it ended, if that was read.
-        stuck: Why it does not go on.
-        otherwise: What is said where nothing of that is known.
+        run: The run, as listed.
+        detail: Its status or its end, if one was read.
+        stuck: The reason if it is stuck.
+        otherwise: The text if none of these is known.
     """
     status = detail if isinstance(detail, RunStatus) else None
     ended = detail if isinstance(detail, RunEnd) else None
@@ -112,7 +112,7 @@ def _end(ended: RunEnd) -> str:
 
 
 def doing(status: RunStatus) -> str:
-    """What an open run does, in a line."""
+    """Return the current activity of an open run, on one line."""
     if status.paused is not None:
         return f"paused: {one_line(status.paused)}" if status.paused else "paused"
     if line := _waiting(status):

@@ -101,9 +101,9 @@ class CallText:
     """Whether the arguments or the result are longer."""
     error: str = ""
     hint: str = ""
-    """How the planner is told to repair it."""
+    """The planner's hint to repair the call."""
     progress: str = ""
-    """What it does, or why it is attempted again; while it runs."""
+    """Progress of a running call, or the reason for its retry."""
     took: timedelta | None = None
     run_id: str = ""
     """The child run that answers it."""
@@ -222,18 +222,21 @@ def _with(word: str, text: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a turn did and used."""
+    """Work and usage of a turn."""
 
     calls: int
     tokens: int
     cost: float | None
     model: str
     reason: str
-    """Why it ended, unless with its answer."""
+    """Why it ended, unless it ended with its answer."""
 
 
 def turn_facts(turn: Turn) -> Facts:
-    """What a turn did and used: by its output, or by its events if it has none."""
+    """Return the work and usage of a turn.
+
+    They come from its output, or from its events if it has none.
+    """
     output, calls = turn.end.output if turn.end else None, _count(turn)
     if output is None:
         return Facts(calls, turn.spent.tokens, turn.spent.cost, turn.model, "")

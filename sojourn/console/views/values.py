@@ -36,7 +36,7 @@ class Field:
     text: str
     is_whole: bool
     is_code: bool
-    """Whether the text is JSON, and not a text that somebody wrote."""
+    """Whether the text is JSON, and not prose."""
 
 
 @dataclass(frozen=True, slots=True)

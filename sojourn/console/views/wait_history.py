@@ -31,14 +31,14 @@ class Step:
     kind: str
     """`user` `agent` `call` `result` `fault` `answer` or `note`; its shape in a page goes by the same name."""
     who: str
-    """Who, or which tool."""
+    """Name of the person, agent or tool."""
     value: Any
     at: datetime
     event_id: str
 
     @property
     def text(self) -> str:
-        """What was said, called or returned."""
+        """The message, arguments or result of the step, on one line."""
         return one_line(self.value if isinstance(self.value, str) else _json(self.value), MAX_TEXT)
 
 
@@ -63,7 +63,7 @@ class WaitHistory:
     steps: list[Step] = field(default_factory=list[Step])
     """The last steps before it."""
     earlier: int = 0
-    """How many steps there were before those."""
+    """Number of steps before those."""
     approved: ApprovedCall | None = None
     """The last approved call of the same tool."""
     answered: AwaitAnsweredEvent | None = None

@@ -34,20 +34,20 @@ MAX_TEXT = 20_000
 """Longest prose, in characters."""
 
 MOST_CHANGES = 50
-"""Most changes of a tool that are told."""
+"""Most changes of a tool that a form shows."""
 
 MOST_CALLS = 20
 """Most calls from outside whose results one form takes."""
 
 _AWAITED = ("requested", "running", "waiting")
-"""States of a call from outside whose result is not there."""
+"""States of an external call that has no result yet."""
 
 Specs = Callable[[str], ToolSpec | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """What a call would do, as its tool declares it."""
+    """An effect of a call, as its tool declares it."""
 
     level: str
     """`danger`, `care`, `calm` or `unknown`."""
@@ -91,10 +91,10 @@ class WaitForm:
     word: str
     title: str
     prompt: str
-    """What is asked, where the title is not that."""
+    """The question, if the title does not have all of it."""
     detail: str
     wait: WaitView
-    """What every reader has of it."""
+    """The wait as every reader sees it."""
     asked: str
     for_whom: str
     said: str
@@ -120,13 +120,13 @@ class WaitForm:
     around: WaitHistory
     ended: Ended | None
     cut: frozenset[str] = frozenset()
-    """The fields of which only the beginning is here."""
+    """Names of the fields that are cut to their beginning."""
     reason: str = ""
-    """What somebody has typed as the reason."""
+    """The reason that the visitor has typed."""
     fault: str = ""
-    """Why the answer could not be taken."""
+    """Why the answer was not accepted."""
     then: str = ""
-    """What to do then."""
+    """Advice after such a fault."""
 
     @property
     def key(self) -> str:
@@ -169,7 +169,7 @@ class WaitForm:
 
     @property
     def deciders(self) -> str:
-        """Who may decide on the call, in words.
+        """Principals who may decide on the call, in words.
 
         Empty if its tool and the rules do not say.
         """
@@ -216,15 +216,15 @@ class WaitForm:
 def wait_view(
     wait: Await, status: RunStatus, around: WaitHistory, specs: Specs, *, asked: str, said: str, is_open: bool
 ) -> WaitForm:
-    """The view of a wait.
+    """Return the view of a wait.
 
     Args:
         wait: The wait.
-        status: Its run.
-        around: What is around it.
-        specs: The tool of an id, where the app has one.
-        asked: What the turn was asked.
-        said: What the planner said last.
+        status: Status of its run.
+        around: The steps before it, and its end.
+        specs: Returns the tool of an id, or None if the app has none.
+        asked: The request of the turn.
+        said: The planner's last text.
         is_open: Whether it is open.
     """
     kind, since = kind_of(wait).kind, around.since
@@ -343,7 +343,10 @@ def _approval(view: WaitForm, wait: AwaitConfirmation, around: WaitHistory, spec
 
 
 _GOES_ON = (Consequence("care", "The flow goes on with what is approved."),)
-"""What follows an approval that a flow asks for: the call itself changes nothing, and is asked about for what the flow does then."""
+"""Consequence of an approval that a flow requests.
+
+The call itself changes nothing. The approval is for what the flow does next.
+"""
 
 
 def consequences(

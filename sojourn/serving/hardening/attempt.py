@@ -234,10 +234,13 @@ class OwnTask:
 
 
 DELIVERY = 30.0
-"""Seconds that a task may have been in this process before its activity began: a stall of that time concerns it too."""
+"""Seconds that a task may have been in this process before its activity began.
+
+A stall in that time concerns it, too.
+"""
 
 ASK_AGAIN = 1.0
-"""Seconds after which the server is asked again that could not be reached."""
+"""Seconds between two requests to a server that is unreachable."""
 
 CANCELING = 5.0
 """Seconds that the SDK has to cancel an attempt after the heartbeat whose answer says so."""

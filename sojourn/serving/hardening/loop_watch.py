@@ -29,19 +29,25 @@ from sojourn.serving.hardening.loop_guard import give_up
 __all__ = ["CURRENT", "LATE", "STALL", "LoopWatch", "Stalls", "WatchedCall", "now", "stalls_of", "watch_of"]
 
 TICK = 1.0
-"""Seconds between two notes of the time."""
+"""Seconds between two notes of the time in the loop."""
 
 STALL = 5.0
-"""Seconds by which a note is late after which the loop has stalled: a third of the heartbeat time-out."""
+"""Delay of a note that counts as a stall, in seconds.
+
+It is a third of the heartbeat time-out.
+"""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A clock that goes on while the machine is suspended: on Linux the monotonic one stands still then, on macOS it does not."""
+"""A clock that also counts the time in which the machine is suspended.
+
+On Linux the monotonic clock stops then, on macOS it does not.
+"""
 
 
 def now() -> float:
-    """Return the time in seconds, of a clock that never stands still.
+    """Return the time in seconds, of a clock that never stops.
 
-    It goes on while the process or the machine stands still.
+    It also counts the time in which the process or the machine is suspended.
     """
     return time.clock_gettime(_CLOCK)
 
@@ -246,7 +252,7 @@ class LoopWatch:
             self._own_loop = asyncio.new_event_loop()
         self._own_loop.run_until_complete(_each(beats))
 
-    # Which call blocks.
+    # Find the call that blocks the loop.
 
     def _frames(self) -> list[FrameType]:
         """Return the frame that runs the loop's tasks, and those that it executes now.

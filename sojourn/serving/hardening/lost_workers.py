@@ -93,7 +93,7 @@ async def _may_have_acted(task: OwnTask, failure: Failure | None) -> bool:
 
 
 MAX_KNOWN = 10_000
-"""Most calls known to be new; for a forgotten one the server is asked."""
+"""Most calls that are remembered as new. For any other, the server decides."""
 
 Key = tuple[str, str]
 """Execution id and tool_call_id."""

@@ -113,7 +113,7 @@ def _on_loop(task: Callable[[], T]) -> "asyncio.Future[T]":
 
 
 class _WholeTasks:
-    """What the runners share: the worker of their runs."""
+    """Common base of the runners, with the worker of their runs."""
 
     _worker: Callable[[], Worker | None] | None = None
 
