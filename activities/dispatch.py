@@ -38,7 +38,10 @@ from .interception import intercepted
 __all__ = ["SCHEDULE_TO_START", "Dispatcher", "ForkedDispatches"]
 
 SCHEDULE_TO_START = timedelta(seconds=30)
-"""How long a call may wait in a task queue other than the run's own, before no worker counts as serving it."""
+"""Time that a call may wait in a task queue other than the run's own.
+
+After it, the queue counts as one that no worker serves.
+"""
 
 
 @dataclass(frozen=True, slots=True)

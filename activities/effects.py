@@ -29,7 +29,7 @@ from .interception import idempotency_key
 __all__ = ["Repetitions", "knows_effects"]
 
 Planned = tuple[ToolRequest, ToolRequest | ParseFault]
-"""A call as it was planned, and with its arguments parsed or why they cannot be read."""
+"""A call as it was planned, and the same with parsed arguments or the parse fault."""
 
 
 @dataclass(frozen=True, slots=True)

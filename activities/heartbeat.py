@@ -36,13 +36,13 @@ from sojourn.serving.hardening.lost_workers import Earlier
 __all__ = ["beating", "leave", "pass_on"]
 
 FIRST_BEAT = 3.0
-"""Seconds before the first heartbeat: most activities end sooner, and cost nothing."""
+"""Seconds before the first heartbeat. Most activities end sooner, and send none."""
 
 INTERVAL = 5.0
-"""Seconds between heartbeats; the heartbeat time-out is 15 s."""
+"""Seconds between heartbeats. The heartbeat time-out is 15 s."""
 
 NOTE_INTERVAL = 2.0
-"""Seconds between heartbeats when there is a new note; the SDK sends no more often."""
+"""Seconds between heartbeats if there is a new note. The SDK sends no more often."""
 
 MAX_NOTE = 200
 """Longest note, in characters."""
@@ -202,7 +202,10 @@ class _Beats:
 
 
 PAUSE = timedelta(milliseconds=100)
-"""Before the attempt fails, and again before the next one: this worker might get that one too."""
+"""Delay before the attempt fails, and again before the next one.
+
+This worker might get the next one, too.
+"""
 
 
 async def pass_on(agent_id: str) -> list[str]:

@@ -86,7 +86,10 @@ def is_quick(agent_id: str, seconds: float) -> bool:
 
 
 AGENT_ATTEMPTS = 3
-"""Attempts before an unknown agent fails the run: during a deploy another worker may know the agent."""
+"""Attempts before an unknown agent fails the run.
+
+During a deploy another worker may know the agent.
+"""
 
 
 class PlanActivity:

@@ -80,19 +80,28 @@ from .tool_activity import is_at_wrong_worker, may_move
 from .undecodable import WRONG_FIGURES, refused_by_hand, taken
 
 PLAN_LIMIT = timedelta(hours=1)
-"""Start-to-close time-out of a plan, as a fallback; `PlanActivity` enforces the policy's `plan_timeout` itself."""
+"""Start-to-close time-out of a plan, as a fallback.
+
+`PlanActivity` enforces the policy's `plan_timeout` itself.
+"""
 
 RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY_ATTEMPTS)
-"""Intervals of 1 s, doubled, at most 30 s: three deploys during one activity use up three attempts."""
+"""Retry intervals of 1 s, doubled, at most 30 s.
+
+Three deploys during one activity use up three attempts.
+"""
 
 OPENING_COPIES = 5
-"""Copies of the opening in memory, in addition to the transcript: one here, and four in Temporal's core (measured)."""
+"""Copies of the opening in memory, in addition to the transcript.
+
+One is here, and four are in Temporal's core (measured).
+"""
 
 _PLAN: Any = OrUndecodable(PlanOutcome)
 _STORED: Any = OrUndecodable(Stored)
 
 MAX_FAULTS = 2
-"""Planner faults in a row that are corrected; the next one ends the run."""
+"""Planner faults in a row that are corrected. The next one ends the run."""
 
 
 @workflow.defn(name=AGENT_RUN)

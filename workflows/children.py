@@ -77,7 +77,10 @@ async def _signal(run_id: str, message: Paused | Resumed, number: int) -> None:
 
 
 PATCH = "tell-what-was-spent"
-"""The patch of histories in which cancelled child runs report what they spent; older histories have no such signal."""
+"""The patch of histories in which cancelled child runs report their usage.
+
+Older histories have no such signal.
+"""
 
 
 async def tell_parent(link: RunLink | None, spent: Spent | None) -> None:

@@ -91,7 +91,10 @@ STORE_LIMIT = timedelta(minutes=2)
 """Start-to-close time-out of storing a part of the transcript, or of the archive."""
 
 STORE_ATTEMPTS = 8
-"""Two minutes of attempts. Then the run carries its messages itself, or stays for now in its execution; events are archived by the next execution."""
+"""Two minutes of attempts.
+
+Then the run carries its messages itself, or stays in its execution for now. The next execution archives the events.
+"""
 
 _ARCHIVED: Any = OrUndecodable(Archived)
 

@@ -138,7 +138,7 @@ class Conversation:
 
     @property
     def _idle_time_left(self) -> timedelta | None:
-        """How long the conversation may still be idle, or None for no limit."""
+        """Return the remaining idle time of the conversation, or None for no limit."""
         session = self._current.state.policy.session
         if session is None or session.idle_timeout is None or self._idle_since is None:
             return None

@@ -42,7 +42,7 @@ def tells_doubt(doubts: Mapping[str, Any]) -> bool:
     A call is in doubt if it may have taken effect.
 
     Args:
-        doubts: What is open about its calls, by call.
+        doubts: The doubts about its calls, by call.
     """
     return bool(doubts) and patched("error-tells-doubt")
 

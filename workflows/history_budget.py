@@ -22,13 +22,16 @@ from .current_state import CurrentState, patched
 __all__ = ["InputsInFlight"]
 
 MAX_EVENTS = 45_000
-"""Number of events from which on nothing new begins; 32 calls in flight write 400 more."""
+"""Number of events from which nothing new begins. 32 calls in flight write 400 more."""
 
 MAX_BYTES = 18_000_000
 """Size of the history in bytes from which on nothing new begins."""
 
 MOST_BYTES = 49_000_000
-"""Size of the history in bytes, with room for every answer in flight, up to which a call begins."""
+"""Size of the history in bytes up to which a call begins.
+
+It leaves room for every answer in flight.
+"""
 
 CONTINUE_EVENTS = 3_000
 """Number of events from which a run continues as new, if nothing is in flight.
@@ -37,20 +40,23 @@ A worker replays them in 0.6 s.
 """
 
 LATEST_EVENTS = 4_000
-"""The same for an execution with a large input, or that an earlier version let grow beyond `CONTINUE_EVENTS`."""
+"""The same for an execution with a large input.
+
+It also holds for one that an earlier version let grow beyond `CONTINUE_EVENTS`.
+"""
 
 INPUT_BYTES = 25_000
-"""Most bytes of history at the first workflow task of an execution, mostly its input, for which `CONTINUE_EVENTS` holds.
+"""Most bytes of an execution's first workflow task for which `CONTINUE_EVENTS` holds.
 
-With more, the execution has more events in proportion. The input is recorded twice, by the execution that ends and by the one that
-begins: together a tenth of what 3,000 events take.
+They are mostly its input. With more bytes, the limit of events grows in proportion. The input is recorded twice, by
+the execution that ends and by the one that begins: together a tenth of the size of 3,000 events.
 """
 
 CONTINUE_BYTES = 4_000_000
 """The same for the size of the history in bytes."""
 
 TRY_AGAIN_EVENTS = 1_000
-"""Number of events until a run that could not go on in a new execution tries again."""
+"""Number of events until a run that could not continue as new tries again."""
 
 LARGEST_ANSWER = 1_850_000
 """Largest answer in bytes: a result with its artifacts."""
@@ -200,7 +206,7 @@ def _present_length() -> _Length:
 
 
 MOST_IN_FLIGHT = 1_800_000
-"""Most bytes in flight; a larger input goes alone."""
+"""Most bytes in flight. A larger input is sent alone."""
 
 
 class InputsInFlight:

@@ -28,13 +28,16 @@ from .history_budget import HistoryBudget
 __all__ = ["LocalPlans"]
 
 LONGEST = timedelta(seconds=1)
-"""Time that local activities of one workflow task take, after which a turn is no longer planned locally."""
+"""Time of one task's local activities, after which no turn is planned locally."""
 
 OVERHEAD = timedelta(milliseconds=3)
-"""Time that a local plan and its step take beside the planner and the tools, about."""
+"""Approximate time of a local plan and its step, without the planner and the tools."""
 
 MOST_BYTES = 250_000
-"""Bytes of plans and results of one workflow task, above which a turn is no longer planned locally: a step's 64 results come on top."""
+"""Bytes of one task's plans and results, above which no turn is planned locally.
+
+A step's 64 results come on top.
+"""
 
 _PLAN: Any = OrUndecodable(PlanOutcome)
 _MOST_MS = 60_000

@@ -27,7 +27,7 @@ from .undecodable import read_one
 __all__ = ["DELIVERY", "NoticeDelivery", "Notices", "ScheduledMessageRun"]
 
 DELIVERY = NOTICE_DELIVERY
-"""The workflow that delivers one notice; its workflow id is the notice's id."""
+"""The workflow that delivers one notice. Its workflow id is the notice's id."""
 
 
 class Notices:

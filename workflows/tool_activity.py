@@ -38,7 +38,7 @@ JUDGE_LIMIT = timedelta(seconds=10)
 """Time limit of one attempt to ask an author's function who may decide."""
 
 JUDGE_DEADLINE = timedelta(seconds=25)
-"""Time limit of all attempts; the sender of the decision waits 30 s."""
+"""Time limit of all attempts. The sender of the decision waits 30 s."""
 
 
 async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Undecodable:

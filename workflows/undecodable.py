@@ -23,7 +23,10 @@ _TAKEN_BEFORE = (
 )
 _UNREAD = "it could not be read"
 WRONG_FIGURES = "figures-by-hand"
-"""The marker of a run that counts invalid figures as zero; older runs counted them unchanged."""
+"""The marker of a run that counts invalid figures as zero.
+
+Older runs counted them unchanged.
+"""
 
 
 def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:

@@ -52,7 +52,7 @@ A = TypeVar("A")
 V = TypeVar("V")
 
 Prompt = str | Callable[[Any], str]
-"""A template, in which `{field}` is filled in for declared fields, or a function of the typed payload."""
+"""A template with `{field}` for declared fields, or a function of the typed payload."""
 
 _PROMPT = Kind(
     "a text, or a function of the payload", lambda value: isinstance(value, str) or callable(value)
@@ -88,24 +88,30 @@ class AgentTool(Generic[A, V]):
     args: type[A]
     """The type of the payload."""
     result: type[V] = str  # pyright: ignore[reportAssignmentType] - V is str if it is left out
-    """The type of the answer; for a type other than `str`, an answer that does not fit is refused."""
+    """The type of the answer.
+
+    Unless it is `str`, an answer that does not fit is refused.
+    """
     system: Prompt | None = None
     """The child run's system message."""
     user: Prompt | None = None
-    """The child run's user message; by default the payload as JSON."""
+    """The child run's user message. By default, the payload as JSON."""
     title: str | None = None
     description: str = ""
     tags: Sequence[str] = ()
     example: dict[str, Any] | None = None
     """A valid payload."""
     confirmation: str | None = None
-    """The question to a person before each call; `{field}` is filled in."""
+    """The question to a person before each call, with `{field}` filled in."""
     approvers: Approvers | None = None
-    """Principals who may decide on a call, as for a tool. Each call then needs approval."""
+    """Principals who may decide on a call. Each call then needs approval."""
     four_eyes: bool = False
     """Forbid the requester of a call to approve it. Each call then needs approval."""
     bounded: bool = False
-    """Whether the answer is a bounded view, which states `returned`, `total`, `truncated` (SR-22, SR-31)."""
+    """Whether the answer is a bounded view (SR-22, SR-31).
+
+    It then states `returned`, `total` and `truncated`.
+    """
 
 
 class ExportedTool(Generic[P, V]):

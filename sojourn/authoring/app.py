@@ -60,7 +60,7 @@ It may be called more than once with the same notice, which then has the same `i
 _TOLD = Kind("an async function of a notice, or a Webhook", lambda value: value is None or is_async(value))
 
 AnyTool = Runnable | ExportedTool[..., Any]
-"""A tool of an agent: one that a worker executes, or an agent, whose calls are child runs."""
+"""A tool of an agent: one that a worker executes, or an agent called in child runs."""
 
 
 @declares(

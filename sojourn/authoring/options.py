@@ -160,13 +160,13 @@ def check_kinds(place: str, options: Mapping[str, Any], kinds: Mapping[str, Kind
 def refuse_unknown(
     place: str, names: Iterable[str], known: Sequence[str], mends: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse the first name that is no option.
+    """Reject the first name that is not an option.
 
     Args:
         place: The place of the declaration.
         names: The names that were given.
         known: The names of the options.
-        mends: What to write in place of a name that other libraries have.
+        mends: The replacements for names of other libraries.
 
     Raises:
         DefinitionError: The name, and the closest option.
@@ -192,7 +192,7 @@ def takes_options(
     Args:
         place: Returns the place of the declaration, from the arguments by name.
         more: The names that `**options` of the function takes.
-        mends: What to write in place of an unknown option, or for one that is missing, by its name.
+        mends: The code to write instead of an unknown or a missing option, by its name.
         **kinds: The kinds of the options that are checked here.
     """
 
@@ -252,7 +252,10 @@ def declares(noun: str, *, mends: Mapping[str, str] | None = None, **kinds: Kind
 
 
 ApproverCheck = Callable[[Principal, ToolRequest, AwaitConfirmation], bool | Awaitable[bool]]
-"""Judges whether a principal may decide on a call; sync or async. A worker calls it, once for each decision."""
+"""A sync or async function that checks whether a principal may decide on a call.
+
+A worker calls it once for each decision.
+"""
 
 Approvers = Sequence[str] | ApproverCheck
 """Principals who may decide on a tool's calls: roles, or a function that checks."""

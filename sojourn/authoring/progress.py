@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["ProgressNote", "progress", "reporter"]
 
 MAX_NUMBER = 1e15
-"""Largest `done` or `total`; infinity and NaN are not sent either."""
+"""Largest `done` or `total` that is sent. Infinity and NaN are not sent either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,10 @@ class ProgressNote:
 
 
 reporter: ContextVar[Callable[[ProgressNote], None] | None] = ContextVar("reporter", default=None)
-"""Takes the notes of this context's call, from any thread; set by the code that heartbeats."""
+"""Accepts the notes of this context's call, from any thread.
+
+The code that heartbeats sets it.
+"""
 
 
 def progress(note: str, *, done: float | None = None, total: float | None = None) -> None:

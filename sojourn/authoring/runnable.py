@@ -102,7 +102,7 @@ class Runnable(Protocol):
 
 
 LISTING = "tools/list"
-"""Stands for the list itself among what is left out; MCP's name of the request."""
+"""The entry for the list itself among the omissions. It is MCP's name of the request."""
 
 
 @runtime_checkable

@@ -38,7 +38,7 @@ class ArtifactKind(Generic[T]):
     """
 
     name: str
-    """The kind, such as `time_series`; a user interface chooses its view by it."""
+    """The kind, such as `time_series`, which selects the view in a user interface."""
     data: type[T]
     """The type of its data."""
 
@@ -52,7 +52,10 @@ A_co = typing_extensions.TypeVar("A_co", covariant=True, default=Any)
 injecting: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar(
     "sojourn_injecting", default=None
 )
-"""Called with the values that an interceptor injects, before the interceptor returns, since it may log them."""
+"""Called with the values that an interceptor injects, before it returns.
+
+The interceptor may log them.
+"""
 
 
 class MalformedResultError(Exception):

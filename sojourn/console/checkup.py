@@ -30,10 +30,10 @@ from sojourn.reader import Cache
 __all__ = ["Checkup", "Looked"]
 
 FRESH = 8.0
-"""Seconds for which what was found is shown to others."""
+"""Seconds for which a result is cached."""
 
 SLOWLY = 120.0
-"""The same for what seldom changes, or costs something, such as a write to the storage."""
+"""The same for checks that seldom change or are costly, such as a write to the storage."""
 
 PATIENCE = 5.0
 """Longest time of a check, in seconds."""
@@ -187,4 +187,4 @@ class Checkup:
 
 
 _Wanted = tuple[str, float, Callable[[], Awaitable[Check]]]
-"""A check: its name, the seconds for which it is shown as it was, and what makes it."""
+"""A check: its name, the seconds for which its result is cached, and its function."""

@@ -20,7 +20,7 @@ from sojourn.http.security.requests import header_values
 __all__ = ["forget", "is_key", "keep", "key_of"]
 
 MAX_KEY = 3_800
-"""Longest key or token, in characters; a browser keeps 4,096 bytes of a cookie."""
+"""Longest key or token, in characters. Browsers limit a cookie to 4,096 bytes."""
 
 _KEY = re.compile(r"[A-Za-z0-9._~+/=:-]+\Z")
 _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?\Z")

@@ -14,7 +14,7 @@ MAX_FIELDS = 1_000
 """Most fields of a form, and most files."""
 
 MAX_FIELD_BYTES = 2_000_000
-"""Most bytes of one field; the body as a whole is bounded before."""
+"""Most bytes of one field. The size of the whole body is checked before."""
 
 
 class Form:

@@ -35,7 +35,7 @@ SLOW = 10.0
 """Seconds without a part after which the server is checked."""
 
 SOON = 2.0
-"""The same while the server does not answer."""
+"""The same, while the server does not answer."""
 
 UNAVAILABLE = "Temporal does not answer"
 """Text that a page displays in place of "Live"."""
@@ -96,7 +96,7 @@ class Live(SseResponse):
 
 
 async def _with_count(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> AsyncGenerator[News]:
-    """The parts, with the number beside the inbox whenever it is another one."""
+    """Yield the parts, and the number of waits next to the inbox when it changes."""
     shown: int | None = -1
     async with aclosing(parts()) as found:
         async for news in found:

@@ -99,7 +99,7 @@ class Visit:
     def audience(self) -> tuple[str, ...]:
         """Site prefix and roles, which every part of a page depends on.
 
-        They are cache keys, beside what the part shows.
+        They are cache keys, in addition to the content of the part.
         """
         return self.url.base, *sorted(self.asking.roles)
 
@@ -213,7 +213,7 @@ def _endpoint(
 
 
 async def _while_up(service: Service, making: Awaitable[T]) -> T:
-    """The result of what is awaited, however long it takes while the server answers.
+    """Await a result for as long as the server answers.
 
     Raises:
         ServerUnavailable: The server does not answer.

@@ -53,12 +53,12 @@ class Read:
 
 
 def read_answer(wait: Await, view: WaitForm, form: Form) -> Read:
-    """Read what the form of a wait sends.
+    """Read the submitted form of a wait.
 
     Args:
         wait: The wait.
         view: The form, as it would be shown now.
-        form: What was sent.
+        form: The submitted values.
     """
     do = form.text("do")
     view = replace(view, reason=form.text("reason"))
@@ -145,6 +145,6 @@ def _results(view: WaitForm, form: Form) -> Read:
 
 
 def _is_filled_in(field: FormField, form: Form) -> bool:
-    """Whether a field has something else than what it was shown with."""
+    """Check whether a field was changed from its initial value."""
     sent = [text for text in form.texts(field.key) if text.strip()]
     return bool(sent) and sent != [text for text in field.texts if text.strip()]

@@ -99,7 +99,7 @@ async def settle(visit: Visit, seen: Seen, form: Form) -> Refused | None:
     Args:
         visit: The visit of the person who answers.
         seen: The wait that the form names, as it is now.
-        form: What was sent.
+        form: The submitted values.
 
     Raises:
         ApprovalVoid: The tool was changed since it was displayed. The call needs a new approval.
@@ -147,7 +147,7 @@ async def _send(visit: Visit, run_id: str, body: Body) -> None:
 
 
 async def _refreshed(visit: Visit, was: Seen, typed: WaitForm, problem: Problem) -> Seen:
-    """Return the wait as it is now, with what was typed, and the reason.
+    """Return the wait as it is now, with the submitted values and the reason.
 
     The reason says why the run did not accept the answer.
     """

@@ -1,6 +1,6 @@
 """State that the pages of one service share.
 
-It has the runs that visitors have open, and what was read for them.
+It has the runs that visitors have open, and caches the data read for them.
 """
 
 from sojourn.console.checkup import Checkup

@@ -3,7 +3,10 @@
 __all__ = ["talk_place"]
 
 _FOLDED = frozenset({"", ".", ".."})
-"""Segments of a path that browsers and proxies take out of it, encoded or not: what is left is the path of another page."""
+"""Segments of a path that browsers and proxies remove, encoded or not.
+
+The rest is the path of another page.
+"""
 
 
 def talk_place(agent_id: str, session_id: str) -> tuple[str, dict[str, str]]:

@@ -66,7 +66,7 @@ class Changes(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A part of pages, made once for everybody whose page has the same."""
+    """A part of pages, rendered once for all pages that have the same."""
 
     of: int
     """The version of what it shows."""
@@ -181,10 +181,10 @@ class Watched(ABC):
         """Yield what changes on a page, until the run ends.
 
         Args:
-            came: The mark of what the page has.
-            changes: Renders what has changed since a version, on a page to which this many entries were added. The
-                version is -1 if it is unknown what the page has. It must read what has changed before it awaits
-                anything: later changes come with the next news.
+            came: The mark of the page.
+            changes: Renders the changes since a version, on a page to which this many entries were added. The
+                version is -1 if the page's version is unknown. It must read the changes before its first await:
+                later changes come with the next news.
 
         Raises:
             Problem: There are no more news, although the run is open.
@@ -218,8 +218,8 @@ class Watched(ABC):
         """Render a part of pages once for all visitors, and cache it.
 
         Args:
-            place: The key of the part, with all that it depends on beside the timeline and the status.
-            of: The version of what it shows.
+            place: The key of the part, with all that it depends on besides the timeline and the status.
+            of: The version of its content.
             make: Renders it.
         """
         known = self._made.peek(place)
@@ -282,7 +282,7 @@ class Watched(ABC):
             self.change()
 
     def change(self) -> None:
-        """Tell everybody that something else is shown."""
+        """Notify all open pages of a change."""
         self.timeline.version += 1
         self._notify()
 

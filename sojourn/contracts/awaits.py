@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 Expiry = Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=3650))]
-"""How long a wait may last; Temporal refuses a timer that is not positive."""
+"""Time limit of a wait. Temporal rejects a timer that is not positive."""
 
 
 class AwaitClarification(Input):
@@ -148,7 +148,7 @@ class AwaitExternalTools(Input):
 
 
 Await = AwaitClarification | AwaitConfirmation | AwaitExternalTools
-"""Any wait; `question`, `tool_call_id` and `items` tell the kinds apart."""
+"""Any wait. `question`, `tool_call_id` and `items` tell the kinds apart."""
 
 
 def expires_at(wait: Await, since: datetime | None) -> datetime | None:

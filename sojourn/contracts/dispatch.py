@@ -25,25 +25,43 @@ __all__ = [
 ]
 
 ACTIVITY_ATTEMPTS = 20
-"""Attempts of an activity in all; three deploys during one call use up three. `MAX_LOST` limits lost workers separately."""
+"""Attempts of an activity in total.
+
+Three deploys during one call use up three. `MAX_LOST` limits lost workers separately.
+"""
 
 HEARTBEAT = timedelta(seconds=15)
-"""Heartbeat time-out, after which a worker counts as lost; activities heartbeat every 5 s, from 3 s on."""
+"""Heartbeat time-out, after which a worker counts as lost.
+
+Activities heartbeat every 5 s, from 3 s on.
+"""
 
 TIMEOUT_MARGIN = timedelta(seconds=5)
-"""By how much an activity's start-to-close time-out exceeds the tool's time limit; the activity subtracts it again."""
+"""Excess of an activity's start-to-close time-out over the tool's time limit.
+
+The activity subtracts it again.
+"""
 
 LOCAL_PLAN_LIMIT = timedelta(seconds=1)
-"""Longest time in which a local activity may plan a turn; a turn that takes longer is planned again by an ordinary activity."""
+"""Longest time in which a local activity may plan a turn.
+
+If it takes longer, an ordinary activity plans the turn again.
+"""
 
 NOT_LOCAL = "NotLocal"
 """Failure type of a local activity on a worker that cannot plan the turn at once."""
 
 REPEATED = "RepeatedAfterLostWorker"
-"""Failure type of a local activity whose call must be repeated as an ordinary one; its detail is the number of lost workers."""
+"""Failure type of a local activity whose call must be repeated as an ordinary one.
+
+Its detail is the number of lost workers.
+"""
 
 WRONG_WORKER = "WrongWorker"
-"""Failure type of an activity that reached a worker without the run's agent, while another worker of its task queue has it."""
+"""Failure type of an activity that reached a worker without the run's agent.
+
+Another worker of its task queue has the agent.
+"""
 
 
 class Effect(Record):

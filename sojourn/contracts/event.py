@@ -539,7 +539,7 @@ Event: TypeAlias = (
     | ToolCallDeltaEvent
     | StreamRestartedEvent
 )
-"""Any event; `event.type`, or the event's class, says which fields it has."""
+"""Any event. `event.type` or the event's class determines its fields."""
 
 EVENT_CLASSES: dict[str, type[BaseEvent]] = {
     kind.model_fields["type"].default: kind for kind in get_args(Event)

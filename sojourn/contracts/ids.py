@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}\Z")
-"""The last part of a tool id; dots and slashes occur in names of MCP servers."""
+"""The last part of a tool id. Names of MCP servers may have dots and slashes."""
 
 TOOLSET_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}\.[A-Za-z0-9_][A-Za-z0-9_-]{0,59}\Z")
 """`<service>.<toolset>`."""
@@ -37,16 +37,25 @@ CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 """A tool_call_id in this format is kept as the planner gave it."""
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@=+-]{0,199}\Z")
-"""A run id that a client may choose: without `/`, which separates a child's id from its parent's."""
+"""A run id that a client may choose.
+
+It has no `/`, which separates a child's id from its parent's.
+"""
 
 SESSION_ID = re.compile(r"""[^"'\\\x00-\x1f\x7f\ud800-\udfff]{0,200}\Z""")
-"""A session id that a client may choose: Temporal's list queries cannot quote the excluded characters."""
+"""A session id that a client may choose.
+
+Temporal's list queries cannot quote the excluded characters.
+"""
 
 EVENT_ID = re.compile(r"[0-9]{1,9}-[0-9]{6,9}-[0-9]{5,9}\Z")
 """The number of the run's execution, that of the event in its history, and that of the events made from this one."""
 
 WORKERS_QUEUE: Final = "sojourn.workers"
-"""The task queue where workers say which agents they serve; a task that is scheduled there is lost."""
+"""The task queue on which workers report the agents that they serve.
+
+A task that is scheduled there is lost.
+"""
 
 _MAX_QUEUE = 200
 

@@ -174,7 +174,7 @@ Part = Annotated[
     | Annotated[OtherPart, Tag("other")],
     Discriminator(_kind),
 ]
-"""One part of a message; `type` tells the kinds apart."""
+"""One part of a message. `type` tells the kinds apart."""
 
 
 class Message(Record):

@@ -84,7 +84,7 @@ PositiveDuration = Annotated[timedelta, Field(gt=timedelta(0))]
 """A time limit. Temporal rejects a non-positive one at every attempt, and the run would hang."""
 
 _MAX_FAULTS = 5
-"""Most faults named; further ones are counted."""
+"""Most faults that are named. Further ones are counted."""
 
 
 if TYPE_CHECKING:  # type checkers read the fields of the class

@@ -317,10 +317,13 @@ class CallStatus(Record):
 
 
 IDLE = "(idle)"
-"""`RunStatus.awaiting` of a conversation that waits for its next message, the same as `sojourn.search_attributes.IDLE`."""
+"""`RunStatus.awaiting` of a conversation that waits for its next message.
+
+It equals `sojourn.search_attributes.IDLE`.
+"""
 
 PAUSED = "(paused)"
-"""`RunStatus.awaiting` of a paused run, the same as `sojourn.search_attributes.PAUSED`."""
+"""`RunStatus.awaiting` of a paused run. Equals `sojourn.search_attributes.PAUSED`."""
 
 
 OPEN_STATUSES = ("running", "waiting", "paused", "idle")

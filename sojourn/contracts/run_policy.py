@@ -40,7 +40,10 @@ _STRICTNESS: dict[Asks, int] = {"nothing": 0, "marked": 1, "changes": 2, "everyt
 
 
 StopAsking = Literal["turn", "run", "never"]
-"""How long an approval of a whole tool counts: to the end of the turn, to the end of the run, or not at all."""
+"""Time for which an approval of a whole tool holds.
+
+To the end of the turn, to the end of the run, or not at all.
+"""
 
 _PATIENCE: dict[StopAsking, int] = {"never": 0, "turn": 1, "run": 2}
 

@@ -36,7 +36,10 @@ __all__ = [
 
 
 _LIMITS, _CAPS = Limits(), Caps()
-"""The defaults of `PlanTask`; pydantic asks for a default whenever it writes a task, to leave the default out."""
+"""The defaults of `PlanTask`.
+
+Pydantic requests a default each time it writes a task, to leave the default out.
+"""
 
 
 class PlanTask(Record):

@@ -31,7 +31,7 @@ MAX_CODE = 100
 """Longest code kept, in characters."""
 
 MAX_CAUSES = 8
-"""Longest chain of causes kept; of a longer chain, the outermost errors and the root are kept."""
+"""Longest chain of causes. A longer one keeps its outermost errors and its root."""
 
 LEFT_OUT = "left_out"
 """Code of the error that replaces the middle of a shortened chain."""

@@ -96,7 +96,10 @@ class ToolSpec(Record):
 
 
 APPROVAL_VOID = "approval_void"
-"""The code of the error of a call that did not run, because its tool is not the one that a person was shown."""
+"""Error code of a call that did not run because its tool has changed.
+
+The tool differs from the one that the approver saw.
+"""
 
 
 class ShownTool(Record):

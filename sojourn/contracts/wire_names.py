@@ -56,7 +56,7 @@ __all__ = [
 AGENT_RUN: Final = "AgentRun"
 """A run."""
 NOTICE_DELIVERY: Final = "NoticeDelivery"
-"""The delivery of one notice; its workflow id is the notice's id."""
+"""The delivery of one notice. Its workflow id is the notice's id."""
 
 WORKFLOWS: Final = frozenset({AGENT_RUN, NOTICE_DELIVERY})
 
@@ -140,16 +140,25 @@ MESSAGE: Final = "message"
 FORKED_FROM: Final = "forked_from"
 """In a fork: the id of the run that it was forked from."""
 TENANT: Final = "tenant"
-"""The tenant of the principal that started the run, also in a namespace without the search attribute."""
+"""The tenant of the principal that started the run.
+
+It is present also in a namespace without the search attribute.
+"""
 VISIBLE_TO: Final = "visible_to"
-"""The marks of those who may see a run of the visibility `subject`, as the search attribute has them."""
+"""Marks of the principals who may see a run of the visibility `subject`.
+
+The same as in the search attribute.
+"""
 STARTED_AT: Final = "started_at"
-"""When a run of several executions started; ISO 8601."""
+"""Start time of a run of several executions, in ISO 8601."""
 TURN_ENDED: Final = "turn_ended"
 """How the last turn of a conversation ended if no plan answered it: `turn_id`, and `error` or `output`; after a plan that
 was cut off and that the history does not show, also the `message_ids` of the turn."""
 IN_DOUBT: Final = "in_doubt"
-"""A run was canceled while a call might have taken effect; set just before the run ends."""
+"""A run was canceled while a call might have taken effect.
+
+It is set just before the run ends.
+"""
 
 MEMOS: Final = frozenset({MESSAGE, FORKED_FROM, TENANT, VISIBLE_TO, STARTED_AT, TURN_ENDED, IN_DOUBT})
 
@@ -195,7 +204,10 @@ PATCHES: Final = {
     "unknown-stays-unknown": 4,
     "yields-by-activity": 1,
 }
-"""By id, the version of the workflow that has the change without a marker; see `workflows/current_state.py`."""
+"""Versions of the workflow that have a change without a marker, by id of the change.
+
+See `workflows/current_state.py`.
+"""
 
 MARKERS: Final = ("by-hand-", "opening-rules", "transcript-read", "unlisted-", "unread-")
 """The ids, or their beginnings, of patches that record something else: what was refused, or what a namespace lacks."""

@@ -309,10 +309,10 @@ class Case:
         in its `uses`. An approval is known by all that is shown, as a call by its arguments.
 
         Args:
-            question: What is approved.
+            question: The question to approve.
             approvers: The roles that may decide; an approver needs one of them. By default `approver`.
             four_eyes: Whether the person who asked may not approve.
-            details: What the approver has to know, by name, as JSON.
+            details: Facts for the approver, by name, as JSON.
 
         Raises:
             CallFailed: The approval could not be requested, for another reason than a denial.

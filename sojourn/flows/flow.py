@@ -80,7 +80,7 @@ class ToolReference(Generic[T]):
 
 
 approvals = Toolset("sojourn.approvals", description="Decisions of approvers that a flow asks for")
-"""The toolset of `case.approve`, for the `uses` of an agent whose planner is a flow."""
+"""The toolset of `case.approve`, for `uses` of an agent whose planner is a flow."""
 
 
 class ApprovalQuestion(BaseModel):
@@ -112,7 +112,10 @@ OnSkippedCall = Literal["fail", "ask", "ignore"]
 """Reaction to a flow that skips an executed call with an effect."""
 
 FlowFunction = Callable[[Case], str | PlanResult | Awaitable[str | PlanResult | None] | None]
-"""A function of a case, sync or async; it returns the answer as text or as a `PlanResult`, or None if it said all."""
+"""A sync or async function of a case.
+
+It returns the answer as text or as a `PlanResult`, or None if it said all.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -192,15 +192,15 @@ def _canonical(value: Any) -> str:
 
 
 _UNANSWERED = ("The question was declined", "Nobody answered within ")
-"""How the messages begin that a run adds for a question without an answer."""
+"""Beginning of the messages that a run adds for a question without an answer."""
 
 _SLEPT = re.compile(r"(?:Waited|The wait of) (\S+) s\b")
-"""How the message begins that a run adds after a sleep, with its seconds."""
+"""Beginning of the message that a run adds after a sleep, with its seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a question ended."""
+    """The outcome of a question."""
 
     text: str | None
     """The person's answer. None if the question was declined, or not answered in time."""

@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["ArtifactReader", "current_artifact_reader", "reading_artifacts"]
 
 ArtifactReader = Callable[[str], Awaitable[Any]]
-"""Returns the data of the artifact with a reference; None if it cannot be read now."""
+"""Return the data of the artifact with a reference, or None if it is unreadable now."""
 
 _reader: ContextVar[ArtifactReader | None] = ContextVar("sojourn_artifact_reader", default=None)
 

@@ -36,7 +36,10 @@ from sojourn.contracts.wire_names import AGENT_RUN
 __all__ = ["LOOKED_AT_EVERY", "CachedRuns", "PresentRuns", "RunCache", "evict", "free_except"]
 
 FREED_AFTER = 60.0
-"""Seconds after its last use, in which a run that is not in memory is not let go: it may be between two attempts at a plan."""
+"""Seconds after its last use in which a run that is not in memory is not released.
+
+It may be between two attempts at a plan.
+"""
 
 V = TypeVar("V")
 

@@ -21,7 +21,7 @@ class Served(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close what was opened."""
+        """Close the opened resources."""
         ...
 
     def list_agents(self) -> list[str]:

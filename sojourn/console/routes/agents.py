@@ -1,6 +1,6 @@
 """Catalogue pages at `/agents`.
 
-They show what each agent is for, what it may do and must ask for, its tools with their schemas, and its
+They show the purpose of each agent, its limits and approvals, its tools with their schemas, and its
 workers.
 """
 

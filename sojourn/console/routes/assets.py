@@ -1,6 +1,6 @@
 """Serve the files that pages load, at `/static/{name}`.
 
-They contain nothing of any run, so they need no authentication.
+They contain no data of runs, so they need no authentication.
 """
 
 from starlette.requests import Request

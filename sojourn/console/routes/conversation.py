@@ -297,7 +297,7 @@ async def _settle(visit: Visit, run: Run, form: Form) -> settling.Refused | None
 async def _not_settled(
     visit: Visit, agent_id: str, session_id: str, run: Run, refused: settling.Refused
 ) -> Response:
-    """Return the form again, with what was typed and what is wrong.
+    """Return the form again, with the submitted values and their errors.
 
     A wait that is no longer open has no form.
     """
@@ -350,7 +350,7 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
 
 
 async def _refused(visit: Visit, agent_id: str, session_id: str, form: Form, problem: Problem) -> Response:
-    """Say why, beside what was written, which can be sent again."""
+    """Return the form with the reason and the text, which can be sent again."""
     if visit.is_part:
         html = visit.render("problem_notice.html", problem=problem)
         if form.text("do") == "send":

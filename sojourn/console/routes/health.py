@@ -21,7 +21,7 @@ __all__ = ["pages"]
 pages = Pages()
 
 INTERVAL = 5.0
-"""Seconds between two looks."""
+"""Seconds between two reads."""
 
 PARTS = ("head", "stuck", "checks")
 

@@ -1,6 +1,6 @@
 """Inbox at `/inbox`: everything that runs wait for, oldest first, live.
 
-Each wait has what is needed to answer it, and the form that does.
+Each wait has the information for an answer, and the form to send it.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ __all__ = ["pages"]
 pages = Pages()
 
 INTERVAL = 1.0
-"""Seconds between two looks at the inbox."""
+"""Seconds between two reads of the inbox."""
 
 MAX_SPLITS = 8
-"""Most places at which a path is taken apart into a run and a wait, since both may have a slash."""
+"""Most slashes at which a path is split into run and wait. Both may contain slashes."""
 
 MOST = 50
 """Waits of a page."""
 
 HURRY = 0.1
-"""Seconds that a page waits for news of what is cached."""
+"""Seconds that a page waits for news of cached runs."""
 
 LIVE = 2.0
 """Seconds that a live page waits between two updates."""
@@ -262,7 +262,7 @@ def _shown(
 
 
 def _told(visit: Visit, shown: _Shown, seen: settling.Seen) -> _Shown:
-    """The page with what was done just before, as the URL says it, if it is so."""
+    """Return the page with a confirmation of the action in the URL, if that happened."""
     done = visit.query("done")
     if done == "void" and seen.view.changes:
         told = "The tool was changed since you saw it, so the call did not run. Decide on it as it is now."

@@ -1,6 +1,6 @@
 """Page of a run at `/runs/{run_id}`, and a page for each of its calls.
 
-It shows the run's tree, live, with what it waits for and what is left of its limits.
+It shows the run's tree, live, with its open waits and its remaining budget.
 """
 
 import functools
@@ -241,7 +241,7 @@ def _tree(visit: Visit, watched: WatchedRun) -> str:
 
 
 def _entry(visit: Visit, watched: WatchedRun, entry: Entry, *, keep: bool = True) -> str:
-    """An entry as HTML, made once for everybody who looks."""
+    """Return an entry as HTML, rendered once for all visitors."""
 
     def make() -> str:
         return visit.render("entry.html", run_id=watched.run_id, entry=entry, shown=_SHOWN)

@@ -120,8 +120,8 @@ async def _form(
 ) -> Response:
     """Return the fork form.
 
-    If it was sent and rejected, it has what was typed, and the reason. Raises InvalidInput if `at` is
-    not an event.
+    A rejected form has the submitted values, and the reason. Raises InvalidInput if `at` is not an
+    event.
     """
     watched = await visit.console.runs.look(run.id)
     if at and not EVENT_ID.match(at):

@@ -24,7 +24,7 @@ __all__ = ["pages"]
 pages = Pages()
 
 INTERVAL = 2.0
-"""Seconds between two looks at the list."""
+"""Seconds between two reads of the list."""
 
 PERIODS = {
     "1h": ("Last hour", timedelta(hours=1)),
@@ -40,7 +40,10 @@ FRESH = 1.0
 """Seconds for which a page is cached for visitors who see the same."""
 
 COUNTED = ("running", "paused", "idle", "completed", "failed")
-"""Statuses that are counted above the list as the store has them; `waiting` and `stuck` are others."""
+"""Statuses that the store counts for the line above the list.
+
+`waiting` and `stuck` are counted otherwise.
+"""
 
 SILENT = "did not say in time what it does"
 """Text in the list for an open run whose status did not arrive."""
@@ -161,7 +164,7 @@ async def _found(visit: Visit, wanted: Wanted) -> Found:
 async def _counts(visit: Visit, wanted: Wanted) -> dict[str, int]:
     """Count runs by status.
 
-    Waiting runs are counted as beside the inbox.
+    Waiting runs are counted as for the number next to the inbox.
     """
     among, service = replace(wanted.selection, text=""), visit.service
     waiting, *others = await asyncio.gather(

@@ -32,16 +32,16 @@ __all__ = ["pages"]
 pages = Pages()
 
 INTERVAL = 2.0
-"""Seconds between two looks at the list."""
+"""Seconds between two reads of the list."""
 
 SEARCH_INTERVAL = 8.0
-"""The same of a search, which reads four times as much."""
+"""The same for a search, which reads four times as much."""
 
 MOST = 50
 """Conversations of a page."""
 
 SEARCHED = 200
-"""Conversations that a page of a search looks at."""
+"""Number of conversations that one page of a search reads."""
 
 FRESH = 1.0
 """Seconds for which a page is shared by all who see the same."""
@@ -98,7 +98,10 @@ class Found:
     rows: list[SessionRow]
     cursor: str | None
     unread: int
-    """Of a search: conversations whose last message was not read in time, which may have the text."""
+    """Conversations of a search whose last message was not read in time.
+
+    They may contain the text.
+    """
 
 
 async def _found(visit: Visit, filters: dict[str, str], cursor: str = "") -> Found:

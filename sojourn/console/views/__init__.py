@@ -2,6 +2,6 @@
 
 They use no clock, no request and no Temporal.
 
-A view says in words what a record says in fields, and cuts what is too long for a page. Begin at
+A view turns the fields of a record into words, and shortens texts that are too long for a page. Begin at
 `run_rows.py`.
 """

@@ -8,11 +8,14 @@ __all__ = ["ago", "ago_now", "exact", "money", "short_number", "size"]
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 _MOMENT = re.compile(r'(<time [^<>]*datetime="([^"<>]+)"[^<>]* data-ago>)[^<]*<')
-"""A moment as the macro `moment` writes it; no text from outside can look like one, since it is escaped."""
+"""A moment as the macro `moment` writes it.
+
+Text from outside cannot look like one, because it is escaped.
+"""
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """How long ago a moment was, or in how much time it comes, in its largest unit."""
+    """Return the time since or until a moment, in its largest unit."""
     seconds = (now - moment).total_seconds()
     for unit, length in _UNITS:
         if abs(seconds) >= length and (unit != "s" or abs(seconds) >= 5):

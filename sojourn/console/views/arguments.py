@@ -45,9 +45,9 @@ class Argument:
     name_length: int
     """Characters of the path."""
     value: str
-    """As text; a text that could be taken for another value is in quotes."""
+    """The value as text. A text that could be mistaken for another value is in quotes."""
     beginning: str
-    """The beginning of a long value; empty for one that is whole."""
+    """The beginning of a long value. Empty if `value` is shown whole."""
     length: int
     """Characters of the value."""
     is_text: bool
@@ -67,7 +67,7 @@ class Arguments:
 
     rows: tuple[Argument, ...]
     left_out: int
-    """Values that are not in the rows; `whole` has them."""
+    """Number of values that are not in the rows. `whole` has them."""
     whole: str
     """All of them, as JSON."""
     is_compared: bool
@@ -87,12 +87,12 @@ def arguments_of(
     *,
     about: Mapping[str, str] | None = None,
 ) -> Arguments:
-    """The arguments of a call.
+    """Return the arguments of a call.
 
     Args:
         payload: The arguments.
-        before: Those of another call, to compare with.
-        about: What the tool says of its top-level fields.
+        before: The arguments of another call, to compare with.
+        about: Descriptions of the tool's top-level fields.
     """
     leaves = dict(islice(_leaves(payload), MOST_ROWS))
     count = sum(1 for _ in islice(_leaves(payload), 100_000))

@@ -12,7 +12,10 @@ PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Pictures that models read and every browser shows."""
 
 MOST_BYTES = 180_000
-"""Most bytes of the files of a message together: a message has at most 256 KB as JSON, and they are a third larger there."""
+"""Most bytes of all files of a message together.
+
+A message has at most 256 KB as JSON, where files are a third larger.
+"""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,100}\Z")
@@ -25,7 +28,7 @@ class Attachment:
     title: str
     media_type: str
     size: int
-    """In bytes; 0 if only a URL is known."""
+    """Size in bytes. 0 if only a URL is known."""
     picture: str = ""
     """A data URL of a picture that a page may show."""
 

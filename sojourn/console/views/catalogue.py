@@ -38,7 +38,7 @@ MANY = 40
 """Tools above which no example is made for those that have none."""
 
 Mark = tuple[str, str, str]
-"""A word, what it means, and how it is coloured: `ask`, `bad`, `good`, or not."""
+"""A word, its meaning, and its colour: `ask`, `bad`, `good` or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class AgentCard:
     children: Sequence[str]
     """Agents that it uses as tools."""
     queues: Sequence[str]
-    """Task queues where workers serve it."""
+    """Task queues with workers that serve it."""
     workers: int
 
 
@@ -68,7 +68,7 @@ class ToolCard:
     title: str
     description: str
     takes: str
-    """The names of the fields, on a line; an optional one ends with a question mark."""
+    """Names of the fields on one line. Optional ones end with a question mark."""
     marks: Sequence["Mark"]
     """Marks that a caller should know."""
     payload: SchemaTable
@@ -85,7 +85,7 @@ class ToolCard:
     facts: Sequence[tuple[str, str]]
     """The time-out and the like, in words."""
     agent_id: str
-    """The agent behind it; empty for another tool."""
+    """The agent behind it. Empty if the tool is not an agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,11 +85,11 @@ class _Work:
 
 
 def chart_of(entries: Iterable[Entry], now: datetime) -> Chart:
-    """The chart of a timeline.
+    """Return the chart of a timeline.
 
     Args:
         entries: The entries.
-        now: Where what has not ended ends.
+        now: The end of bars that are still open.
     """
     works = [work for entry in entries if (work := _work(entry, now))]
     if not works:

@@ -70,7 +70,7 @@ def _note_of_run(event: events.Event) -> NoteText:
 
 
 def end_title(end: End) -> str:
-    """How a run or a turn ended, as a title."""
+    """Return the end of a run or a turn, as a title."""
     if end.is_of_turn:
         return f"Turn {end.turn_id} {'is answered' if end.status == 'completed' else 'failed'}"
     return "Answered" if end.status == "completed" else end.status.replace("_", " ").capitalize()

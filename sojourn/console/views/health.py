@@ -72,11 +72,11 @@ def health_of(groups: Mapping[str, Sequence[Check]], stuck: int, fault: str) -> 
 
 
 def stuck_rows(runs: Sequence[ListedRun], reasons: Mapping[str, Stuck]) -> list[StuckRow]:
-    """The runs that do not go on, the longest first.
+    """Return the stuck runs, the longest stuck first.
 
     Args:
-        runs: Those that were looked at.
-        reasons: By run id, why some do not go on.
+        runs: The runs that were checked.
+        reasons: Reasons of the stuck runs, by run id.
     """
     rows: list[StuckRow] = []
     for run in runs:

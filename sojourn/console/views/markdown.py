@@ -23,10 +23,13 @@ from sojourn.serving.pace import run_in_thread
 __all__ = ["MOST", "pieces_of", "prepare", "rendered", "rendered_draft", "spoken", "weight"]
 
 MOST = 20_000
-"""Longest text that is read as Markdown; a longer one is shown as it is."""
+"""Longest text that is read as Markdown. A longer one is shown as plain text."""
 
 HEAVIEST = 10_000
-"""Largest `weight` of a text that is read as Markdown; a heavier one is shown as it is."""
+"""Largest `weight` of a text that is read as Markdown.
+
+A heavier one is shown as plain text.
+"""
 
 PIECE = 2_000
 """Length from which a piece of a draft ends at the next empty line."""

@@ -1,6 +1,6 @@
 """Head of a run's page.
 
-It shows the run's request, who sent it, its state, what it used and what it may still use.
+It shows the run's request, its sender, its state, its usage and its remaining budget.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class RunHead:
     more_children: int
     """Number of other child runs in the tree."""
     origin: str
-    """Of a fork: the run it was forked from."""
+    """The run from which a fork was made."""
     started_at: datetime | None
     closed_at: datetime | None
     took: timedelta | None
@@ -72,14 +72,14 @@ def head_of(
     children: Sequence[str] = (),
     stuck: Stuck | None = None,
 ) -> RunHead:
-    """The head of a run.
+    """Return the head of a run.
 
     Args:
-        status: How it is.
-        snapshot: The run when it was read, with what it was started with.
-        spent: What it used.
+        status: Its status.
+        snapshot: The run when it was read, with its input.
+        spent: Its usage.
         children: Its child runs, in their order.
-        stuck: Why it does not go on.
+        stuck: The reason if it is stuck.
     """
     is_open = status.status in OPEN
     state = status.status

@@ -1,6 +1,6 @@
 """Rows of the list of runs.
 
-A row says what a run is about, and in a line what it does now or how it ended.
+A row has the request of a run, and its current activity or its end on one line.
 """
 
 from dataclasses import dataclass
@@ -37,13 +37,13 @@ class RunRow:
     started_at: datetime | None
     closed_at: datetime | None
     took: timedelta | None
-    """From start to end; None while it is open."""
+    """Time from start to end. None while the run is open."""
     cost: float | None
     tokens: int
     parent: str
     """Parent of a child run."""
     origin: str
-    """Of a fork: the run that it was forked from."""
+    """The run from which a fork was made."""
 
 
 def row_of(

@@ -43,7 +43,7 @@ MOST_TEXT = 4_000
 """Longest arguments, and longest result, of a call in a turn, in characters."""
 
 MOST_CALLS = 60
-"""Most calls of a turn that are shown, the last ones; the page of the run has all."""
+"""Number of the last calls of a turn that are shown. The page of the run has all."""
 
 _NOT_EXECUTED = ("canceled", "interrupted", "not_executed", "history_full")
 
@@ -90,7 +90,7 @@ class CallText:
     id: str
     name: str
     state: str
-    """As of `timeline.Call`; or `requested`."""
+    """A state of `timeline.Call`, or `requested`."""
     arguments: str = ""
     """As JSON, its beginning."""
     line: str = ""
@@ -210,7 +210,7 @@ def note_line(note: Note) -> str:
 
 
 def end_text(end: End) -> str:
-    """How a conversation ended."""
+    """Return the text about the end of a conversation."""
     if end.status == "completed":
         return "closed"
     return _with(end.status.replace("_", " "), None if end.status == "timed_out" else end.text)

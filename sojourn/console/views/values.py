@@ -21,7 +21,7 @@ MAX_ROWS = 20
 MAX_COLUMNS = 10
 MAX_CELL = 400
 MAX_PICTURE = 2_000_000
-"""Largest picture that stands in a page, in characters of base64."""
+"""Largest picture that is embedded in a page, in characters of base64."""
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,([A-Za-z0-9+/=\s]+)\Z")
@@ -48,7 +48,7 @@ class Shown:
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[Field]] = ()
     text: str = ""
-    """Of a text or JSON, its beginning; of a picture, its URL."""
+    """The beginning of a text or JSON, or the URL of a picture."""
     is_whole: bool = True
     size: int = 0
     """Characters of the whole, as text or JSON."""

@@ -29,7 +29,10 @@ class Step:
     """A step of a run in one line."""
 
     kind: str
-    """`user` `agent` `call` `result` `fault` `answer` or `note`; its shape in a page goes by the same name."""
+    """`user`, `agent`, `call`, `result`, `fault`, `answer` or `note`.
+
+    It also names the shape in a page.
+    """
     who: str
     """Name of the person, agent or tool."""
     value: Any
@@ -56,7 +59,7 @@ class WaitHistory:
     """How a wait was opened and answered, with the steps around it."""
 
     wait: Await | None = None
-    """As it was asked; None if the history does not have it."""
+    """The wait when it was opened. None if the history does not have it."""
     event_id: str = ""
     """The event that opened it."""
     since: datetime | None = None
@@ -71,7 +74,7 @@ class WaitHistory:
     asked: str = ""
     """The message that opened the run."""
     for_whom: str = ""
-    """Of a child run: the message that opened the run at the top."""
+    """For a child run, the message that opened the root run."""
 
 
 def before_wait(timeline: Timeline, opened: OpenWait) -> WaitHistory:

@@ -76,7 +76,7 @@ class CallForm:
     arguments: Arguments
     fields: tuple[FormField, ...]
     is_flat: bool
-    """Whether there is a field for each value of the result; else one for all of it."""
+    """Whether each value of the result has a field. Else one field has all of it."""
     schema: Mapping[str, Any] | None
     error: FormField
 
@@ -177,7 +177,7 @@ class WaitForm:
 
     @property
     def stop_asking(self) -> str:
-        """How long the asking about the tool can be stopped: `turn`, `run` or `never`."""
+        """Longest time for which a tool can be approved as a whole: `turn`, `run` or `never`."""
         return self.wait.stop_asking or "never"
 
     @property
@@ -297,7 +297,7 @@ def wait_form(wait: Await, run_id: str, specs: Specs, status: RunStatus | None =
         wait: The wait.
         run_id: Its run.
         specs: Returns the tool of an id, if the app has one.
-        status: What is known of a run. The status of another run is ignored.
+        status: The status of a run. The status of another run is ignored.
     """
     calls = status.calls if status and status.run_id == run_id else []
     of = RunStatus(run_id=run_id, calls=calls)
@@ -352,12 +352,12 @@ The call itself changes nothing. The approval is for what the flow does next.
 def consequences(
     tool: ShownTool | None, spec: ToolSpec | None, *, repeats: bool = False
 ) -> tuple[Consequence, ...]:
-    """Return what a call would do.
+    """Return the effects of a call.
 
     It follows what its tool declared when the call was displayed, or else what the tool declares now.
 
     Args:
-        tool: What was displayed of the tool.
+        tool: The tool as it was displayed.
         spec: The tool as it is now.
         repeats: Whether the call repeats one that may have taken effect.
     """

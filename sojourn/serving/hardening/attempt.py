@@ -66,7 +66,7 @@ class Check(Protocol):
 
 
 CHECK: ContextVar[Check | None] = ContextVar("sojourn_start_check", default=None)
-"""The check of the activity of this context; its tasks and threads have the same context."""
+"""The check of the activity of this context, shared by its tasks and threads."""
 
 
 async def still_wanted() -> None:
@@ -243,7 +243,10 @@ ASK_AGAIN = 1.0
 """Seconds between two requests to a server that is unreachable."""
 
 CANCELING = 5.0
-"""Seconds that the SDK has to cancel an attempt after the heartbeat whose answer says so."""
+"""Seconds within which the SDK must cancel an attempt.
+
+They begin with the heartbeat whose response requests the cancellation.
+"""
 
 _log = structlog.get_logger("sojourn.activity")
 

@@ -51,13 +51,13 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _FAILED = 1
 
 _CLOSING = 10.0
-"""Seconds that a loop has to end after its drain, while the rest of its tasks is cancelled."""
+"""Seconds that a loop has to end after its drain. Its other tasks are cancelled then."""
 
 _AT_ONCE = 5.0
 """Seconds that a loop has to end after a second signal."""
 
 _OWN: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-"""Loops that `run_guarded` runs: their worker owns the process, so the process may be ended."""
+"""Loops of `run_guarded`. Their worker owns the process, and may end it."""
 
 _log = structlog.get_logger("sojourn.worker")
 
@@ -229,7 +229,7 @@ class _Deadline:
 
 
 _LONGEST = 5.0
-"""Longest wait in seconds; a thread that stays in Python code for longer is not the SDK's."""
+"""Longest wait in seconds. A thread that stays longer in Python is not the SDK's."""
 
 _POLL = 0.001
 

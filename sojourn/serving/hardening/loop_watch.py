@@ -1,7 +1,8 @@
 """Detect a blocked event loop, and heartbeat for the calls that it blocks.
 
-After a stall a worker executes what it had fetched before, though the server may have given it to another worker meanwhile. A timer
-of the loop notes the time each second. A stall is seen at the first look after it, before the timer has run again, too.
+After a stall a worker executes the tasks that it had fetched before, although the server may have given them to
+another worker meanwhile. A timer of the loop notes the time each second. The first check after a stall detects it,
+even before the timer has run again.
 
 Hundreds of calls share a worker's event loop. A tool that blocks it (`time.sleep`, a driver without
 `await`) would cost all of them their heartbeats: the server would time them out and repeat them
@@ -119,16 +120,25 @@ WATCH_TICK = 1.0
 """Seconds between two checks."""
 
 LATE = 2.0
-"""Seconds after which a heartbeat is overdue, and the thread sends it in place of the loop."""
+"""Seconds after which a heartbeat is overdue. The thread then sends it for the loop."""
 
 BLOCKED = 3.0
-"""Seconds without an answer after which the loop counts as blocked; logged again each time they have doubled."""
+"""Seconds without an answer after which the loop counts as blocked.
+
+It is logged again each time the seconds have doubled.
+"""
 
 HELD_UP = 10.0
-"""Seconds between two checks after which the whole process was held up: stopped, frozen, or in code that keeps the GIL."""
+"""Seconds between two checks after which the whole process counts as held up.
+
+It was stopped, frozen, or in code that holds the GIL.
+"""
 
 GIVEN_UP = 120.0
-"""Seconds after which a blocked loop counts as lost: its calls should run elsewhere, and its worker ends."""
+"""Seconds after which a blocked loop counts as lost.
+
+Its calls should run elsewhere, and its worker ends.
+"""
 
 _DEBUGGERS = {"bdb", "pdb", "_pydevd_bundle", "debugpy"}
 
@@ -156,7 +166,7 @@ class WatchedCall(Protocol):
 
 
 CURRENT: ContextVar[WatchedCall | None] = ContextVar("sojourn_watched", default=None)
-"""The call of this context; its tasks and threads have the same context."""
+"""The call of this context, shared by its tasks and threads."""
 
 
 class LoopWatch:

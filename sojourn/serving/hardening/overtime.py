@@ -16,7 +16,10 @@ from sojourn.contracts import safe_exceptions
 __all__ = ["await_with_grace", "is_cancellation"]
 
 GRACE = 2.0
-"""Seconds that a cancelled tool has for its clean-up; within the 5 s after its own time limit."""
+"""Seconds that a cancelled tool has for its clean-up.
+
+They are within the 5 s after its own time limit.
+"""
 
 _log = structlog.get_logger("sojourn.tool")
 

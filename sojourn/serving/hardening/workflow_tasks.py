@@ -57,7 +57,10 @@ __all__ = [
 ]
 
 MAX_BYTES_ON_LOOP = 16_000
-"""Most bytes of a workflow task that the loop executes: so few that a hundred signals, or a result, do not hold it up."""
+"""Most bytes of a workflow task that the loop executes.
+
+So few that a hundred signals, or a result, do not delay it.
+"""
 
 MAX_THREADS = 500
 """Most workflow tasks in threads at once, as in the SDK."""
