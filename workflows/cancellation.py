@@ -56,7 +56,7 @@ def is_canceled() -> bool:
 
 
 def is_stopped() -> bool:
-    """Whether the run is to be cancelled, or its present turn interrupted."""
+    """Check whether the run is being canceled, or its current turn interrupted."""
     return _is_interrupted() or is_canceled()
 
 

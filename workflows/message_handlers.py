@@ -254,8 +254,8 @@ class MessageHandlers(ABC):
     @send_by_update.validator
     def _check_send(self, *values: Any) -> None:
         state = self.current.state
-        # First, and whatever the inbox says: two people may begin one conversation at the same moment, and who may not see it
-        # learns nothing of it.
+        # This check comes first, whatever the inbox says: two people may start one conversation at the same moment, and
+        # a person who may not see it must not learn of it.
         sent = read_send(values, Inbox(), state.opening.tenant)
         if isinstance(sent, SentMessage) and not sent.admits and not state.admits(sent.principal):
             self._check(_HIDDEN)

@@ -469,7 +469,7 @@ class OpenAwaits:
         """Accept an answer that was signalled in the workflow task that opened its wait.
 
         The history, and so the run's events, has the question as soon as the plan is recorded.
-        But Temporal delivers a workflow task's signals before its results, in any case.
+        But Temporal delivers a workflow task's signals before its results, even if they came later.
         """
         now = workflow.info().get_current_history_length()
         remaining: list[tuple[int, str, Any, str]] = []

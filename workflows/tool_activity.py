@@ -128,9 +128,9 @@ def is_unscheduled(error: BaseException) -> bool:
 
 
 def may_move(error: BaseException) -> bool:
-    """Whether an activity is to be scheduled anew, for a worker with the run's agent.
+    """Check whether to reschedule an activity, for a worker with the run's agent.
 
-    Not once it was cancelled.
+    A cancelled activity is not rescheduled.
     """
     task = asyncio.current_task()
     return is_at_wrong_worker(error) and not (is_stopped() or (task and task.cancelling()))

@@ -63,11 +63,11 @@ class Checkup:
         self._found: Cache[str, Any] = Cache(MAX_CHECKS, FRESH)
 
     async def look(self) -> Looked:
-        """All checks, as they were at most some seconds ago."""
+        """Return the results of all checks, cached for some seconds."""
         return await self._found.get("all", self._look)
 
     async def queues(self) -> list[ServedQueue]:
-        """The task queues and their workers, as they were at most some seconds ago.
+        """Return the task queues and their workers, cached for some seconds.
 
         Raises:
             ServerUnavailable: The server does not answer.
@@ -169,7 +169,7 @@ class Checkup:
         return list(await asyncio.gather(*(self._one(*each) for each in wanted)))
 
     async def _one(self, name: str, fresh: float, check: Callable[[], Awaitable[Check]]) -> Check:
-        """A check, whatever happens to it."""
+        """Return the result of a check, which may be a time-out or an error."""
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._found.get(name, check, seconds=fresh)

@@ -17,7 +17,7 @@ from sojourn.reader import ListedRun, Runs
 __all__ = ["DecisionLog", "Reach"]
 
 RUNS = 100
-"""Runs whose decisions make a page."""
+"""Number of runs in a page."""
 
 AT_ONCE = 8
 """Most histories that are read at the same time."""
@@ -65,7 +65,7 @@ class DecisionLog:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def page(self, asking: Principal, selection: Selection, cursor: str | None) -> Reach:
-        """The decisions in a page of runs.
+        """Return the decisions in a page of runs.
 
         Raises:
             InvalidInput: The cursor is none of this list.

@@ -47,7 +47,7 @@ _LINE = re.compile(r"\r\n|\r|\n")
 
 
 def part(target: str, html: str, swap: str = "outerMorph") -> str:
-    """HTML for one place of a page.
+    """Return HTML for one place of a page.
 
     Args:
         target: The id of the place.
@@ -71,7 +71,7 @@ class Live(SseResponse):
         self._parts = lambda: _with_count(visit, lambda: _with_availability(visit, parts))
 
     async def stream(self, write: Write) -> bool:
-        """Send the parts, until there are no more, or the stream is old."""
+        """Send the parts until they end, or the stream has lasted `LONGEST` seconds."""
         begin = beat = time.monotonic()
         try:
             await write(RETRY)

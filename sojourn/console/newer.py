@@ -1,4 +1,4 @@
-"""Events or messages of a run that are newer than the page has.
+"""Events or messages of a run that are newer than those on the page.
 
 They are appended to the end of the page while a visitor reads it.
 """

@@ -52,12 +52,12 @@ class Links:
         return f"{self.base}{quote(path, safe='/@:=,;+~!$*()')}{'?' if known else ''}{urlencode(known)}"
 
     def talk(self, agent_id: str, session_id: str, *, above: str = "", **query: Any) -> str:
-        """The URL of a conversation, or with `above` before its path that of its changes."""
+        """Return the URL of a conversation, or with `above` the URL of its changes."""
         path, named = talk_place(agent_id, session_id)
         return self(above + path, **named, **query)
 
     def static(self, name: str) -> str:
-        """The URL of an asset, by its name with its digest."""
+        """Return the URL of an asset, by its name with its digest."""
         return f"{self.base}/static/{name}"
 
 
@@ -68,7 +68,7 @@ def _each(value: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request for a page, and who makes it."""
+    """A request for a page, and its principal."""
 
     request: Request
     console: ConsoleState
@@ -87,7 +87,7 @@ class Visit:
 
     @property
     def is_part(self) -> bool:
-        """Whether a script asks, for a part of a page."""
+        """Whether a script requests a part of a page."""
         return "hx-request" in self.request.headers
 
     @property
@@ -119,11 +119,11 @@ class Visit:
         return await form_of(self.request)
 
     def render(self, template: str, **values: Any) -> str:
-        """A template as HTML, with the visitor."""
+        """Render a template as HTML, with the visitor."""
         return render(template, visit=self, url=self.url, rooms=ROOMS, **values)
 
     def page(self, template: str, *, http_status: int = 200, **values: Any) -> Response:
-        """A template as the answer."""
+        """Return a rendered template as the response."""
         return HTMLResponse(self.render(template, **values), http_status)
 
     def go(self, path: str, **query: Any) -> Response:
@@ -167,7 +167,7 @@ class Pages:
         return [path for _, path, _, _ in self._found]
 
     def routes(self, console: ConsoleState, prefix: str) -> list[Route]:
-        """The routes, for an application."""
+        """Return the routes, for an application."""
         return [
             _Counted(prefix + path, _endpoint(show, console, prefix, role), methods=[method])
             for method, path, role, show in self._found
@@ -175,7 +175,7 @@ class Pages:
 
 
 class _Counted(Route):
-    """A route that the metrics know by its path."""
+    """A route with its path, for the metrics."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether a request is for it."""

@@ -54,7 +54,7 @@ class Refused:
 
 
 def no_wait(name: str) -> Problem:
-    """There is no wait of a name."""
+    """Return the problem that there is no wait of this name."""
     return Problem(
         404,
         "wait_not_found",
@@ -179,7 +179,7 @@ async def _refreshed(visit: Visit, was: Seen, typed: WaitForm, problem: Problem)
 
 
 def _at_fields(view: WaitForm, detail: str) -> Any:
-    """The fields of a question, with what the worker says at the one that it names."""
+    """Return the fields of a question, with the worker's fault at the field it names."""
     named = [each for each in view.fields if f" {each.name} " in f" {detail} "]
     return tuple(
         replace(each, fault=detail) if each in named[:1] and not each.fault else each for each in view.fields

@@ -106,11 +106,11 @@ class ConsoleSite:
         }
 
     def covers(self, path: str) -> bool:
-        """Whether a path is one of the console's."""
+        """Check whether a path is one of the console."""
         return (word := self._word(path)) in self._rooms or word in _OPEN
 
     def is_open(self, path: str) -> bool:
-        """Whether it is the page to sign in at, or what every page loads."""
+        """Check whether a path is the sign-in page, or an asset that every page loads."""
         return self._word(path) in _OPEN
 
     def _word(self, path: str) -> str | None:
@@ -157,7 +157,7 @@ _Answer = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def _nothing_there(site: ConsoleSite, otherwise: _Answer) -> _Answer:
-    """Answers a request for a page that there is not with one that says so.
+    """Return a handler that answers unknown paths with a "not found" page.
 
     Args:
         site: The pages.

@@ -34,10 +34,10 @@ from sojourn.timeline import MOST_ENTRIES, Timeline
 __all__ = ["KEPT", "SharedTranscript", "WatchedRun", "WatchedTalk"]
 
 KEPT = 180
-"""Most messages that are kept, the last ones."""
+"""Number of the last messages that are cached."""
 
 SOON = 1.0
-"""Seconds between two readings, at least."""
+"""Least seconds between two readings."""
 
 
 class LastMessages(NamedTuple):
@@ -149,7 +149,7 @@ class WatchedRun(Watched):
         await prepare(text for entry in changed for text in markdown_of(entry))
 
     def feed(self, event: Event) -> None:
-        """Take the next event, of this run or of one below."""
+        """Take the next event, of this run or of a child run."""
         if event.run_id == self.run_id:
             self.timeline.feed(event)
             if event.event_id:
@@ -178,7 +178,7 @@ class WatchedTalk(Watched):
         run_id: The conversation's run.
     """
 
-    BEAT: ClassVar[float] = 2.0  # questions of child runs are no events here
+    BEAT: ClassVar[float] = 2.0  # questions of child runs are not events here
     PAUSE: ClassVar[float] = 0.1
     LAST_WORD: ClassVar[str] = "the conversation is over"
 
@@ -227,5 +227,5 @@ class WatchedTalk(Watched):
             self.forget_parts()
 
     def cursor(self) -> Cursor:
-        """How far the timeline goes."""
+        """Return the cursor at the end of the timeline."""
         return Cursor(self.run_id, after=self.timeline.last_event_id or None)

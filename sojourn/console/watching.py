@@ -137,7 +137,7 @@ class Watched(ABC):
 
     @property
     def version(self) -> int:
-        """Grows with every change of what is shown."""
+        """Version of the content. It grows with every change."""
         return self.timeline.version
 
     @property
@@ -168,7 +168,7 @@ class Watched(ABC):
             self._task = asyncio.create_task(self._follow(), name=f"watching {self.run_id}")
 
     async def changed(self, since: int, patience: float) -> None:
-        """Wait so many seconds for a version after this one, or for the end."""
+        """Wait at most this many seconds for a newer version, or for the end."""
         if self.version > since or self.is_ended:
             return
         with contextlib.suppress(TimeoutError):
@@ -231,11 +231,11 @@ class Watched(ABC):
         return known
 
     def forget_parts(self) -> None:
-        """Make each part anew."""
+        """Empty the cache of parts."""
         self._made.clear()
 
     async def close(self) -> None:
-        """Follow it no longer."""
+        """Stop following the run."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

@@ -27,10 +27,13 @@ SLICE = 0.001
 """Seconds for which one long work has the loop."""
 
 FETCHES = 2
-"""Most large answers of the server that are on their way at once."""
+"""Most large responses of the server that are in flight at once."""
 
 LONGEST_FETCH = 1.0
-"""Seconds after which one no longer counts: the server may have nothing to send for now."""
+"""Seconds after which a fetch no longer counts.
+
+The server may have nothing to send for now.
+"""
 
 _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, "_Queue"] = WeakKeyDictionary()
 
@@ -86,9 +89,9 @@ class _Queue:
         await turn
 
     def _next(self) -> None:
-        """Give one slice, and look again in the next round.
+        """Grant one slice, and continue in the next iteration of the loop.
 
-        What is ready by then comes first.
+        Callbacks that are ready by then run first.
         """
         while self._waiting:
             turn = self._waiting.popleft()

@@ -68,7 +68,7 @@ async def _changes(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int
 
 
 _NEWER = {"events": newer_events, "transcript": newer_messages}
-"""By tab, what has come to its end."""
+"""The functions that read newer entries, by tab."""
 
 
 def _moved(watched: WatchedRun, seen: int) -> list[str]:

@@ -93,7 +93,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page of the list, with what was active last first."""
+    """A page of the list, the most recently active first."""
 
     rows: list[SessionRow]
     cursor: str | None

@@ -15,13 +15,13 @@ WIDTH = 1_000.0
 """Units of the scale."""
 
 GAP = 90.0
-"""Units that a long time without work takes."""
+"""Units for a long time without work."""
 
 SHORT = timedelta(seconds=2)
 """A time without work that is never shortened."""
 
 LEAST = 2.0
-"""Units of the shortest piece, so that it can be seen."""
+"""Units of the shortest piece, so that it is visible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class _Scale:
 
 
 def _idle(begin: datetime, end: datetime, busy: Sequence[_Span]) -> list[_Span]:
-    """The spans without work."""
+    """Return the spans without work."""
     found, at = list[_Span](), begin
     for first, last in sorted(busy):
         if first > at:

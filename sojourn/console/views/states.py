@@ -19,13 +19,13 @@ WORDS = {
     "terminated": "Terminated",
     "timed_out": "Timed out",
 }
-"""By status; `stuck` is a running one that does not go on."""
+"""The word for each status. `stuck` is a running run that makes no progress."""
 
 OPEN = (*OPEN_STATUSES, "stuck")
-"""Of a run that has not ended."""
+"""Statuses of a run that is open."""
 
 ENDED = ("completed", "failed", "canceled", "terminated", "timed_out")
-"""Of one that has."""
+"""Statuses of a run that has ended."""
 
 
 def word_of(status: str) -> str:

@@ -66,7 +66,7 @@ def turns_before(found: Timeline) -> str:
 
 
 def newest_entries(turn: Turn) -> tuple[list[Entry], int]:
-    """The entries of a turn that are shown, and how many of its first calls are not."""
+    """Return the entries of a turn to show, and the number of omitted first calls."""
     extra = left = max(sum(isinstance(entry, Call) for entry in turn.entries) - MOST_CALLS, 0)
     kept: list[Entry] = []
     for entry in turn.entries:
@@ -78,7 +78,7 @@ def newest_entries(turn: Turn) -> tuple[list[Entry], int]:
 
 
 def markdown_of(turn: Turn) -> list[str]:
-    """The texts of a turn that its template renders as Markdown."""
+    """Return the texts of a turn that its template renders as Markdown."""
     answers = [lines_of(entry.text, MOST)[0] for entry in turn.entries if isinstance(entry, Plan)]
     return [*answers, *(pieces_of(turn.plan.draft.text) if turn.plan else ())]
 
@@ -111,7 +111,7 @@ class CallText:
 
 
 def request_text(request: ToolRequest, turn: Turn) -> CallText:
-    """A call that has not begun."""
+    """Return the text of a call that has not begun."""
     arguments, is_whole = _arguments(request)
     state = "not_executed" if turn.is_over else "requested"
     line = _line(request.payload)
@@ -119,7 +119,7 @@ def request_text(request: ToolRequest, turn: Turn) -> CallText:
 
 
 def call_text(call: Call) -> CallText:
-    """A call that has begun."""
+    """Return the text of a call that has begun."""
     arguments, is_whole = _arguments(call.call)
     result, is_all = _result(call)
     return CallText(
@@ -171,7 +171,7 @@ def _progress(call: Call) -> str:
 
 
 def _line(payload: Mapping[str, Any]) -> str:
-    """Arguments on one line: `name: value, ...`."""
+    """Return arguments on one line: `name: value, ...`."""
     known = [f"{name}: {_short(value)}" for name, value in list(payload.items())[:6]]
     return one_line(", ".join(known), 120)
 
@@ -184,7 +184,7 @@ def _short(value: Any) -> str:
 
 
 def outcome_of(entry: Call | WaitEntry) -> str:
-    """How a wait ended."""
+    """Return the outcome of a wait, in words."""
     if entry.decision is None:
         turn = entry.turn
         return "closed with the turn" if turn and turn.end and turn.end.at == entry.closed_at else "closed"

@@ -37,7 +37,7 @@ MOST_CHANGES = 50
 """Most changes of a tool that a form shows."""
 
 MOST_CALLS = 20
-"""Most calls from outside whose results one form takes."""
+"""Most external calls whose results one form accepts."""
 
 _AWAITED = ("requested", "running", "waiting")
 """States of an external call that has no result yet."""
@@ -56,7 +56,7 @@ class Consequence:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a wait ended."""
+    """The end of a wait."""
 
     verdict: str
     by: str
@@ -67,7 +67,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """A call from outside, and the form of its result."""
+    """An external call, and the form for its result."""
 
     tool_call_id: str
     tool: str
@@ -107,13 +107,13 @@ class WaitForm:
     changes: tuple[str, ...]
     arguments: Arguments | None
     compared: str
-    """With whose approval the arguments are compared."""
+    """The approver of the earlier call with which the arguments are compared."""
     compared_at: datetime | None
     digest: str
     fields: tuple[FormField, ...]
-    """Of a question with a form."""
+    """The fields of a question with a form."""
     words: FormField | None
-    """Of a question: an answer in words."""
+    """The field for an answer in words to a question."""
     example: str
     calls: tuple[CallForm, ...]
     calls_left_out: int
@@ -130,7 +130,7 @@ class WaitForm:
 
     @property
     def key(self) -> str:
-        """As that of `WaitView`."""
+        """The same key as that of `WaitView`."""
         return f"{self.run_id} {self.await_id}"
 
     @property
@@ -143,7 +143,7 @@ class WaitForm:
 
     @property
     def mark(self) -> str:
-        """Changes when what a person decides by changes."""
+        """Hash of the facts for a decision. It changes with each of them."""
         calls = [(call.tool_call_id, call.tool, call.arguments.whole) for call in self.calls]
         by = (
             self.anchor,
@@ -309,7 +309,7 @@ def _prose(text: str) -> str:
 
 
 def _cut(**texts: str) -> frozenset[str]:
-    """The names of the texts that are too long."""
+    """Return the names of the texts that are too long."""
     return frozenset(name for name, text in texts.items() if len(text) > MAX_TEXT)
 
 

@@ -87,7 +87,10 @@ SYNC_THREADS = 64
 """Sync tools running at once on one worker."""
 
 OWN_SHARE = 16
-"""Each tool may use one in this many of the threads, at least one, even when other tools use all others."""
+"""The share of each tool: one in this many threads, at least one.
+
+It may use them even if other tools use all others.
+"""
 
 _log = structlog.get_logger("sojourn.tool")
 
