@@ -62,7 +62,7 @@ async def voided(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> 
 
 
 def _is_carried_out_alike(shown: ShownTool | None, spec: ToolSpec) -> bool:
-    """Whether the same kind of implementation would execute the call as planned.
+    """Check whether the same kind of implementation would execute the call as planned.
 
     That is: a worker, or this same agent.
     """

@@ -58,7 +58,7 @@ class _Found:
 
 
 def knows_effects(task: PlanTask) -> bool:
-    """Whether a call of the plan may repeat an effect."""
+    """Check whether a call of the plan may repeat an effect."""
     return bool(task.unsettled or task.unexecuted or task.carried)
 
 
@@ -269,7 +269,7 @@ class Repetitions:
         return idempotency_key(read, run_id=self.run_id, key_run_id=key_run_id)
 
     def _is_taken(self, call: ToolRequest) -> bool:
-        """Whether another call of this fork already used the key of this id.
+        """Check whether another call of this fork already used the key of this id.
 
         That is: a call with another id had the effect, and so the key, of the origin's call with
         this id.

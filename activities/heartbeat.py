@@ -174,7 +174,7 @@ class _Beats:
     # Called by the watch's thread, while the loop is blocked.
 
     def is_overdue(self, now: float) -> bool:
-        """Whether a heartbeat should have been sent by now, and was not."""
+        """Check whether a heartbeat should have been sent by now, and was not."""
         late = now - self._due >= LATE and now - self._last_from_thread >= INTERVAL
         return late and not self._has_ended
 

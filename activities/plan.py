@@ -75,7 +75,7 @@ def local_outcome(task: PlanTask, outcome: PlanOutcome, seconds: float) -> PlanO
 
 
 def is_quick(agent_id: str, seconds: float) -> bool:
-    """Whether a local activity may also plan the next turn of a local agent.
+    """Check whether a local activity may also plan the next turn of a local agent.
 
     It may if this turn took less than `LOCAL_PLAN_LIMIT`.
     """

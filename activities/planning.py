@@ -428,7 +428,7 @@ class Planning:
         return payload_fault(call) or parsed_call(call, tool.spec.injected if tool else ())
 
     def _is_settled(self, call: ToolRequest | ParseFault) -> bool:
-        """Whether the arguments need no reading.
+        """Check whether the arguments need no reading.
 
         Either they fit as they were sent, or no tool will run with them.
         """

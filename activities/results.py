@@ -26,7 +26,7 @@ __all__ = ["WHOLE_RESULT", "check_external_result", "offloaded", "prepares", "wi
 
 
 def prepares(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> bool:
-    """Whether a tool's own types accept a payload that fits its schema."""
+    """Check whether a tool's own types accept a payload that fits its schema."""
     try:
         tool.prepare(payload, call, meta)
     except Exception:  # noqa: BLE001 - validators and mappers are the author's code

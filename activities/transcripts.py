@@ -131,7 +131,7 @@ class Transcripts:
         return self._entries.bytes
 
     def has(self, key: Key, task: PlanTask) -> bool:
-        """Whether the transcript is cached, so that the run need not be queried."""
+        """Check whether the transcript is cached, so that the run need not be queried."""
         return task.after == 0 or self._accepted(key, task) is not None
 
     async def read(self, key: Key, task: PlanTask) -> list[Message]:

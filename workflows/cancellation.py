@@ -43,7 +43,7 @@ _YIELD_RETRY = RetryPolicy(maximum_interval=timedelta(seconds=5))
 
 
 def is_canceled() -> bool:
-    """Whether a cancellation of the run was requested.
+    """Check whether a cancellation of the run was requested.
 
     A history in which the request was overlooked replays as it went.
     """
@@ -79,7 +79,7 @@ def stop_if_run_canceled() -> None:
 
 
 def keeps_result() -> bool:
-    """Whether work keeps a result that came in spite of a cancellation.
+    """Check whether work keeps a result that came in spite of a cancellation.
 
     It does if its turn was interrupted, but not if the run was cancelled. If so, the cancellation
     of this task is withdrawn, as the SDK does if a task awaits the activity itself. A history in

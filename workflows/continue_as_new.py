@@ -26,7 +26,7 @@ class ContinueAsNew(Protocol):
     """Continues the run as new, if nothing is in flight."""
 
     def may(self) -> bool:
-        """Whether nothing is in flight."""
+        """Check whether nothing is in flight."""
         ...
 
     async def go(self, is_over: Callable[[], bool]) -> None:
@@ -75,7 +75,7 @@ class ContinueWhileCallsWait:
         """What the run's own coroutine waits for."""
 
     def may(self) -> bool:
-        """Whether all open calls wait, and the run is not leaving already."""
+        """Check whether all open calls wait, and the run is not leaving already."""
         return self._may() and (self._go is not None or (self.tasks is not None and not self.tasks.done()))
 
     async def go(self, is_over: Callable[[], bool]) -> None:

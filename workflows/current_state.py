@@ -25,7 +25,7 @@ VERSION = 4
 
 
 def patched(change: str) -> bool:
-    """Whether the execution follows a change.
+    """Check whether the execution follows a change.
 
     Its version has the change, or its history has a marker.
 
@@ -37,7 +37,7 @@ def patched(change: str) -> bool:
 
 
 def tells_doubt(doubts: Mapping[str, Any]) -> bool:
-    """Whether the error of a run or a turn reports calls in doubt.
+    """Check whether the error of a run or a turn reports calls in doubt.
 
     A call is in doubt if it may have taken effect.
 

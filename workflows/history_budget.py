@@ -25,7 +25,7 @@ MAX_EVENTS = 45_000
 """Number of events from which nothing new begins. 32 calls in flight write 400 more."""
 
 MAX_BYTES = 18_000_000
-"""Size of the history in bytes from which on nothing new begins."""
+"""Size of the history in bytes from which nothing new begins."""
 
 MOST_BYTES = 49_000_000
 """Size of the history in bytes up to which a call begins.
@@ -121,7 +121,7 @@ class HistoryBudget:
         return is_long and patched("continues")
 
     def _is_long_for_its_input(self, length: _Length) -> bool:
-        """Whether the history has reached the event limit that fits the input's size."""
+        """Check whether the history has reached the event limit for its input's size."""
         return length.events >= self._continue_events or not patched("continues-in-proportion")
 
     @contextmanager

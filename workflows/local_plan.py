@@ -94,7 +94,7 @@ class LocalPlans:
         self.add(MAX_LOCAL_BYTES * sum(bool(result.artifacts) for result in results))
 
     def takes(self, task: PlanTask) -> bool:
-        """Whether a turn is planned locally.
+        """Check whether a turn is planned locally.
 
         A run's last turn, and one with large new messages, are not.
         """

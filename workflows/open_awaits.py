@@ -240,9 +240,9 @@ class OpenAwaits:
     def settle_part(
         self, await_id: str, tool_call_id: str, result: ToolResult, *, is_read: bool = True
     ) -> bool:
-        """Whether an external result answers its call.
+        """Apply the check of an external result, and return whether it answers its call.
 
-        Otherwise its sender gets the reason, and the run waits for another result.
+        If it does not, its sender gets the reason, and the run waits for another result.
         """
         part = (await_id, tool_call_id)
         self.waits, final = self.waits.checked(await_id, tool_call_id, result)
@@ -421,7 +421,7 @@ class OpenAwaits:
         self.show()
 
     def is_to_be_checked(self, await_id: str) -> bool:
-        """Whether an approval is checked before its call begins.
+        """Check whether an approval is checked before its call begins.
 
         Earlier versions let the call's worker alone check it.
         """

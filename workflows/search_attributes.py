@@ -34,7 +34,7 @@ class Listed:
         return workflow.info().typed_search_attributes.get(TENANT) or ""
 
     def may_set(self) -> bool:
-        """Whether a command may set search attributes.
+        """Check whether a command may set search attributes.
 
         Call this once before each command that does.
         """

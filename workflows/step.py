@@ -189,12 +189,12 @@ class StepExecution:
         self._past.setdefault(call.tool_call_id, []).append(past)
 
     def _asked_before(self, call: ToolRequest) -> bool:
-        """Whether an earlier execution requested an approval at this place."""
+        """Check whether an earlier execution requested an approval at this place."""
         at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
         return at < len(past) and past[at].result is None
 
     def _is_told(self, call: ToolRequest) -> bool:
-        """Whether the call has not yet caught up with its earlier execution."""
+        """Check whether the call has not yet caught up with its earlier execution."""
         at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
         return at < len(past) or self._awaits.left_about(call.tool_call_id) is not None
 
@@ -269,7 +269,7 @@ class StepExecution:
         self._current.state = self._current.state.with_call(shown)
 
     def _is_overtime(self) -> bool:
-        """Whether the time budget was used up while a call ran.
+        """Check whether the time budget was used up while a call ran.
 
         The call ended in spite of its cancellation.
         """
@@ -281,7 +281,7 @@ class StepExecution:
         return outcomes.cut_off(result, dispatch, begun=self._has_begun(call.tool_call_id))
 
     def _has_begun(self, call_id: str) -> bool:
-        """Whether a call may have begun.
+        """Check whether a call may have begun.
 
         A worker, a child run, or the program that got an external call may have begun it.
         """

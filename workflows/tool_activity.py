@@ -109,7 +109,7 @@ def is_at_wrong_worker(error: BaseException) -> bool:
 
 
 def is_not_answered(error: BaseException) -> bool:
-    """Whether an activity ended without an answer.
+    """Check whether an activity ended without an answer.
 
     It is not repeated only because the call is cut off.
     """
@@ -118,7 +118,7 @@ def is_not_answered(error: BaseException) -> bool:
 
 
 def is_unscheduled(error: BaseException) -> bool:
-    """Whether an activity or a child run was cancelled before the server had it.
+    """Check whether an activity or a child run was cancelled before the server had it.
 
     That is: in the workflow task that began it.
     """

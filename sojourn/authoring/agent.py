@@ -167,7 +167,7 @@ class ExportedTool(Generic[P, V]):
         return Validator(self.spec.payload.json_schema, typed=True)
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Whether the payload's type accepts a payload that fits the schema."""
+        """Check whether the payload's type accepts a payload that fits the schema."""
         return self.payload.takes(payload)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:

@@ -122,7 +122,7 @@ MAPPING = Kind("a mapping", lambda value: isinstance(value, Mapping))
 
 
 def is_async(value: Any) -> bool:
-    """Whether a value is an async function, or an object that is called like one."""
+    """Check whether a value is an async function, or an object with an async call."""
     return inspect.iscoroutinefunction(value) or (
         not isinstance(value, type) and inspect.iscoroutinefunction(getattr(value, "__call__", None))  # noqa: B004 - its kind
     )

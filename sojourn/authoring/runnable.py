@@ -52,11 +52,11 @@ class Runnable(Protocol):
         ...
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Whether the tool's own types accept a payload that fits the schema."""
+        """Check whether the tool's own types accept a payload that fits the schema."""
         ...
 
     def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
-        """Whether two payloads mean the same to the tool.
+        """Check whether two payloads mean the same to the tool.
 
         They are compared with the schema's defaults filled in, and decoded by the tool's own types.
         """

@@ -39,7 +39,7 @@ _DIGITS: Final = "the digits of {name} would change: they are more than a float 
 
 
 def _has_numbers(schema: Any) -> bool:
-    """Whether a schema has a number that may be a float."""
+    """Check whether a schema has a number that may be a float."""
     if isinstance(schema, dict):
         part = cast("dict[str, Any]", schema)
         return part.get("type") == "number" or any(map(_has_numbers, part.values()))
@@ -120,7 +120,7 @@ class Shape:
         )
 
     def takes(self, value: Any) -> bool:
-        """Whether the type decodes a JSON value.
+        """Check whether the type decodes a JSON value.
 
         This includes the type's own validators, which no schema states.
         """
@@ -330,7 +330,7 @@ class _WrittenSchema(GenerateJsonSchema):
         field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
         total: bool,
     ) -> bool:
-        """Whether a field is always written.
+        """Check whether a field is always written.
 
         This includes a field whose default comes from a factory, which no schema states.
         """

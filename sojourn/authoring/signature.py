@@ -91,7 +91,7 @@ class Signature:
 
 
 def is_model(annotation: Any) -> bool:
-    """Whether a type is a payload by itself.
+    """Check whether a type is a payload by itself.
 
     That is: a pydantic model, a dataclass or a TypedDict.
     """
@@ -103,7 +103,7 @@ def is_model(annotation: Any) -> bool:
 
 
 def _is_typed_dict(kind: type[Any]) -> bool:
-    """Whether a type is a TypedDict, from typing or typing_extensions.
+    """Check whether a type is a TypedDict, from typing or typing_extensions.
 
     Pydantic requires the latter before Python 3.12.
     """
@@ -111,7 +111,7 @@ def _is_typed_dict(kind: type[Any]) -> bool:
 
 
 def _is_meta(annotation: Any) -> bool:
-    """Whether a parameter takes the meta, also by an `Annotated` or optional type."""
+    """Check whether a parameter takes the meta, also if `Annotated` or optional."""
     return annotation is ToolCallMeta or ToolCallMeta in typing.get_args(annotation)
 
 
@@ -171,7 +171,7 @@ def _fault(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str | None
 
 
 def _refuse_odd(fields: dict[str, Any], place: str, error: Exception) -> None:
-    """Refuse the first parameter whose type has no JSON Schema."""
+    """Reject the first parameter whose type has no JSON Schema."""
     if odd := odd_field({field: hint for field, (hint, _) in fields.items()}):
         raise DefinitionError(f"{place}: {odd_type(fields[odd][0], parameter=odd)}") from error
 

@@ -62,11 +62,11 @@ class BoundTool(ABC):
         return self.tool.whole_validator
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Whether the payload's type accepts a payload that fits the schema."""
+        """Check whether the payload's type accepts a payload that fits the schema."""
         return self.tool.takes(payload)
 
     def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
-        """Whether two payloads are the same by the schema, or decoded by the type."""
+        """Check whether two payloads are the same by the schema, or decoded by the type."""
         return same_arguments(self.validator, one, other) or self.tool.decodes_alike(one, other)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:

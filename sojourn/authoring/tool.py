@@ -136,7 +136,7 @@ class Tool(Generic[P, R_co, A_co]):
         return Validator(self.payload.spec.json_schema, typed=True) if self.fillers else self.validator
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Whether the payload's type accepts a payload that fits the schema.
+        """Check whether the payload's type accepts a payload that fits the schema.
 
         Injected fields have sample values.
         """
@@ -149,7 +149,7 @@ class Tool(Generic[P, R_co, A_co]):
         return self.payload.takes(whole)
 
     def decodes_alike(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
-        """Whether the payload's type decodes two payloads to equal values.
+        """Check whether the payload's type decodes two payloads to equal values.
 
         Examples are two spellings of a time or a decimal.
         """

@@ -44,7 +44,7 @@ def asset(name: str) -> Asset | None:
 
 
 def name_of(name: str) -> str:
-    """The path of a file, below `/static/`, with its digest.
+    """Return the path of a file, below `/static/`, with its digest.
 
     Raises:
         KeyError: There is none.

@@ -27,7 +27,7 @@ _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?\Z")
 
 
 def is_key(text: str) -> bool:
-    """Whether a text can be a key or a token, and a cookie can hold it."""
+    """Check whether a text can be a key or a token that fits in a cookie."""
     return len(text) <= MAX_KEY and _KEY.match(text) is not None
 
 
@@ -46,12 +46,12 @@ def key_of(scope: Scope, base: str) -> str:
 
 
 def keep(answer: Response, request: Request, base: str, key: str) -> None:
-    """Let the browser keep a key, until it is closed or signs out.
+    """Set the cookie with a key, until the browser is closed or signs out.
 
     Args:
-        answer: The answer that says so.
+        answer: The response that sets it.
         request: The form with the key.
-        base: What all paths of the console begin with.
+        base: Beginning of all paths of the console.
         key: The key.
     """
     is_by_tls = _is_by_tls(request.scope)
@@ -66,7 +66,7 @@ def keep(answer: Response, request: Request, base: str, key: str) -> None:
 
 
 def forget(answer: Response, request: Request, base: str) -> None:
-    """Let the browser forget it."""
+    """Delete the cookie."""
     is_by_tls = _is_by_tls(request.scope)
     answer.delete_cookie(
         f"{_prefix(base) if is_by_tls else ''}{_name(request.scope)}",
@@ -97,7 +97,7 @@ def _host_of(scope: Scope) -> tuple[str, str]:
 
 
 def _is_by_tls(scope: Scope) -> bool:
-    """Whether the browser asks by TLS, which a proxy may end.
+    """Check whether the browser uses TLS, which a proxy may terminate.
 
     The origin of a form says so. With other requests browsers send `Sec-Fetch-Site` by TLS, and without it to the machine itself only.
     """

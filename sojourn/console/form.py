@@ -28,19 +28,19 @@ class Form:
         self._fields = fields
 
     def __contains__(self, name: object) -> bool:
-        """Whether a field was sent, also an empty one."""
+        """Check whether a field was sent, also an empty one."""
         return name in self._fields
 
     def text(self, name: str) -> str:
-        """The text of a field with line feeds alone, or an empty one if it was not sent."""
+        """Return the text of a field with line feeds alone, empty if it was not sent."""
         return self._fields.get(name, [""])[-1].replace("\r\n", "\n")
 
     def texts(self, name: str) -> list[str]:
-        """The texts of all fields of a name."""
+        """Return the texts of all fields of a name."""
         return [each.replace("\r\n", "\n") for each in self._fields.get(name, [])]
 
     def names(self) -> list[str]:
-        """The names of the fields."""
+        """Return the names of the fields."""
         return list(self._fields)
 
 

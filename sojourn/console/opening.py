@@ -57,7 +57,7 @@ class Way:
         return read_value(self.fields, self.tool.spec.payload.json_schema, form, is_flat=is_flat)
 
     def message_of(self, payload: dict[str, Any]) -> str:
-        """The message that another agent's call with a payload would be.
+        """Return the message that another agent's call with a payload would be.
 
         Raises:
             InvalidInput: It does not fit the tool.
@@ -82,7 +82,7 @@ def ways_of(app: App, agent_id: str) -> list[Way]:
 
 
 def message_in(form: Form, files: list[File]) -> str | Message:
-    """The message of a form's field `text`, with its files.
+    """Return the message of a form's field `text`, with its files.
 
     Raises:
         Problem: There is nothing in it, or the files are too large.

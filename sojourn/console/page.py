@@ -178,7 +178,7 @@ class _Counted(Route):
     """A route with its path, for the metrics."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is for it."""
+        """Match a request, and add the route to its scope."""
         match, found = super().matches(scope)
         return match, {**found, "route": self} if match is Match.FULL else found
 

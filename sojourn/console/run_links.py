@@ -14,10 +14,10 @@ from sojourn.http.temporal_ui import execution_url
 __all__ = ["RunLinks", "links_of"]
 
 FRESH = 5.0
-"""Seconds for which the forks of a run are shown as they were read."""
+"""Seconds for which the forks of a run are cached."""
 
 PATIENCE = 0.5
-"""Seconds that a page waits for them; they are read on, and the next page has them."""
+"""Seconds that a page waits for the forks. The read continues for the next page."""
 
 SHOWN = 3
 """Number of the newest forks that are named. The list of runs has all of them."""
@@ -30,7 +30,7 @@ class RunLinks:
     forks: tuple[str, ...] = ()
     """The newest runs that were forked from it."""
     more_forks: bool = False
-    """Whether there are others."""
+    """Whether there are more forks."""
     temporal: str = ""
     """URL of its execution in Temporal's UI.
 

@@ -157,7 +157,7 @@ class Watched(ABC):
         return self._task is not None and not self._task.done()
 
     def is_fresh(self, seconds: float) -> bool:
-        """Whether it is followed, has ended, or was read a moment ago."""
+        """Check whether the run is followed, has ended, or was read recently."""
         if self.failure:
             return False
         return self.is_followed or self.is_over or time.monotonic() - self._read_at < seconds

@@ -146,7 +146,7 @@ def task_queue_fault(name: str) -> str | None:
 
 
 def matches_any(tool: str, patterns: Iterable[str]) -> bool:
-    """Whether a pattern matches a tool.
+    """Check whether a pattern matches a tool.
 
     A pattern is the tool's id, its toolset as `ops.devices.*`, or `*`.
     """

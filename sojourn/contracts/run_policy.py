@@ -63,7 +63,7 @@ class ApprovalRule(Declaration):
     """Whether the rule comes from an override, so that its roles only narrow who may decide without it."""
 
     def fits(self, tool: str, tags: Collection[str]) -> bool:
-        """Whether the rule is about a tool."""
+        """Check whether the rule is about a tool."""
         return matches_any(tool, self.tools) or any(tag in self.tags for tag in tags)
 
 
@@ -171,7 +171,7 @@ def in_both(left: Sequence[str], right: Sequence[str]) -> list[str]:
 
 
 def _covered(pattern: str, by: Sequence[str]) -> bool:
-    """Whether one pattern of `by` covers every tool that `pattern` covers."""
+    """Check whether one pattern of `by` covers every tool that `pattern` covers."""
     return any(
         other in (pattern, "*") or (other.endswith(".*") and pattern.startswith(other[:-1])) for other in by
     )

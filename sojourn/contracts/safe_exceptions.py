@@ -44,7 +44,7 @@ _PARTS: Any = BaseExceptionGroup.__dict__["exceptions"]
 
 
 def is_a(value: object, kind: type[_T]) -> TypeGuard[_T]:
-    """Whether a value is an instance of a class, whatever its `__class__` claims."""
+    """Check the real type of a value, whatever its `__class__` claims."""
     return type.__subclasscheck__(kind, type(value))
 
 
@@ -65,7 +65,7 @@ def roots(error: BaseException) -> set[str]:
 
 
 def is_key(error: BaseException) -> bool:
-    """Whether the exception is a `KeyError` whose text is Python's own.
+    """Check whether the exception is a `KeyError` whose text is Python's own.
 
     That text is only its key, in quotes.
     """

@@ -152,8 +152,11 @@ The same as in the search attribute.
 STARTED_AT: Final = "started_at"
 """Start time of a run of several executions, in ISO 8601."""
 TURN_ENDED: Final = "turn_ended"
-"""How the last turn of a conversation ended if no plan answered it: `turn_id`, and `error` or `output`; after a plan that
-was cut off and that the history does not show, also the `message_ids` of the turn."""
+"""The end of a conversation's last turn, if no plan answered it.
+
+It has `turn_id`, and `error` or `output`. It also has the `message_ids` of the turn if its plan was cut off, and the
+history does not show that plan.
+"""
 IN_DOUBT: Final = "in_doubt"
 """A run was canceled while a call might have taken effect.
 
@@ -204,10 +207,13 @@ PATCHES: Final = {
     "unknown-stays-unknown": 4,
     "yields-by-activity": 1,
 }
-"""Versions of the workflow that have a change without a marker, by id of the change.
+"""The version of the workflow that has a change without a marker, by the change's id.
 
 See `workflows/current_state.py`.
 """
 
 MARKERS: Final = ("by-hand-", "opening-rules", "transcript-read", "unlisted-", "unread-")
-"""The ids, or their beginnings, of patches that record something else: what was refused, or what a namespace lacks."""
+"""The ids, or their prefixes, of patches that record something else.
+
+Such as a refusal, or a feature that a namespace lacks.
+"""

@@ -119,7 +119,7 @@ class Case:
         return self.turn.finalize
 
     def offers(self, tool: str | TypedTool[Any]) -> bool:
-        """Whether the run may call a tool, given by its id or itself.
+        """Check whether the run may call a tool, given by its id or itself.
 
         True also of a tool that the run has called, and in the last turn.
         """
@@ -175,7 +175,7 @@ class Case:
         return Begun[Any](self, tool, step)
 
     def _has_step(self, tool: str | TypedTool[Any]) -> bool:
-        """Whether a tool has an argument `step` of its own."""
+        """Check whether a tool has an argument `step` of its own."""
         id = tool if isinstance(tool, str) else tool.id
         spec = next((spec for spec in self.turn.tools if spec.id == id), None)
         return spec is not None and "step" in spec.payload.json_schema.get("properties", {})
@@ -247,7 +247,7 @@ class Case:
         return spec is not None and changes_nothing(spec)
 
     def _stands(self, recorded: Recorded) -> bool:
-        """Whether a recorded call succeeded, or may have taken effect."""
+        """Check whether a recorded call succeeded, or may have taken effect."""
         found = self._done.result(recorded.id)
         return found is not None and (found[0].ok or is_settled(found[0]) is False)
 
@@ -452,5 +452,5 @@ class Case:
 
 
 def is_yes(answer: str | None) -> bool:
-    """Whether a person's answer is a yes."""
+    """Check whether a person's answer is a yes."""
     return answer is not None and answer.strip().strip(".!").lower() in YES

@@ -104,7 +104,7 @@ class _Queue:
 
 @asynccontextmanager
 async def fetching() -> AsyncGenerator[None]:
-    """Fetch a large answer of the server in the body, when few others do."""
+    """Let the body fetch a large response, when few others are in flight."""
     loop = asyncio.get_running_loop()
     fetches = _fetches.get(loop)
     if fetches is None:
@@ -141,5 +141,5 @@ async def run_in_thread(work: Callable[[], _T], *, on: object = None) -> _T:
 
 
 async def fits(validator: Validator, value: object) -> bool:
-    """Whether a value fits. If that takes only a moment, it is checked in the loop."""
+    """Check whether a value is valid, in the loop if that takes only a moment."""
     return validator.fits_at_once(value) or await run_in_thread(lambda: validator.is_valid(value))

@@ -238,9 +238,9 @@ class CachedRuns:
     def free(self) -> None:
         """Free evicted runs by a garbage collection.
 
-        They are in cycles, and Python rarely collects its oldest generation. What is still
-        referenced then, as by the thread that evicts it, counts half at the next check, so that
-        objects that something else keeps alive do not cause a collection each time.
+        They are in cycles, and Python rarely collects its oldest generation. A run that is still
+        referenced then, such as by the thread that evicts it, counts half at the next check.
+        Objects that something else keeps alive therefore do not cause a collection each time.
         """
         self._left = [(run, held) for run, held in self._left if run() is not None]
         if sum(held for _, held in self._left) > self._max_bytes // 4:

@@ -72,7 +72,7 @@ def _event_id(visit: Visit, name: str) -> str:
 
 
 def _session_id(visit: Visit) -> str:
-    """The session that the query names, exactly."""
+    """Return the session that the query names, exactly."""
     return visit.request.query_params.get("session", "")
 
 

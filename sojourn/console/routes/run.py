@@ -34,7 +34,7 @@ __all__ = ["call_of", "head_values", "pages"]
 pages = Pages()
 
 WINDOW = 150
-"""Entries of the tree that a page has, the last ones."""
+"""Number of the last entries of the tree that a page shows."""
 
 # The id of a child run has slashes, so paths with a word at their end come before the plain one.
 

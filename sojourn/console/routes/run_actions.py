@@ -102,7 +102,7 @@ async def retry(visit: Visit, run_id: str) -> Response:
 
 
 async def _fork(visit: Visit, run: Run, form: Form, body: ForkBody, result: Any) -> Run:
-    """The fork that a form asks for: one, however often it is sent."""
+    """Create the fork of a form, once even if the form is sent again."""
     if made := form.text("made"):
         return await visit.service.fork_once(visit.asking, run, body, result=result, made=made)
     return await visit.service.fork(visit.asking, run, body, result=result)

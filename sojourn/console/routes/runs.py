@@ -56,7 +56,7 @@ class Wanted:
     selection: Selection
     labels: dict[str, str]
     is_stuck: bool = False
-    """Only the stuck ones."""
+    """Whether to list stuck runs only."""
     cursor: str = ""
 
 
@@ -68,7 +68,7 @@ class Found:
     cursor: str | None
     """Cursor of the next page. None on the last page."""
     counts: Mapping[str, int]
-    """By status, and `stuck`."""
+    """Number of runs by status, and of the `stuck` ones."""
 
 
 @dataclass(frozen=True, slots=True)

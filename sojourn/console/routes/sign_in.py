@@ -70,7 +70,7 @@ def _page(url: Links, after: str, *, fault: str = "", status: int = 200) -> Resp
 
 
 def _next(path: str) -> str:
-    """A path of the console to go on to: never one that leads to another site."""
+    """Return a path of the console to go on to: never one that leads to another site."""
     is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if is_ours else "/runs"
 

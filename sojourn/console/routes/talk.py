@@ -44,7 +44,7 @@ SEARCHED = 200
 """Number of conversations that one page of a search reads."""
 
 FRESH = 1.0
-"""Seconds for which a page is shared by all who see the same."""
+"""Seconds for which a page is cached for visitors who see the same."""
 
 _STATUSES = {name: word for name, word in WORDS.items() if name != "stuck"}
 
@@ -59,12 +59,12 @@ class SessionRow:
     status: str
     word: str
     last: str
-    """The last message, on a line."""
+    """The last message, on one line."""
     is_agent: bool
     """Whether the agent wrote it."""
     started_at: datetime | None
     active_at: datetime | None
-    """When something happened in it last."""
+    """Time of the last event."""
 
     @classmethod
     def of(cls, run: ListedRun, preview: Preview | None) -> "SessionRow":
@@ -86,7 +86,7 @@ class SessionRow:
         )
 
     def has(self, text: str) -> bool:
-        """Whether it has a text, in capitals or not."""
+        """Check whether the row contains a text, in any case."""
         wanted = text.casefold()
         return wanted in self.last.casefold() or wanted in self.session_id.casefold()
 

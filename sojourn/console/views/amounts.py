@@ -25,7 +25,7 @@ def ago(moment: datetime, now: datetime) -> str:
 
 
 def ago_now(html: str, now: datetime) -> str:
-    """HTML that was made before, with how long ago its moments are now."""
+    """Return rendered HTML with the ages of its moments updated."""
 
     def told(found: re.Match[str]) -> str:
         return f"{found[1]}{ago(datetime.fromisoformat(found[2]), now)}<"
@@ -34,7 +34,7 @@ def ago_now(html: str, now: datetime) -> str:
 
 
 def exact(moment: datetime) -> str:
-    """A moment to the second, in UTC."""
+    """Format a moment to the second, in UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -51,7 +51,7 @@ def money(cost: float | None) -> str:
 
 
 def short_number(number: float) -> str:
-    """A number with at most three digits, such as `12.3k`."""
+    """Format a number with at most three digits, such as `12.3k`."""
     for unit, factor in (("M", 1_000_000), ("k", 1_000)):
         if abs(number) >= factor:
             return f"{number / factor:.1f}".removesuffix(".0") + unit
@@ -59,7 +59,7 @@ def short_number(number: float) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes, such as `1.2 MB`."""
+    """Format a number of bytes, such as `1.2 MB`."""
     for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
         if count >= factor:
             return f"{count / factor:.1f} {unit}"

@@ -120,7 +120,7 @@ def arguments_of(
 
 
 def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every value that has none in it, with its path."""
+    """Yield every value without inner values, with its path."""
     if value and isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, Any]", value).items():
             yield from _leaves(inner, (*path, name))

@@ -43,7 +43,7 @@ class File:
 
 
 def attachments_of(message: Message) -> list[Attachment]:
-    """The images and documents of a message."""
+    """Return the images and documents of a message."""
     found: list[Attachment] = []
     for part in message.parts:
         if isinstance(part, ImagePart | DocumentPart):

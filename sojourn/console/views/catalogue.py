@@ -96,7 +96,7 @@ class ToolsetCard:
     description: str
     tools: Sequence[ToolCard]
     is_remote: bool
-    """Whether its tools are those of another process, which this one may not know."""
+    """Whether another process has its tools, which this one may not know."""
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tools that cannot be used, by the other process's names, with the reasons."""
     unavailable: str = ""
@@ -121,7 +121,7 @@ def model_of(agent: Agent) -> str:
 
 
 def card_of(app: App, agent: Agent, queues: Sequence[ServedQueue]) -> AgentCard:
-    """An agent in a list.
+    """Return the card of an agent.
 
     Args:
         app: The app.
@@ -143,7 +143,7 @@ def card_of(app: App, agent: Agent, queues: Sequence[ServedQueue]) -> AgentCard:
 
 
 def users_of(app: App, agent_id: str) -> list[str]:
-    """The agents that use an agent as a tool."""
+    """Return the agents that use an agent as a tool."""
     return [
         each
         for each in app.list_agents()
@@ -152,7 +152,7 @@ def users_of(app: App, agent_id: str) -> list[str]:
 
 
 def toolsets_of(app: App, agent: Agent) -> list[ToolsetCard]:
-    """The toolsets of an agent, with the tools that are known here."""
+    """Return the toolsets of an agent, with the tools that are known here."""
     specs: dict[str, list[ToolSpec]] = {}
     for spec in app.tool_specs_for_agent(agent.id) or []:
         specs.setdefault(ToolId(spec.id).toolset_id, []).append(spec)
@@ -302,7 +302,7 @@ _GROUPS = {"approval": "Approval: ", "session": "Conversation: "}
 
 
 def limits_of(policy: RunPolicy) -> list[Limit]:
-    """The lines of a policy: what the agent sets first, then the defaults."""
+    """Return the lines of a policy: what the agent sets first, then the defaults."""
     lines = _lines(policy, RunPolicy(), "")
     return sorted(lines, key=lambda line: not line.is_own)
 

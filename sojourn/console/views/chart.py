@@ -51,7 +51,7 @@ class Bar:
     name: str
     state: str
     call_id: str
-    """Of a call, its id."""
+    """The id if the bar is a call."""
     took: timedelta
     is_open: bool
     pieces: Sequence[Piece]

@@ -29,7 +29,7 @@ MAX_ARGUMENTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DecisionRow:
-    """A decision, with what it is searched by."""
+    """A decision, with the fields for the filters."""
 
     at: datetime
     run_id: str
@@ -47,7 +47,7 @@ class DecisionRow:
     tool: str
     title: str
     arguments: str
-    """As JSON."""
+    """The arguments as JSON."""
     text: str
     """The answer, or the reason."""
     digest: str
@@ -61,7 +61,7 @@ class DecisionRow:
     None for another wait, or if the event that opened it is deleted.
     """
     answered: AwaitAnsweredEvent
-    """How the wait ended, without the text."""
+    """The event that ended the wait, without the text."""
 
     @property
     def state(self) -> str:
@@ -75,7 +75,7 @@ class DecisionRow:
 
 
 def decision_row(decision: Decision, agent_id: str, asked: str) -> DecisionRow:
-    """The row of a decision.
+    """Return the row of a decision.
 
     Args:
         decision: The decision.

@@ -30,7 +30,7 @@ class NoteText(NamedTuple):
 
 
 def note_text(note: Note) -> NoteText:
-    """A note in words."""
+    """Return a note in words."""
     match note.event:
         case events.RunStartedEvent(forked_from=origin) if origin:
             changes = "\n".join(f"It was given the {text}" for text in texts_of_changes(origin))
@@ -77,7 +77,7 @@ def end_title(end: End) -> str:
 
 
 def markdown_of(entry: Entry) -> list[str]:
-    """The texts of an entry that its template renders as Markdown."""
+    """Return the texts of an entry that its template renders as Markdown."""
     texts: tuple[str, ...] = ()
     match entry:
         case UserMessage(message=message):
@@ -92,6 +92,6 @@ def markdown_of(entry: Entry) -> list[str]:
 
 
 def markdown_of_message(message: Message) -> list[str]:
-    """The texts of a message that its template renders as Markdown."""
+    """Return the texts of a message that its template renders as Markdown."""
     texts = [part.text for part in message.parts if isinstance(part, TextPart | ThinkingPart)]
     return [lines_of(text, MOST_TEXT)[0] for text in texts if text]

@@ -23,7 +23,7 @@ from sojourn.core.values.visible import one_line
 __all__ = ["MOST_ROWS", "EventRow", "LatestRows", "event_row", "event_text"]
 
 MOST_ROWS = 600
-"""Most rows that come to an open page."""
+"""Most rows that are added to an open page."""
 
 _COMMON = set(BaseEvent.model_fields)
 
@@ -66,7 +66,7 @@ def _said(event: Event) -> str:
 
 
 def event_text(event: Event) -> str:
-    """All of an event, as JSON."""
+    """Return all of an event, as JSON."""
     return json_text(event.model_dump(mode="json", exclude_defaults=True))
 
 

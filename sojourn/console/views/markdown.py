@@ -35,7 +35,7 @@ PIECE = 2_000
 """Length from which a piece of a draft ends at the next empty line."""
 
 LITTLE = 40
-"""Length up to which a text is rendered at once, and not remembered."""
+"""Length up to which a text is rendered at once, and not cached."""
 
 REMEMBERED = 8_000_000
 """Most characters of HTML that are cached."""
@@ -149,7 +149,7 @@ def rendered_draft(text: str) -> Markup:
 
 
 def pieces_of(text: str) -> list[str]:
-    """A text in pieces that stay the same while it grows, all but the last one.
+    """Split a growing text into pieces, which stay the same except for the last one.
 
     A piece ends at an empty line that is in no fence, or at the latest when it is twice `PIECE` long.
     """

@@ -30,7 +30,7 @@ class RunRow:
     asked: str
     """The request on one line. Empty if it cannot be read here."""
     status: str
-    """As in `views.states`."""
+    """A status of `views.states`."""
     word: str
     now: str
     """Its current activity, its wait, or its answer."""
@@ -101,7 +101,7 @@ def _now(status: RunStatus | None, stuck: Stuck | None, ended: RunEnd | None) ->
 
 
 def stuck_line(stuck: Stuck) -> str:
-    """Why a run does not go on, in a line."""
+    """Return why a run is stuck, on one line."""
     return one_line(stuck.reason or "it fails again and again; the history does not say why")
 
 

@@ -92,11 +92,11 @@ class CallText:
     state: str
     """A state of `timeline.Call`, or `requested`."""
     arguments: str = ""
-    """As JSON, its beginning."""
+    """The beginning of the arguments, as JSON."""
     line: str = ""
     """The arguments on one line."""
     result: str = ""
-    """As JSON or text, its beginning."""
+    """The beginning of the result, as JSON or text."""
     is_cut: bool = False
     """Whether the arguments or the result are longer."""
     error: str = ""

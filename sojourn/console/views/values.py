@@ -55,7 +55,7 @@ class Shown:
 
 
 def shown_value(value: Any, most: int = MOST) -> Shown:
-    """A value as a page shows it.
+    """Return a value as a page shows it.
 
     Args:
         value: JSON.
@@ -76,12 +76,12 @@ def shown_value(value: Any, most: int = MOST) -> Shown:
 
 
 def json_text(value: Any) -> str:
-    """JSON as a person reads it."""
+    """Return a value as indented JSON."""
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
 def line_of(value: Any, most: int = 120) -> str:
-    """A value on one line: of an object `name: value, ...`."""
+    """Return a value on one line. An object becomes `name: value, ...`."""
     if isinstance(value, Mapping):
         known = cast("Mapping[str, Any]", value)
         return ", ".join(f"{name}: {_compact(each, most)}" for name, each in list(known.items())[:8])[
@@ -137,7 +137,7 @@ def _table(value: list[Any]) -> Shown | None:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether a value is too much for a cell."""
+    """Check whether the JSON of an object or array is too long for a cell."""
     return isinstance(value, dict | list) and len(json.dumps(value, default=str)) > MAX_CELL
 
 

@@ -70,7 +70,7 @@ class WaitHistory:
     approved: ApprovedCall | None = None
     """The last approved call of the same tool."""
     answered: AwaitAnsweredEvent | None = None
-    """How it ended."""
+    """The event that ended the wait."""
     asked: str = ""
     """The message that opened the run."""
     for_whom: str = ""
@@ -78,7 +78,7 @@ class WaitHistory:
 
 
 def before_wait(timeline: Timeline, opened: OpenWait) -> WaitHistory:
-    """The history of a wait at the event that opened it.
+    """Return the history of a wait at the event that opened it.
 
     Args:
         timeline: The events until then.

@@ -154,7 +154,7 @@ class WatchedCall(Protocol):
     """The ids of the call or planner, for the log."""
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the loop should have sent a heartbeat by now."""
+        """Check whether the loop should have sent a heartbeat by now."""
         ...
 
     async def beat_from_thread(self, now: float, blocks: str) -> None:
@@ -292,7 +292,7 @@ class LoopWatch:
         return context.get(CURRENT) if context else None, _place(frames[-1])
 
     def _is_debugged(self) -> bool:
-        """Whether a debugger steps through the code that runs."""
+        """Check whether a debugger steps through the code that runs."""
         names = (str(frame.f_globals.get("__name__")) for frame in self._frames())
         return any(name.split(".", 1)[0] in _DEBUGGERS for name in names)
 

@@ -76,7 +76,7 @@ async def earlier_attempts() -> Earlier:
 
 
 async def _may_have_acted(task: OwnTask, failure: Failure | None) -> bool:
-    """Whether the attempt that ended with this failure may have taken effect.
+    """Check whether the attempt that ended with this failure may have taken effect.
 
     Only a failure that says so excludes it: a lost worker, a worker that was shut down and a failure that the server
     has cut do not.

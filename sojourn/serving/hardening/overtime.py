@@ -25,7 +25,7 @@ _log = structlog.get_logger("sojourn.tool")
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether an activity is cancelled, by its run or with its worker.
+    """Check whether an activity is cancelled, by its run or with its worker.
 
     Foreign code may raise the same error without a cancellation.
     """
