@@ -44,7 +44,7 @@ async def voided(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> 
     Args:
         app: The app, with the tools as they are now.
         call: The call.
-        task: What was shown of the tool, if anything, and the rules of the run's policy.
+        task: The tool as it was shown, if it was, and the rules of the run's policy.
     """
     agent_id, shown, spec_digest = task.agent_id, task.shown, task.spec_digest
     tools = app.tools_of(agent_id)
@@ -106,7 +106,7 @@ def _gone(call: ToolRequest, unknown: ToolResult) -> ToolResult:
 
 
 class CheckApprovalActivity:
-    """Compares the tools of an app with what was shown of them."""
+    """Compares the tools of an app with the tools that approvers saw."""
 
     def __init__(self, app: App) -> None:
         self._app = app

@@ -172,7 +172,7 @@ class Repetitions:
         return [found[call_id] for call_id in call_ids if call_id in found]
 
     def _equals(self, effect: _Open, call: ToolRequest, tool: AnyTool) -> bool:
-        """Whether an effect is that of a call: equal arguments, and its tool or step.
+        """Check whether an effect is of a call: equal arguments, and its tool or step.
 
         Arguments that cannot be parsed equal no others.
         """
@@ -219,7 +219,7 @@ class Repetitions:
         return dispatch.model_copy(update={"confirm": about_other(confirm, origin)}) if origin else dispatch
 
     async def _in_doubt(self, call: ToolRequest | ParseFault, dispatch: Dispatch, first: _Open) -> Dispatch:
-        """Return the dispatch of a call beside an equal one that repeats an effect.
+        """Return the dispatch of a call if an equal one in the plan repeats an effect.
 
         A person decides about it, or it is not executed yet. An approved call is another effect,
         with a key of its own.

@@ -1,12 +1,13 @@
 """Heartbeats of every activity but local ones, and tasks at the wrong worker.
 
-A heartbeat carries the last note of `sojourn.progress`, so that a person who looks at a run sees the progress
-of a call, and the number of workers lost under it. The event loop sends heartbeats; while a tool blocks the
-loop, the watch's thread does.
+A heartbeat carries the last note of `sojourn.progress`, so that a person who views a run sees the progress
+of a call. It also carries the number of workers lost under the call. The event loop sends heartbeats. While a
+tool blocks the loop, the watch's thread sends them.
 
 During a deploy that adds an agent, or if two apps share a task queue, only some of a queue's workers serve an
-agent. The worker without it fails the attempt so that Temporal makes another one, which another worker may get, and
-has the run's next workflow task offered to all workers: those that start eagerly would come here again.
+agent. A worker without it fails the attempt, so that Temporal makes another one, which another worker may get.
+It also has the run's next workflow task offered to all workers: activities that start eagerly would come here
+again.
 """
 
 import asyncio
@@ -63,7 +64,7 @@ def beating(
     Args:
         mask: Masks secrets in a note.
         who: The ids of the call or planner, for the log.
-        earlier: What became of the earlier attempts; sent with every heartbeat.
+        earlier: The outcome of the earlier attempts, sent with every heartbeat.
     """
     # A local activity runs on the worker that waits for it, so a heartbeat would have no receiver.
     known = earlier or Earlier()

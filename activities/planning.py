@@ -166,7 +166,7 @@ class Planning:
         return self.task.plan == 1 and left is not None and left < self.limits.plan_timeout
 
     def _is_too_late(self, failure: ApplicationError) -> bool:
-        """Whether the next attempt at the first turn would begin after the time budget.
+        """Check whether the first turn's next attempt would begin after the time budget.
 
         The run does not know its time budget before that turn.
         """

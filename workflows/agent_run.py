@@ -430,7 +430,7 @@ class AgentRun(RunQueries, MessageHandlers):
     def _take_back(self, before: RunState) -> None:
         """Revert a local plan that an interruption has cut off.
 
-        The history has nothing of the plan, so no reader could tell that it began.
+        The history does not contain the plan, so no reader could know that it began.
         """
         self._local_plans.add(-self._transcript.drop_last(len(before.new) + len(before.resume_messages)))
         self._state = self._state.plan_cut_off(before)

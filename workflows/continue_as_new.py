@@ -91,7 +91,7 @@ STORE_LIMIT = timedelta(minutes=2)
 """Start-to-close time-out of storing a part of the transcript, or of the archive."""
 
 STORE_ATTEMPTS = 8
-"""Two minutes of attempts.
+"""Largest number of attempts to store, which take two minutes.
 
 Then the run carries its messages itself, or stays in its execution for now. The next execution archives the events.
 """

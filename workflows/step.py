@@ -138,7 +138,7 @@ class StepExecution:
         self._taken_up: dict[str, int] = {}
         """How much of that its call has taken up, by id."""
 
-    # Go on in a new execution.
+    # Continue as new.
 
     @property
     def only_waits(self) -> bool:
@@ -399,7 +399,7 @@ class StepExecution:
         return again
 
     def _void(self, first: AwaitConfirmation | None) -> None:
-        """Refuse from now on each repetition of an approval of this call.
+        """Reject repeated approvals of this call from now on.
 
         The approval is known by the call's first confirmation.
         """

@@ -100,7 +100,7 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
 
 
 def is_at_wrong_worker(error: BaseException) -> bool:
-    """Whether an activity used up its attempts at workers without the run's agent.
+    """Check whether all attempts of an activity went to workers without the agent.
 
     Another worker has the agent.
     """

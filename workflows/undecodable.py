@@ -88,7 +88,8 @@ def as_before(values: Sequence[Any]) -> Sequence[Any]:
 def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
     """Return why the result of an activity is refused, or None.
 
-    What can be decoded, and carried out, may change with the code. So a refusal leaves a marker here too.
+    The code decides which results it can decode and use, and it may change. A refusal therefore
+    leaves a marker here, too.
 
     Args:
         marker: Names the activity in the run; written only when its result is refused.

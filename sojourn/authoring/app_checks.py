@@ -80,7 +80,7 @@ def check_policy_names(agent: Agent, tools: Collection[str], remote: Collection[
         remote: The ids of the toolsets whose tools are known once their servers answer.
 
     Raises:
-        DefinitionError: A name matches no tool, or a rule names no tools, or says nothing of them.
+        DefinitionError: A name matches no tool, or a rule names no tools, or sets nothing for them.
     """
     for rule in agent.policy.approval.rules:
         if not (rule.tools or rule.tags) or not (rule.approvers or rule.four_eyes):

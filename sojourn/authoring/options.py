@@ -143,7 +143,7 @@ def list_of(noun: str, *, also: Callable[[Any], bool] = lambda _: False) -> Kind
 
 
 def check_kinds(place: str, options: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
-    """Refuse a value of another kind than its option's. None counts as left out.
+    """Reject a value of another kind than its option's. None counts as absent.
 
     Raises:
         DefinitionError: The place, the option, what fits it, and what to write.

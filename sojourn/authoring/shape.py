@@ -185,8 +185,8 @@ def odd_field(fields: Mapping[str, Any]) -> str | None:
 def odd_type(source: Any, *, parameter: str | None = None) -> str:
     """Return why a type has no JSON Schema.
 
-    The text names the type (of a parameter, if given) or its field without a schema, and what has
-    one.
+    The text names the type (of a parameter, if given) or its field without a schema, and the types
+    that have one.
     """
     try:
         fields = typing.get_type_hints(source, include_extras=True) if isinstance(source, type) else {}

@@ -132,7 +132,7 @@ class Executor(Protocol):
 
 
 class FunctionSource:
-    """A function declared with `@toolset.tool`. It needs nothing of the app."""
+    """A function declared with `@toolset.tool`. It needs no part of the app."""
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature

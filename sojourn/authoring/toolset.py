@@ -1,4 +1,4 @@
-"""A named set of tools that one service owns, declared beside their code.
+"""A named set of tools that one service owns, declared next to their code.
 
 Schemas, decoders and encoders are made at the declaration, so that an error in it is a
 `DefinitionError` at import. The `App` checks what needs the services.

@@ -165,7 +165,7 @@ class _Answer(BaseEvent):
 
     @property
     def retry_hint(self) -> RetryHint | None:
-        """How to repair the call."""
+        """Hint to repair the call."""
         return self.result.retry_hint
 
     @property

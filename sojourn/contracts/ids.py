@@ -49,7 +49,10 @@ Temporal's list queries cannot quote the excluded characters.
 """
 
 EVENT_ID = re.compile(r"[0-9]{1,9}-[0-9]{6,9}-[0-9]{5,9}\Z")
-"""The number of the run's execution, that of the event in its history, and that of the events made from this one."""
+"""The id of an event.
+
+It has the number of the run's execution, of the event in its history, and of the event made from that one.
+"""
 
 WORKERS_QUEUE: Final = "sojourn.workers"
 """The task queue on which workers report the agents that they serve.

@@ -1,4 +1,4 @@
-"""The memory of a run, which is what it knows beside its transcript.
+"""The memory of a run, besides its transcript.
 
 It is a JSON object that planners and tools read, and change by patches.
 """

@@ -252,7 +252,7 @@ class RunOutput(Record):
     """
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
-        """Yield the run, why it ended and what it did, without its answer."""
+        """Yield the run, the reason of its end and its counts, without its answer."""
         for name in ("run_id", "agent_id", "reason", "tool_calls", "rounds"):
             yield name, getattr(self, name)
 

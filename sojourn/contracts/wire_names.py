@@ -1,8 +1,8 @@
 """The names that histories, clients and Temporal's screens use for parts of a run.
 
 Histories store them, so a name never changes: under a new one, old histories would not replay, and
-clients of an earlier version would call what is not there. Code refers to these constants. A part
-that goes keeps its name here.
+clients of an earlier version would call names that do not exist. Code refers to these constants. The
+name of a removed part stays here.
 """
 
 from typing import Final

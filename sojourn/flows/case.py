@@ -230,13 +230,13 @@ class Case:
     def refuse(self, why: str) -> NoReturn:
         """Leave the flow and fail the run.
 
-        The reason is that the flow does not fit what was recorded.
+        The flow does not fit the recorded calls.
         """
         self._leave(PlanResult.fail(ToolError.new(why, code="flow_changed"), notes=self.notes))
 
     @property
     def skipped(self) -> list[Recorded]:
-        """The calls with an effect that were made, and that the flow passes by."""
+        """Recorded calls with an effect that the flow skips."""
         return [each for each in self.steps.unclaimed() if self._had_effect(each)]
 
     def _had_effect(self, recorded: Recorded) -> bool:

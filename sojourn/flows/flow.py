@@ -242,7 +242,7 @@ class Flow:
         return PlanResult.fail(f"the flow {self._name} returned {kind}; it returns a text or a PlanResult")
 
     def _planned(self, case: Case, plan: PlanResult) -> PlanResult:
-        """Return the plan that a flow returned, with what it said before.
+        """Return the plan that a flow returned, with its earlier notes and text.
 
         Only an answer or a failure ends a flow.
         """

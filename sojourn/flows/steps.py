@@ -138,9 +138,9 @@ class Steps:
         return next((each for each in equal if each.id == id_of(name)), equal[0] if equal else None)
 
     def _at(self, tool: str, number: int) -> Recorded | None:
-        """Return the recorded call of this number among its tool's, with other arguments.
+        """Return the recorded call with this number among its tool's calls, or None.
 
-        An approval never matches so, since it holds only for what was shown.
+        Its arguments may differ. An approval never matches this way, because it holds only for what was shown.
         """
         if tool == APPROVE:
             return None

@@ -222,7 +222,7 @@ def head_values(watched: WatchedRun, links: RunLinks) -> dict[str, Any]:
 
 
 def _part(visit: Visit, watched: WatchedRun, template: str, values: dict[str, Any]) -> str:
-    """Render a part beside the tree.
+    """Render a part next to the tree.
 
     It is cached for all visitors with the same permissions and links.
     """

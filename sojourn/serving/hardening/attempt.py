@@ -102,7 +102,11 @@ def begun_in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
 
 
 Standing = Literal["wanted", "canceled", "given up"]
-"""Of an attempt: the server wants its result; asks it to end; or has timed it out, and may have given it to another worker."""
+"""The server's view of an attempt.
+
+`wanted`: it waits for the result. `canceled`: it requests the end. `given up`: it has timed out the attempt, and may have
+given it to another worker.
+"""
 
 _PATIENCE = timedelta(seconds=5)
 
@@ -164,7 +168,7 @@ class OwnTask:
         return self._client.data_converter.payload_codec is not None
 
     async def beat(self, details: Sequence[Payload]) -> Standing:
-        """Send a heartbeat, and return what the server says of this attempt.
+        """Send a heartbeat, and return the server's view of this attempt.
 
         Raises:
             RPCError: The server cannot be reached.

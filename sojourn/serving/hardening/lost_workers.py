@@ -1,12 +1,12 @@
 """Find out how earlier attempts ended, whose workers may have been lost.
 
-The first attempt sends no request. A later one asks the server how the attempt before ended, and records the number
-of lost workers, and whether an attempt may have taken effect, before the tool runs: so a tool that kills its worker at
-once is counted too.
+The first attempt sends no request. A later one asks the server how the previous attempt ended. Before the tool runs, it
+records the number of lost workers, and whether an attempt may have taken effect. A tool that kills its worker at once is
+therefore counted, too.
 
-Temporal repeats a local activity as part of its workflow task, from its first attempt, on whichever
-worker replays the run, and records nothing about the lost worker. So the worker that planned a
-call knows, for its first execution, that it is new; any other worker asks the server.
+Temporal repeats a local activity as part of its workflow task, from its first attempt, on any worker
+that replays the run, and records nothing about the lost worker. The worker that planned a call
+therefore remembers that its first execution is new. Any other worker asks the server.
 """
 
 from collections import OrderedDict
@@ -45,7 +45,7 @@ class Earlier:
 
     @property
     def details(self) -> dict[str, Any]:
-        """The same as details of a heartbeat. Empty if there is nothing to say."""
+        """The outcome as details of a heartbeat. Empty if there is nothing to report."""
         return retry.lost_details(self.lost, unknown=self.unknown)
 
 
