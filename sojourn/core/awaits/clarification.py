@@ -30,13 +30,13 @@ class Clarified:
 
     await_id: str
     text: str
-    """The text, or the values by field as JSON; the reason, where the question was declined."""
+    """The text, or the values by field as JSON. If declined, the reason."""
     by: str | None
     values: dict[str, Any] | None = None
-    """The values by field, where the question has a form; None for a text."""
+    """The values by field if the question has a form, or None for a text."""
     declined: bool = False
     principal: Principal | None = None
-    """Who answered, as the program that sent the answer had found out."""
+    """The principal that answered, as established by the sending program."""
 
     @property
     def digest(self) -> str:

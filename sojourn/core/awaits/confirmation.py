@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 VOID = "ApprovalVoid"
-"""The type of the error by which an approval is reported as void."""
+"""The error type that reports an approval as void."""
 
 _MAX_WHOLE = 64_000
 """Largest payload that the query returns in full, in characters: workflow code formats it, and has 2 s for that."""
@@ -54,7 +54,7 @@ DECISION = ("id", "approved", "payload_digest", "by", "reason", "scope", PRINCIP
 """The fields of a decision."""
 
 NO_EDIT = "the arguments of a call cannot be edited: deny it, with a reason that says what to change"
-"""What the sender of a decision with further fields is told."""
+"""The clause that refuses a decision with further fields, for its sender."""
 
 MAX_CHANGES = 500
 """Longest text about how a tool was changed, in characters."""
@@ -74,7 +74,7 @@ class Decided:
     scope: str = "call"
     """`call`, or `tool`: stop the asking about the tool."""
     principal: Principal | None = None
-    """Who decided, as the program that sent the decision had found out."""
+    """The principal that decided, as established by the sending program."""
     at: datetime | None = None
     """When the run received it; only the run itself records that."""
     is_release: bool = False

@@ -35,10 +35,10 @@ APPROVER = "approver"
 """The role that decides on calls whose tool and rules name none."""
 
 NOT_APPROVER = "NotApprover"
-"""The type of the error by which a run refuses a decision of somebody who may not make it."""
+"""The error type of a refused decision whose sender may not make it."""
 
 UNASKED = "the function {} that judges who may decide could not be asked"
-"""Why a decision is refused whose sender nobody could judge, as a clause."""
+"""Why a decision is refused if its sender could not be judged, as a clause."""
 
 _MAX_CLAUSES = 1_000
 """Longest text about roles, in characters."""

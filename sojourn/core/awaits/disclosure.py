@@ -1,4 +1,4 @@
-"""What a person reads before deciding: a payload as text, and the commands.
+"""Show a person a payload as text, and the commands, before a decision.
 
 No padding hides a field: each field has its own line, a long text shows its beginning and its end, and
 omissions are counted. The whole view is exact: payloads that differ have views that differ.

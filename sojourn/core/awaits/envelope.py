@@ -1,10 +1,10 @@
-"""What all messages to a run share: sender, channel, update id and refusal.
+"""Parts common to all messages to a run: sender, channel, update id, refusal.
 
 A signal from Temporal's CLI or UI may carry any value, so nothing here may raise. What is accepted must not
 depend on a library's version either, so plain code reads every field.
 
-The history contains the ids of updates. So the fold knows which message an answer was. The workflow also
-recognises a message that is sent again, even in a later execution.
+The history contains the ids of updates, so the fold knows which message an answer was. The workflow also
+recognises a repeated message, even in a later execution.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ not change.
 """
 
 NOT_VISIBLE = "NotVisible"
-"""The type of the error by which a run refuses a message of a principal that may not see it."""
+"""The error type of a refused message whose principal may not see the run."""
 
 _MAX_BY_CHARS = 200
 _MAX_REASON_CHARS = 2_000
@@ -50,7 +50,7 @@ class Refused:
     """One printable line, shortened: it may repeat what was sent."""
     kind: str = "InvalidAnswer"
     """`InvalidAnswer`, `AwaitClosed` (answered before), `AwaitNotOpen` (unknown, perhaps not open yet), `NotBound`
-    (a decision without the digest of the arguments), `NotApprover` (a decision of somebody who may not make it) or
+    (a decision without the digest of the arguments), `NotApprover` (the sender may not make this decision) or
     `NotVisible` (a message of a principal that may not see the run).
     """
 

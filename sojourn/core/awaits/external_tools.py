@@ -36,7 +36,7 @@ class Supplied:
     """By call id: `result`, or `error` and perhaps `retry_hint`; an activity checks them against the tool later."""
     by: str | None
     principal: Principal | None = None
-    """Who gave them, as the program that sent them had found out."""
+    """The principal that gave them, as established by the sending program."""
 
     @property
     def text(self) -> str:

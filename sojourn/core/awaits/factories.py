@@ -47,16 +47,16 @@ __all__ = [
 ]
 
 EARLIER = "An earlier attempt of this call may have taken effect; its outcome is unknown."
-"""What a person reads first who is asked about a call that repeats one whose outcome is unknown."""
+"""Opening of an approval if the call repeats one with an unknown outcome."""
 
 ORIGIN = "The run from which this one was forked may have carried out this call already."
-"""What a person reads first who is asked about a call that the fork's origin made after the fork's point."""
+"""Opening of an approval if the origin made the call after the fork's point."""
 
 MAX_SHOWN = 300
-"""Most characters of an origin's arguments that are shown to whoever decides on others."""
+"""Most characters of the origin's arguments that an approval of others shows."""
 
 MAX_ASKED_AGAIN = 3
-"""Most times that a person is asked again about one call, because its tool was changed."""
+"""Most repeated approvals of one call because its tool was changed."""
 
 MAX_INPUT_ROUNDS = 20
 """Most requests for a person's input by one call."""
@@ -159,7 +159,7 @@ def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[s
 
 
 def approval_of(decided: Decided, confirm: AwaitConfirmation) -> Approval:
-    """Who approved a call, for its tool."""
+    """Return a call's approval, as its tool sees it."""
     return Approval(
         await_id=decided.await_id,
         by=decided.by,

@@ -66,7 +66,7 @@ __all__ = [
 Answer = Clarified | Decided | Supplied
 
 KindName = Literal["question", "approval", "tool_results"]
-"""What a kind of wait is called outside the wire."""
+"""The name of a kind of wait outside the wire."""
 
 OpenedEvent = type[AwaitClarificationEvent | AwaitConfirmationEvent | AwaitExternalToolsEvent]
 
@@ -76,7 +76,7 @@ class WaitKind:
     """How one kind of wait is answered, shown and expired."""
 
     kind: KindName
-    """What the kind is called outside the wire."""
+    """The kind's name outside the wire."""
     name: str
     """Name of the update and the signal that answer it."""
     form: str
@@ -98,7 +98,10 @@ class WaitKind:
     digest: Callable[[Any], str] = lambda _wait: ""
     """The digest that an answer has to name; empty for a kind whose answers name none."""
     expired: Callable[[ToolRequest], ToolResult] | None = None
-    """The result of a call after the wait expired; None where a planner or a tool continues without an answer."""
+    """The result of a call whose wait expired.
+
+    None if a planner or a tool continues without an answer.
+    """
 
 
 KINDS: Mapping[type[Await], WaitKind] = {

@@ -49,13 +49,14 @@ def is_same(one: Principal | None, other: Principal | None) -> bool:
 
 
 def least_of(present: Principal | None, *joining: Principal | None) -> Principal | None:
-    """Return the principal for whom work goes on after messages have joined it.
+    """Return the principal to act for after messages have joined the work.
 
     It is still the same subject, with only those roles that all senders have.
 
     Args:
-        present: For whom the run acts. If None, because the starting program did not say, the first known sender takes its place.
-        joining: Who sent the messages. None for those without a sender, which change nothing.
+        present: The principal for whom the run acts. If the starting program did not name one, it is None, and the first known
+            sender takes its place.
+        joining: The senders of the messages. None for a message without a sender, which changes nothing.
     """
     for each in joining:
         if present is None:
@@ -67,7 +68,7 @@ def least_of(present: Principal | None, *joining: Principal | None) -> Principal
 
 
 def without_roles(principal: Principal | None) -> Principal | None:
-    """Who asked for a call, as a wait records it."""
+    """Return a principal without roles, as a wait records who requested a call."""
     return principal and Principal(subject=principal.subject, tenant=principal.tenant)
 
 

@@ -74,7 +74,10 @@ class Resumed:
     number: int | None = None
     """For a signal from a parent run: its number."""
     principal: Principal | None = None
-    """Who sent the messages, as the sending program has found out; None for whoever started the run."""
+    """The sender of the messages, as established by the sending program.
+
+    None for the principal that started the run.
+    """
 
 
 def is_overtaken(message: Paused | Resumed, last_steering: int) -> bool:

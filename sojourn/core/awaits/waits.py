@@ -51,7 +51,10 @@ class Released:
     reason: str
     by: str | None
     shown: ShownTool | None = None
-    """For a tool that was approved with one of its calls: what was shown of it; a call is asked about once it differs."""
+    """The tool as it was shown, if it was approved with one of its calls.
+
+    Once the tool differs, its calls need approval.
+    """
     principal: Principal | None = None
     """Whose decision it is, as the program that sent it had found out."""
     at: datetime | None = None
@@ -59,10 +62,10 @@ class Released:
     turn: int = 0
     """The turn of a conversation in which it was made."""
     seen: Mapping[str, ShownTool] = field(default_factory=dict[str, ShownTool])
-    """For tools that were released by name: what each was, by id, when one of its calls was open or first ran by the release."""
+    """For tools that were released by name: each tool, by id, when one of its calls was open or first ran by the release."""
 
     def shown_of(self, tool: str) -> ShownTool | None:
-        """What a tool was when it was released, as far as that is known."""
+        """Return the tool as it was when it was released, or None if unknown."""
         return self.shown or self.seen.get(tool)
 
 
@@ -79,7 +82,10 @@ class Waits:
     open: Mapping[str, Await] = field(default_factory=dict[str, Await])
     """The open waits by id, in the order in which they were opened."""
     answers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The digest of the answer by id of a closed wait; empty where nobody answered, `void` for a void approval."""
+    """The digest of the answer by id of a closed wait.
+
+    Empty if there was no answer, `void` for a void approval.
+    """
     payloads: Mapping[str, str] = field(default_factory=dict[str, str])
     """The digest of the arguments by id of a closed confirmation."""
     releases: tuple[Released, ...] = ()
@@ -377,9 +383,9 @@ def _names(released: Released, wait: AwaitConfirmation) -> bool:
 
 
 def asks_again(wait: Await, await_id: str) -> TypeGuard[AwaitConfirmation]:
-    """Return whether a wait asks about an earlier wait's call again.
+    """Check whether a wait repeats the question of an earlier wait about a call.
 
-    The run asks again if the tool was changed.
+    The run repeats it if the tool was changed.
     """
     return isinstance(wait, AwaitConfirmation) and bool(wait.changes) and _first(wait.id) == _first(await_id)
 

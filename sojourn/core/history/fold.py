@@ -541,7 +541,7 @@ class Fold:
         self._step.end_child(opened, active)
         yield from self._step.answer(record, result, opened.since)
 
-    # What comes from outside.
+    # Records of messages from outside.
 
     def _sent(self, record: HistoryRecord) -> Iterator[Event]:
         if record.name != CHILD_SPENT:

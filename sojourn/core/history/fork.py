@@ -56,7 +56,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is different in a fork."""
+    """The change with which a fork differs from its origin."""
 
     message: str | None = None
     """A user message for the planner, which begins a user turn."""
@@ -65,7 +65,7 @@ class Change:
     answer: str | Mapping[str, Any] | None = None
     """The answer to the planner's question."""
     asks: str | None = None
-    """The call of the last step about which a person is asked again."""
+    """The call of the last step that needs a new decision of a person."""
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Arguments in place of those that a call of the last step had, by call id; the call is carried out by them."""
 
@@ -73,14 +73,14 @@ class Change:
 def forked(
     point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime, effects: EffectsMade
 ) -> Continuation | str:
-    """What the fork begins with, or why the change does not fit the point.
+    """Return the state that the fork begins with, or why the change does not fit.
 
     Args:
         point: The point of the origin.
-        change: What is different.
+        change: The change, which has to fit the point.
         origin: The link to the origin.
         now: The time; an open question, or a sleep, begins anew.
-        effects: What the origin has done, also after the point.
+        effects: The effects of the origin, also after the point.
     """
     state, waits_for = point.state, point.waits_for
     messages = point.transcript

@@ -1,4 +1,4 @@
-"""Where a run can be forked, and the effects that a fork has to know."""
+"""Points from which a run can be forked, with the effects to carry over."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -221,7 +221,7 @@ def _size(call: ToolRequest) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """What a run knew at one moment."""
+    """The state of a run at one moment."""
 
     event_id: str
     """The last event up to this point."""
@@ -231,7 +231,10 @@ class ForkPoint:
     waits_for: PlanOutcome | None = None
     """The plan whose question or sleep the run waited for."""
     step: StepSoFar | None = None
-    """The step of which some calls were answered, where the point is not between a step and a plan."""
+    """The open step, if the point is not between a step and a plan.
+
+    Some of its calls were answered.
+    """
     steps: int = 0
     """Number of steps that were read up to this point, that step included."""
 
@@ -248,11 +251,11 @@ class ForkPoints:
 
     fold: Fold
     last: ForkPoint | None = None
-    """The newest point from which a run can go on."""
+    """The newest point from which a run can continue."""
     answered: ForkPoint | None = None
-    """After the final answer: only a further message goes on from there."""
+    """After the final answer: only a further message continues from there."""
     asked: ForkPoint | None = None
-    """Where the planner asked its last question."""
+    """The point of the planner's last question."""
     step: ForkPoint | None = None
     """The last step, with the answers that its calls have."""
     calls: dict[str, str] = field(default_factory=dict[str, str])

@@ -22,10 +22,10 @@ __all__ = ["TranscriptProjection"]
 
 @dataclass(slots=True)
 class TranscriptProjection:
-    """Takes a run's history records in order, each with its events.
+    """Rebuilds a run's transcript from its history records, each with its events.
 
-    A plan's input holds the messages that were new to the planner, unless they were too large to be recorded twice. Those come
-    from the fold's run state, which the same records have brought to where the run's own was.
+    The records are read in order. A plan's input holds the messages that were new to the planner, unless they were too large to
+    be recorded twice. Those come from the fold's run state, which the same records have brought to the state of the run.
 
     Args:
         fold: The fold that has made the events.
@@ -75,7 +75,7 @@ class TranscriptProjection:
         plan, step = continuation.waits_for, continuation.step
         self.messages = [*self.stored, *Packed.unpacked(continuation.transcript).messages()]
         self._calls, told, self._results = [], self._results, {}
-        if plan and plan.calls and step:  # a run that goes on while the calls of a step wait
+        if plan and plan.calls and step:  # a run that continues as new while the calls of a step wait
             self._calls = plan.calls
             self._results = {id: call.result for id, call in step.calls.items() if call.result}
         elif (

@@ -255,7 +255,7 @@ def refused(
     validator: Validator,
     fits: Judge | None = None,
 ) -> ToolResult:
-    """The result of a call whose payload has these issues.
+    """Return the result of a call whose payload has these issues.
 
     Args:
         spec: The tool.
@@ -263,7 +263,7 @@ def refused(
         sent: The payload before injection.
         issues: The payload's issues; those of injected fields are left out, since no caller can repair them (SR-44).
         validator: Validates the payload without injected fields.
-        fits: Validates an example with the tool's own type, where there is one.
+        fits: Validates an example with the tool's own type, if it has one.
     """
     shown, hidden = split(issues, spec.injected)
     if hidden and not shown:

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 BLANKS = (None, "", "null")
-"""What models send in a field that they do not use."""
+"""Values that models send in a field that they do not use."""
 
 
 def is_blank(value: Any) -> bool:
@@ -90,13 +90,13 @@ _SPELLING = 0.9
 """How similar a misspelt word and its repair are: `offlne` and `offline`, but not `inactive` and `active`."""
 
 _LONG_NAME = 5
-"""Letters of a name of which one may be missing."""
+"""Letters from which on a name may lack one."""
 
 _SEPARATORS = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
-"""What is between the parts of a word; `2-3` is not 23."""
+"""Separators of the parts of a word. There are none in `2-3`, which is not 23."""
 
 _SEVERAL = re.compile(r"[\s,;|\[{]")
-"""What a text may have between items, or before them."""
+"""Characters that a text may have between items, or before them."""
 
 _DAY = r"(?P<day>\d{4}-\d\d-\d\d)"
 _CLOCK = r"(?P<clock>\d\d:\d\d)(?P<seconds>:\d\d(?:\.\d{1,9})?)?"

@@ -104,8 +104,8 @@ class _Repair:
     def rename(self, issues: list[FieldIssue]) -> None:
         """Move the value of an unknown field to the field that was meant.
 
-        That is the one with the closest name, a missing one before an absent one; else, where one field is unknown and one
-        is missing, the missing one if it takes the value.
+        That is the one with the closest name, a missing one before an absent one. If no name is close, and one field is
+        unknown and one is missing, it is the missing one if it takes the value.
         """
         missing = [to_tokens(issue.field) for issue in issues if issue.constraint == "missing_field"]
         unknown = [to_tokens(issue.field) for issue in issues if issue.constraint == "unknown_field"]
@@ -128,7 +128,7 @@ class _Repair:
         That is a guess, unless the two names are only spelled differently.
         """
         parent[to[-1]] = parent.pop(tokens[-1])
-        # What was invented in the old place has its new path.
+        # Invented values in the old place get their new paths.
         self.invented = {
             (*to, *each[len(tokens) :]) if _is_within(each, tokens) else each for each in self.invented
         }
@@ -258,9 +258,9 @@ class _Repair:
         return bool(schemas) and _fits(self._validator, schemas, value)
 
     def _readings(self, issue: FieldIssue, sent: Any) -> Iterator[Any]:
-        """Readings of the value sent, the best first.
+        """Yield readings of the value sent, the best first.
 
-        A value of the right type is enough where the type was the issue: a later round repairs what is inside.
+        If the type was the issue, a value of the right type is enough: a later round repairs its contents.
         """
         if sent is not ABSENT:
             schemas = locate(self._validator.schema, to_tokens(issue.field))

@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 EXAMPLE_VALUE = "example_value"
-"""The constraint of a field that holds the value of an example, which nobody gave."""
+"""The constraint of a field that holds an example's value, which was not given."""
 
 MAX_MESSAGE = 600
 """Longest message of a hint or error, in characters."""

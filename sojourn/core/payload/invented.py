@@ -54,9 +54,10 @@ class Example:
     invented: frozenset[Tokens] = field(default_factory=frozenset[Tokens])
     """The paths to its values that do not follow from the call."""
     left_out: frozenset[Tokens] = field(default_factory=frozenset[Tokens])
-    """The paths to values that were sent and are left out, of a tool that changes something: optional ones that do not fit, and unknown fields.
+    """The paths to values that were sent and are left out.
 
-    The empty path stands for a whole text that could not be read.
+    For a tool that changes something, these are optional values that do not fit, and unknown fields. The empty
+    path means a whole text that could not be read.
     """
 
     @property
@@ -184,7 +185,7 @@ def template_of(
 
 
 def placeholder(tokens: Tokens) -> str:
-    """The text that stands for an invented value: `<order_id>`."""
+    """Return the text that replaces an invented value: `<order_id>`."""
     name = next((token for token in reversed(tokens) if not token.isdecimal()), "value")
     return f"<{plain(name, _MAX_NAME)}>"
 

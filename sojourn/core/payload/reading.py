@@ -1,19 +1,19 @@
 """Normalize the forms in which models commonly write arguments, without loss.
 
 A model writes `""` for no arguments, `null` for each field that it does not use, a list as JSON text, `10.0`
-for 10. What it means is certain. A refusal costs a step at best, and a model that repeats itself loses the
+for 10. The meaning is certain. A refusal costs a step at best, and a model that repeats itself loses the
 run. So, before validation, a payload that its schema refuses is read, and only if that makes a refused value
 fit:
 
 | kind | what was sent | what it is read as |
 |---|---|---|
 | `absent` | nothing, blanks or `null` in place of the object | `{}` |
-| `json_text` | JSON in a string, where the schema takes no string | the value |
+| `json_text` | JSON in a string, if the schema takes no string | the value |
 | `json_text` | a string that holds the whole object | the object |
-| `json_text` | `"null"`, where the schema takes null, but not this string | null |
+| `json_text` | `"null"`, if the schema takes null, but not this string | null |
 | `left_out` | `null`, `""` or `"null"` in an optional field | the field is left out |
 | `whole_number` | `10.0` for an integer | `10` |
-| `exact_number` | a fraction with more digits than a float holds, where the schema takes a string too | its text |
+| `exact_number` | a fraction with more digits than a float holds, if the schema takes a string too | its text |
 | `default` | nothing for a required field whose schema has a default, in an object without undeclared fields | the default |
 
 Nothing is guessed. If a field may be null, and is not null by default, `""` may mean either, and stays a
@@ -88,11 +88,11 @@ class Read:
     """A payload as it was read."""
 
     payload: dict[str, Any]
-    """The payload; the one that was sent where there is no reading."""
+    """The payload as read, or as sent if there is no reading."""
     fits: bool
     """Whether the payload fits the schema."""
     readings: tuple[ArgumentReading, ...] = ()
-    """What was read, at most 20."""
+    """The readings, at most 20."""
 
 
 def read_text(raw: str) -> Parsed | ParseFault:
@@ -233,11 +233,11 @@ def _has_whole_floats(validator: Validator, payload: Any) -> bool:
 
 @dataclass(slots=True)
 class _Edit:
-    """What was made of the value at a place."""
+    """A reading of the value at one place."""
 
     kind: str
     was: Any
-    """The value that was sent; `ABSENT` where there was none."""
+    """The value that was sent, or `ABSENT` if there was none."""
     others: Iterator[tuple[str, Any]]
     """Further readings, should this one not fit."""
 

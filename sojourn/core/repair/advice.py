@@ -32,9 +32,9 @@ _MENDABLE = (RetryReason.MISSING_FIELDS, RetryReason.INVALID_ARGUMENTS)
 def advised(
     results: Sequence[ToolResult], messages: Sequence[Message], tools: Sequence[ToolSpec], *, may_ask: bool
 ) -> list[ToolResult]:
-    """The results of a step, with advice in the hints of refused calls.
+    """Return the results of a step, with advice in the hints of refused calls.
 
-    After a second failure in a row of a tool, and where another tool has the unknown field, the hint does not restrict to
+    After a second failure of a tool in a row, and also if another tool has the unknown field, the hint does not restrict to
     its tool.
 
     Args:

@@ -121,7 +121,7 @@ Alternative = str | Callable[[ToolRequest], ToolRequest]
 """The id of another tool that takes the same payload, or a function that makes its call from the failed one."""
 
 Defaults = Mapping[str, Mapping[str, Any]]
-"""By tool id: the values of fields that nobody gave."""
+"""By tool id: the values of fields that the calls left out."""
 
 ReadAnswer = Callable[[str, Sequence[str]], Mapping[str, Any] | None]
 """Reads the values of the wanted fields from a person's answer in words; None if the person declines."""

@@ -60,7 +60,7 @@ _IN_WORDS = {None: "not declared", True: "yes", False: "no"}
 
 
 def shown_of(spec: ToolSpec) -> ShownTool:
-    """What an approval covers of a tool."""
+    """Return the parts of a tool that an approval covers."""
     schema = spec.payload.json_schema
     fields = _properties(schema)
     return ShownTool(
@@ -160,10 +160,13 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 APPROVE = "sojourn.approvals.approve"
-"""The tool whose calls are nothing but a question to approvers; no policy and no release lets one run unasked."""
+"""The tool whose calls only put a question to approvers.
+
+No policy and no release lets such a call run without their decision.
+"""
 
 NO_APPROVER = "its tool and the rules of this run's policy have no approver's role in common"
-"""Why a call is denied that nobody may approve, as a clause."""
+"""Why a call is denied if it has no possible approver, as a clause."""
 
 MAX_PROMPT = 500
 """Longest prompt to a person, in characters."""
@@ -177,7 +180,7 @@ class ApprovalVerdict:
     why: str = ""
     """For `deny`: the reason, as a clause."""
     is_always: bool = False
-    """For `ask`: whether a person is asked even after the asking about the tool was stopped."""
+    """For `ask`: whether to ask even after asking about the tool was stopped."""
 
 
 _RUN = ApprovalVerdict("run")

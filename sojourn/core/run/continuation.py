@@ -1,7 +1,7 @@
-"""What the next execution of a run begins with: state, transcript, open step.
+"""The input of the next execution of a run: state, transcript, open step.
 
-Temporal keeps a run's history in executions. A long run goes on in a new execution, so that a worker never has to
-replay more than the last one; this value is the argument of its workflow.
+Temporal keeps a run's history in executions. A long run continues as new, so that a worker never has to
+replay more than the last execution. This value is the argument of its workflow.
 """
 
 import binascii
@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class EarlierAttempts:
-    """What a call waited for, and has got: a decision, an answer or a result.
+    """The end of one wait of a call: a decision, an answer or a result.
 
     The result comes from a worker. All fields are None for a wait that expired.
     """
@@ -54,7 +54,7 @@ class CallProgress:
     result: ToolResult | None = None
     """The call's answer; None while it waits."""
     past: tuple[EarlierAttempts, ...] = ()
-    """What a call that waits has got so far, in order."""
+    """The earlier waits of the call, in order."""
 
 
 @dataclass(frozen=True)

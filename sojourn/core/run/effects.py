@@ -188,7 +188,7 @@ def acts(plan: PlanOutcome, executed: Iterable[ToolResult]) -> bool:
 def without_steps(carried: tuple[CarriedEffect, ...]) -> tuple[CarriedEffect, ...]:
     """Return the carried effects of a fork's origin, no longer bound to a step.
 
-    This applies once a person has told the fork something. From then on a step with other arguments is
+    This applies once a person has given the fork new input. From then on a step with other arguments is
     another effect.
     """
     return tuple(each.model_copy(update={"step": False}) if each.step else each for each in carried)

@@ -51,7 +51,10 @@ MAX_WAITING = 100
 """Most messages that wait for their turn."""
 
 MAX_WAITING_BYTES = 1_000_000
-"""Size of them together, in bytes of JSON: a conversation goes on in a new execution with all of them."""
+"""Total size of the waiting messages, in bytes of JSON.
+
+A conversation takes all of them along when it continues as new.
+"""
 
 MAX_MESSAGE_BYTES = 256_000
 """Largest message, in bytes of JSON."""
@@ -67,7 +70,10 @@ ADMIT = "admit"
 """The field of a message whose sender takes part in a conversation that it did not see before."""
 _FIELDS = ("message_id", "text", "parts", "mode", "by", PRINCIPAL, ADMIT)
 SAID = (TextPart, ImagePart, DocumentPart)
-"""What a message from outside may have; calls, results, reasoning and summaries are the run's own."""
+"""The parts that a message from outside may have.
+
+Calls, results, reasoning and summaries are the run's own.
+"""
 _MAX_REASON_CHARS = 2_000
 
 
@@ -82,7 +88,10 @@ class SentMessage:
     size: int = 0
     """Size of the message and its sender, in bytes of JSON."""
     principal: Principal | None = None
-    """Who sent it, as the sending program has found out; None for whoever began the conversation."""
+    """The sender, as established by the sending program.
+
+    None for the principal that began the conversation.
+    """
     admits: bool = False
     """Whether the sending program lets its sender take part in a conversation that only its people see."""
     asked_by: Principal | None = None
@@ -131,7 +140,7 @@ class Inbox:
     known: Annotated[Mapping[str, str], BeforeValidator(unpack), PlainSerializer(pack)] = field(
         default_factory=dict[str, str]
     )
-    """For each id, as a digest: where the events of its message begin."""
+    """By id, as a digest: the place at which the events of its message begin."""
     count: int = 0
     """Number of messages accepted."""
 

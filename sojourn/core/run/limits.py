@@ -1,4 +1,4 @@
-"""What is left of the limits of a run and of a conversation."""
+"""The remaining limits of a run and of a conversation."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -34,7 +34,7 @@ _TIGHTENED = ("tool_calls", "rounds", "time", "tokens", "cost")
 
 
 def caps_left(policy: RunPolicy, counts: RunTotals, spent: timedelta = timedelta(0)) -> Caps:
-    """What is left of the policy's limits, child runs' consumption included."""
+    """Return what remains of the policy's limits, less child runs' consumption too."""
     streak = policy.max_consecutive_failed_tool_calls
     return Caps(
         tool_calls=_left(policy.max_tool_calls, counts.children_count),
@@ -182,7 +182,7 @@ def gave_up(finalize: Finalize, failure: ToolError | None = None) -> ToolError:
 
 
 IDLE_TIMEOUT = "idle_timeout"
-"""Why a conversation ended to which nobody sent a message."""
+"""Why a conversation ended that received no message in time."""
 
 
 def turn_policy(policy: RunPolicy, earlier: RunTotals) -> RunPolicy:

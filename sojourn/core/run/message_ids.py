@@ -21,7 +21,7 @@ ANSWER: Final = "+"
 """Behind the place of a message that was an answer."""
 
 MOST_BYTES = 1_000_000
-"""Most bytes of the places together, of a state that somebody made up."""
+"""Most bytes of all places together, as a guard against a forged state."""
 
 _PLACE = re.compile(r"([0-9]{1,18})-([0-9]{6,18})-([0-9]{5,18})(\+?)")
 _EARLIER_BYTES = 8

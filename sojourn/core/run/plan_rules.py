@@ -138,7 +138,7 @@ def _asking_fault(message: Message, asking: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How many calls of a plan run, and which limit stops the rest.
+    """The number of calls of a plan that run, and the limit that stops the rest.
 
     The first `count` calls run.
     """

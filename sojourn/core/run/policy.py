@@ -1,4 +1,4 @@
-"""Which tools a run may use, by its policy and by the policy engine's decision."""
+"""Select the tools a run may use, by its policy and the policy engine."""
 
 from collections.abc import Collection, Sequence
 from typing import Any

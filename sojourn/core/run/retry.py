@@ -77,10 +77,13 @@ BUGS = (
     ZeroDivisionError,
     RecursionError,
 )
-"""What a mistake in a planner's code raises, in every attempt; `UnboundLocalError` is a `NameError`."""
+"""Exceptions that a mistake in a planner's code raises, in every attempt.
+
+`UnboundLocalError` is a `NameError`.
+"""
 
 TRANSIENT = (RateLimited, ToolUnavailable, ConnectionError)
-"""What a tool raises when the same call may succeed later."""
+"""Exceptions that a tool raises if the same call may succeed later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,10 @@ def is_bug(error: BaseException) -> bool:
 
 
 OUTCOME_UNKNOWN = "outcome_unknown"
-"""The name by which a failed attempt, and the heartbeats of a later one, say whether the call may have taken effect."""
+"""The key in details that says whether a failed call may have taken effect.
+
+The error of the failed attempt has it, and so do the heartbeats of a later one.
+"""
 
 MAX_LOST = 3
 """Most workers that one call may lose; then the call is answered, with its outcome unknown."""

@@ -177,7 +177,7 @@ MAX_VIEWERS = 40
 """Most marks of a run: the first senders of a conversation; their list stays below what the server takes."""
 
 NOBODY = "-"
-"""The mark of a run that was started for nobody in particular."""
+"""The mark of a run that was started without a principal."""
 
 OPERATOR = "operator"
 """The role that sees every run of its tenant."""
@@ -237,8 +237,10 @@ class RunSummary:
     """
 
     memo: dict[str, Any]
-    """For lists of runs: `message`, the beginning of the user's message; in a fork also `forked_from`, the origin's id, and for
-    somebody of a tenant `tenant`, and where not all of the tenant may see it `visible_to`.
+    """For lists of runs: `message`, the beginning of the user's message.
+
+    A fork also has `forked_from`, the origin's id. The run of a principal with a tenant has `tenant`, and
+    `visible_to` if not all of the tenant may see it.
     """
     summary: str
     """One line of Markdown: the agent, and the user's message or, for a child run, the tool that was called."""

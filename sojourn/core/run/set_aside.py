@@ -177,7 +177,7 @@ _BY_OPERATOR = "an operator set it aside"
 
 @dataclass(frozen=True, slots=True)
 class SetAsideRequest:
-    """What an operator sets aside: a message, or the result of one call in it."""
+    """A message that an operator sets aside, or the result of one call in it."""
 
     message: int
     """Index of the message in the transcript."""

@@ -80,7 +80,10 @@ MAX_CALLS_SHOWN = 100
 """Calls kept for the status."""
 
 MAX_CALLS_CARRIED = 20
-"""Finished calls kept for the status when the run goes on in another execution; those in progress are all kept."""
+"""Finished calls kept for the status when the run continues as new.
+
+All calls in progress are kept.
+"""
 
 _IN_PROGRESS = ("running", "waiting")
 """States of calls that are not answered."""
@@ -119,11 +122,17 @@ class RunState:
     planned_from: int = 0
     """Number of messages of the transcript before the last plan's new messages."""
     turn_start: int = 0
-    """Index in the transcript of the first message that opened the present turn of a conversation, or the run, where it opened with an earlier talk."""
+    """Index in the transcript of the first message that opened the present turn.
+
+    Outside a conversation, of the one that opened the run, if it began with earlier messages.
+    """
     opened_after: int | None = None
-    """In a conversation, until the first plan of a turn: how many of the messages in `new` are before those that open it."""
+    """Number of messages in `new` that precede the turn's opening messages.
+
+    None outside a conversation, or once the turn has a plan.
+    """
     unseen: int | None = None
-    """Index of the first message that no planner has seen, where a plan was discarded."""
+    """Index of the first message that no planner has seen, if a plan was discarded."""
     totals: RunTotals = field(default_factory=RunTotals)
     safeguards: SafeguardState = field(default_factory=SafeguardState)
     active: ActiveTime = field(default_factory=ActiveTime)
@@ -144,9 +153,17 @@ class RunState:
     taken: tuple[str, ...] = ()
     """In a conversation: the ids of the messages of the present turn."""
     sender: Principal | None = None
-    """Who sent the message of the present turn, with the roles of all whose messages joined it; None for whoever started the run."""
+    """The sender of the present turn's message, or None for the run's starter.
+
+    It has only the roles that all senders of messages in the turn share.
+    """
     askers: tuple[Principal, ...] = ()
-    """Who has asked for the present turn, without roles: the senders of its messages, who answered its questions or gave results from outside, also in its child runs, and those of an interrupted turn before it; in a fork who asked in its origin, in a child run who asked for the turn of its parent."""
+    """The principals behind the present turn, without roles.
+
+    These are the senders of its messages, of answers to its questions and of results from outside, also in its child runs,
+    and those of an interrupted turn before it. In a fork, also those of its origin. In a child run, also those of its
+    parent's turn.
+    """
     participants: tuple[str, ...] = ()
     """In a conversation that not all of its tenant may see: the marks of those who have sent messages."""
     opening_turn: int = 0
@@ -156,13 +173,13 @@ class RunState:
     earlier: RunTotals = field(default_factory=RunTotals)
     """In a conversation: the totals of those turns."""
     interrupted: str | None = None
-    """In a conversation: why the present turn is being ended; None while it goes on."""
+    """In a conversation: why the present turn is being ended, or None."""
     closing: str | None = None
-    """Why a conversation ends once no message waits; None while it goes on."""
+    """Why a conversation ends once no message waits, or None if it stays open."""
     resume_messages: tuple[Message, ...] = ()
     """A person's messages with a resume, and records of what was set aside; the next plan gets them after `new`."""
     set_aside: tuple[str, ...] = ()
-    """What an operator has set aside by hand; see `SetAsideRequest.target`."""
+    """The targets that an operator has set aside, as `SetAsideRequest.target`."""
     calls: Mapping[str, CallStatus] = field(default_factory=dict[str, CallStatus])
     """The last calls, by id."""
     notes: tuple[str, ...] = ()
@@ -174,11 +191,14 @@ class RunState:
     carried: tuple[CarriedEffect, ...] = ()
     """In a fork: the effects that the origin had after the fork's point, and that no call of the fork has settled."""
     doubts: Mapping[str, Doubt] = field(default_factory=dict[str, Doubt])
-    """What is open about the calls of the run, or of a conversation's present turn, that may have taken effect although they failed."""
+    """Doubts about failed calls that may have taken effect all the same.
+
+    They are calls of the run, or of a conversation's present turn.
+    """
     has_acted: bool = False
     """Whether one of the calls took effect, or may have."""
     memory: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the run knows beside its transcript."""
+    """Values that the run remembers beside its transcript."""
     executions: int = 0
     """Number of executions of the run before the present one."""
     notices: tuple[NoticeKind, ...] = ()
@@ -223,7 +243,7 @@ class RunState:
 
     @property
     def also_asked_by(self) -> tuple[Principal, ...]:
-        """Who has asked for the present turn beside `acts_for`, without roles."""
+        """The principals behind the present turn beside `acts_for`, without roles."""
         return tuple(each for each in self.askers if not is_same(each, self.acts_for))
 
     @property
@@ -277,7 +297,7 @@ class RunState:
         return limits_of(self.policy)
 
     def caps(self, now: datetime) -> Caps:
-        """What is left of the limits."""
+        """Return the remaining limits."""
         return caps_left(self.policy, self.totals, self.active.spent(now))
 
     def spent(self, now: datetime) -> Spent | None:

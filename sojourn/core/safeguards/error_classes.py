@@ -41,19 +41,23 @@ class ErrorClass:
     category: str
     """The class's name in records and events."""
     problem: str
-    """What is wrong, as a clause after a colon."""
+    """The fault, as a clause after a colon."""
     suggestion: tuple[str, ...]
     """Three or four next steps for a person: short, concrete, possible now (ME-5, ME-17)."""
     patterns: tuple[str, ...] = ()
-    """Regular expressions in lower case, any of which decides; empty when only a reason does."""
+    """Regular expressions in lower case, each sufficient alone.
+
+    Empty if only a reason decides.
+    """
     later: tuple[str, ...] = ()
     """Further patterns, which version 1 of the rules did not have."""
     reasons: tuple[str, ...] = ()
     """Values of `RetryReason` that decide before any text."""
     alike_by: Literal["class", "target", "message", "fields"] = "class"
-    """What makes two errors of the class similar: the class alone, or the tool with its target, its message or its fields.
+    """The criterion by which two errors of the class are similar.
 
-    A target is what the message shows of it, a path or a host, else the arguments. Before version 3, the class alone decided there too.
+    It is the class alone, or the tool with its target, its message or its fields. The target is the path or host in the
+    message, or else the arguments. Before version 3, the class alone decided there too.
     """
     matchers: tuple[re.Pattern[str], re.Pattern[str]] = field(init=False, repr=False, compare=False)
     """All patterns as one, for whole words: by version 1 of the rules, and by the current version."""

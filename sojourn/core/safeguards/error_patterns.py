@@ -106,9 +106,9 @@ class CallOutcome:
     fields: tuple[str, ...] = ()
     """The fields of the hint's issues."""
     faults: tuple[str, ...] = ()
-    """What is wrong in each of those fields: the issue's constraint."""
+    """The issue's constraint in each of those fields."""
     arguments: str = ""
-    """A hash of the arguments; empty where they are not known."""
+    """A hash of the arguments. Empty if they are unknown."""
     retry_after: timedelta | None = None
     """How long to wait before the same call can succeed, as the hint says."""
 
@@ -131,11 +131,14 @@ class ErrorEntry:
     at: datetime | None
     """When the run received the error."""
     fingerprint: str = ""
-    """Where the class alone does not distinguish errors: the paths or hosts, the message, or the fields and what is wrong in them."""
+    """Distinguishes errors of a class, unless the class alone decides.
+
+    It is the paths or hosts, the message, or the fields and their faults.
+    """
     matched: str = ""
     """The words or the reason that decided the class (ME-15)."""
     arguments: str = ""
-    """A hash of the call's arguments; empty where they are not known."""
+    """A hash of the call's arguments. Empty if they are unknown."""
     retry_at: datetime | None = None
     """When the same call could succeed, as its hint said; a later try is polling."""
 
@@ -367,7 +370,7 @@ def _is_due(last: ErrorEntry, entry: ErrorEntry) -> bool:
 
 
 def _alike_by(category: str, rules: int) -> str:
-    """What makes two errors of a class similar, by a version of the rules."""
+    """Return the criterion for similar errors of a class, by a version of the rules."""
     alike_by = class_named(category).alike_by
     return "class" if alike_by == "target" and rules <= 2 else alike_by
 

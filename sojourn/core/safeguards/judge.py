@@ -37,7 +37,7 @@ _INSTRUCTION = "Do not try again. Tell this to the person, and answer with what 
 
 @dataclass(frozen=True)
 class SafeguardState:
-    """What the safeguards have recorded of a run."""
+    """The safeguards' records of a run."""
 
     patterns: ErrorPatterns = field(default_factory=lambda: ErrorPatterns(rules=2))
     """Similar errors in a row, by version 2 of the rules."""

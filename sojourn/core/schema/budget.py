@@ -113,7 +113,7 @@ STEPS_PER_BYTE = 5
 """Steps per byte of a value; a number counts as five bytes."""
 
 _PARTS_PER_STEP = 16
-"""How many names or values of a keyword are searched in the time of one step."""
+"""Names or values of a keyword that are searched in the time of one step."""
 
 _LOOKED_UP = ("enum", "const")
 """Keywords that take constant time, however many values they list."""
@@ -146,7 +146,7 @@ class Known:
 
 @dataclass(slots=True)
 class ValidationBudget:
-    """What one validation shares between its keywords."""
+    """The state that the keywords of one validation share."""
 
     root: Schema
     """The schema in which references are resolved."""

@@ -177,7 +177,7 @@ def _named(root: Schema, branch: Schema) -> frozenset[str]:
 def _tried(validator: Any, branches: list[Any], instance: Any) -> Iterator[tuple[int, list[ValidationError]]]:
     """Yield the errors of each branch that the value's tag allows.
 
-    Index -1 stands for all branches that its tag rules out.
+    Index -1 means all branches that the tag rules out.
     """
     work = BUDGET.get()
     known = work.known.discriminators

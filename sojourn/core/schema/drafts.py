@@ -49,7 +49,7 @@ _BESIDE_REFERENCE = (
     "examples",
     "$comment",
 )
-"""Keywords that count beside `$ref` up to draft-07, where all others are ignored."""
+"""Keywords that count beside `$ref` up to draft-07, which ignores all others."""
 
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")

@@ -35,7 +35,7 @@ _COST_OF_CALLS = 20
 """Rules that cost as much as one call from Rust to Python, for a pattern or format."""
 
 _PARTS_PER_RULE = 8
-"""How many names or values of a keyword are searched in the time of one rule."""
+"""Names or values of a keyword that are searched in the time of one rule."""
 
 _EXACT = 2**53
 """The largest integer up to which every integer has its own float."""
@@ -117,7 +117,7 @@ def fast_validator(schema: Schema, formats: FormatChecker = FORMATS) -> FastVali
 
 
 class _Breadth:
-    """How many rules may apply to one part of a value."""
+    """Counts the rules that may apply to one part of a value."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root

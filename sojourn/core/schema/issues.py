@@ -36,7 +36,7 @@ MAX_TEXT = 500
 """Longest pattern, format or allowed value in an issue, in characters."""
 
 ONLY_ONE = "only_one"
-"""The constraint of fields of which each belongs to another alternative, and that were sent together."""
+"""The constraint of fields sent together that belong to different alternatives."""
 
 _MAX_NAMED = 6
 

@@ -4,9 +4,9 @@ jsonschema's own keywords write the value into every message, which costs its le
 never read here; they compare a value with each value of an `enum`, and each item with every other item. Here
 equal values have equal keys: `enum`, `const` and `uniqueItems` take linear time.
 
-Plain jsonschema runs the patterns of `patternProperties` on Python's `re` here, where a
-hostile one never ends; where no branch of a union fits, it also reports the union's fields as unknown,
-beside the union's own error. For items it searches a list of indexes for each item.
+For `unevaluated*`, plain jsonschema runs the patterns of `patternProperties` on Python's `re`, and a hostile
+one never ends. If no branch of a union fits, it also reports the union's fields as unknown, beside the union's
+own error. For items it searches a list of indexes for each item.
 """
 
 import math

@@ -42,7 +42,7 @@ _POSIX_CLASSES = {
     "xdigit": "0",
 }
 _USUAL = "axAX019_-.~ "
-"""Characters to try where a class names nothing printable, or only what it excludes."""
+"""Characters to try if a class names nothing printable, or only exclusions."""
 
 
 class _TooMuchError(Exception):

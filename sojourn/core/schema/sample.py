@@ -29,7 +29,7 @@ _SAYING = {
     *("type", "default", "const", "enum", "examples", "oneOf", "anyOf", "allOf", "$ref", "not"),
     *(word for _, words in _TELLING_WORDS for word in words),
 }
-"""Keywords of which any says something about a value."""
+"""Keywords that each say something about a value."""
 
 
 class NoSampleError(Exception):

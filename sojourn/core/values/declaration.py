@@ -1,4 +1,4 @@
-"""What pydantic refuses of a declaration, in one sentence without the value."""
+"""Describe pydantic's refusal of a declaration in one sentence, without the value."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

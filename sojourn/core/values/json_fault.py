@@ -46,9 +46,13 @@ class ParseFault:
     """Why a text or value is not a payload."""
 
     kind: str
-    """`empty` `syntax` `truncated` `not_an_object` `too_large` `too_deep` `number` `duplicate_key` `not_json`; `cut_off` where the response ended in the call."""
+    """The kind of fault.
+
+    `empty` `syntax` `truncated` `not_an_object` `too_large` `too_deep` `number` `duplicate_key` `not_json`; `cut_off` if the
+    response ended in the call.
+    """
     message: str
-    """What is wrong, as a clause without a full stop."""
+    """The description of the fault, as a clause without a full stop."""
     position: int | None = None
     """Number of characters before the fault, when it has a place."""
     line: int | None = None
@@ -149,7 +153,7 @@ MAX_FIGURE = 2**53
 def wrong_figure(figures: Iterable[tuple[str, Any]]) -> str | None:
     """Return why the first invalid figure is refused, since it would lift a limit.
 
-    None stands for an unknown figure, which is valid. Return None if all figures are valid.
+    An unknown figure is None, which is valid. Return None if all figures are valid.
     """
     for name, figure in figures:
         is_number = isinstance(figure, (int, float)) and not isinstance(figure, bool)

@@ -57,7 +57,7 @@ Schema: TypeAlias = dict[str, Any]
 """A JSON Schema that is an object; callers handle `true` and `false` separately."""
 
 ABSENT: Any = object()
-"""What `value_at` returns where there is no value; None is a JSON value."""
+"""The result of `value_at` if there is no value. None is a JSON value."""
 
 MAX_POINTER = 500
 """Longest pointer, in characters; a longer one is shortened and leads to no value, which its readers tolerate."""

@@ -30,7 +30,7 @@ WAITS = "the planner waits"
 """The timer of a sleep that a planner asked for."""
 
 IDLE = "idle time-out"
-"""The timer that fires when nobody has sent a message to a conversation for long."""
+"""The timer that fires when a conversation has received no message for long."""
 
 EXPIRES = "expiry of "
 """The prefix of the timer of a wait, before the wait's id."""

@@ -72,7 +72,7 @@ def inflate(data: bytes, most: int) -> bytes:
         most: Most bytes of the result.
 
     Raises:
-        ValueError: The data is damaged, goes on behind its end, or has more than `most` bytes.
+        ValueError: The data is damaged, continues behind its end, or has more than `most` bytes.
     """
     try:
         whole, is_whole = (_lzma if data.startswith(_XZ) else _zlib)(data, most)

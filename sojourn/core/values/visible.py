@@ -97,7 +97,7 @@ _MARKUP = re.compile(
     r"|^ {0,3}(?:[-+=](?=[-+= ]|$)|\d{1,9}(?=[.)](?: |$)))"  # a list, a heading or a rule at the beginning of a line
     r"|^ (?= {3})"  # a code block
 )
-"""What Markdown or HTML reads as markup."""
+"""Characters that Markdown or HTML reads as markup."""
 
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
 _MAX_WORDS = 3
