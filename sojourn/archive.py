@@ -1,6 +1,6 @@
 """Store the older events of a long run in external storage.
 
-Retention may delete the executions of a run while the run goes on, so their events are archived.
+Retention may delete the executions of a run while the run continues, so their events are archived.
 Each part holds the events of the executions since the part before, and the claim of that part: a
 reader with the last claim reads all parts. A part holds the id of its run, and only that run reads
 it.

@@ -1,7 +1,7 @@
-"""What each error means to a caller: code, HTTP status, exit code, next step.
+"""The meaning of each error to a caller: code, HTTP status, exit code, next step.
 
-This is the one table of them: the API, its protocols, the console and the command line only format
-what it says.
+This is the only such table: the API, its protocols, the console and the command line only format its
+entries.
 """
 
 from collections.abc import Mapping
@@ -57,14 +57,14 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class ErrorKind:
-    """What an error means to a caller."""
+    """The meaning of an error to a caller."""
 
     code: str
     """For programs."""
     status: int
     """The HTTP status."""
     then: str
-    """What to do next, for a caller of the HTTP service."""
+    """The next step, for a caller of the HTTP service."""
     exit_code: int = FAILED
     """The exit code of a command."""
 

@@ -329,8 +329,8 @@ class ApprovalVoid(AwaitClosed):
     Args:
         message: How the tool was changed, and what to decide on now.
         run_id: The run's id.
-        await_id: The wait with which the run asks again, or None if the run answered the call with an error.
-        changes: How the tool was changed, one change a text, if the run asks again.
+        await_id: The wait that repeats the question, or None if the run answered the call with an error.
+        changes: How the tool was changed, one change a text, if the run repeats the question.
     """
 
     def __init__(

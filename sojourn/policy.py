@@ -1,4 +1,4 @@
-"""What a run may do, as an author declares it or as code decides it.
+"""Limit what a run may do, by declaration or by code.
 
 An author declares a `RunPolicy` with its `ApprovalPolicy`; a policy engine is code that tightens
 them before each plan. It gets the planner's hints: `RetryHint` here is the same class (SR-125).

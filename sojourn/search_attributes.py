@@ -64,7 +64,7 @@ HOW_TO_REGISTER = (
     "or: temporal operator search-attribute create "
     + " ".join(f"--name {name} --type {kind}" for name, kind in SEARCH_ATTRIBUTES.items())
 )
-"""The text of errors and logs where a namespace lacks the search attributes."""
+"""The text of errors and logs if a namespace lacks the search attributes."""
 
 
 def attributes_of(

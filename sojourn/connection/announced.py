@@ -1,7 +1,6 @@
 """The workers of a namespace, with the task queue and the agents of each.
 
-A worker keeps a long poll open on one more task queue, `sojourn.workers`, where no task is ever
-scheduled. Its announcement is the identity of the poll, which `DescribeTaskQueue` lists. This needs
+A worker keeps a long poll open on one more task queue, `sojourn.workers`, which never has a task. Its announcement is the identity of the poll, which `DescribeTaskQueue` lists. This needs
 no storage, and the announcement is gone minutes after the worker.
 """
 
@@ -43,7 +42,10 @@ class Announced:
     app: str
     """The app's name."""
     folder: str
-    """A digest of the folder where the worker was started; versions of one app share it."""
+    """A digest of the folder in which the worker was started.
+
+    Versions of one app share it.
+    """
     task_queue: str
     agents: frozenset[str]
     process: str = ""

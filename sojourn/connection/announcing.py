@@ -21,7 +21,7 @@ POLL = timedelta(seconds=10)
 """How long one poll is open; a worker that was killed counts as present for two and a half."""
 
 _PAUSE = 2.0
-"""Seconds before the next poll where one fails at once; doubled each time."""
+"""Seconds before the next poll if one fails at once. Doubled each time."""
 
 _LONGEST_PAUSE = 60.0
 

@@ -76,7 +76,7 @@ def is_clear(payload: Payload) -> bool:
 
 
 _PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn"')
-"""A payload by which a codec proves that it works."""
+"""A payload to test that a codec works."""
 
 Open = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 

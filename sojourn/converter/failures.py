@@ -199,7 +199,7 @@ def _beginning(text: str, most: int) -> str:
 def _end(text: str, most: int) -> str:
     """Return the last lines of a text.
 
-    The last lines of a stack trace show where the error was raised.
+    The last lines of a stack trace show the place that raised the error.
     """
     data = text.encode(errors="replace")
     if len(data) <= most:

@@ -3,7 +3,7 @@
 The package decides how the pieces of an answer are gathered, bounded and carried from a worker to
 subscribers. The history holds none of the pieces, and without a subscriber nothing is sent. The
 package imports the contracts, and Redis only in `redis`, which is loaded for an address of Redis.
-Begin at `deltas`, where a planner writes. A `LiveTransport` carries the deltas to
+Begin at `deltas`, to which a planner writes. A `LiveTransport` carries the deltas to
 `run.events(deltas=True)`: `local` within a process, `unix` by way of the `hub` of `sojourn dev`,
 `redis` between machines.
 """

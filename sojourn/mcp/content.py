@@ -161,12 +161,12 @@ _MAX_COMPARED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What an answer holds."""
+    """The content of a server's answer."""
 
     result: Any
     """The result: the structured content, or else the content."""
     remarks: list[str] = field(default_factory=list[str])
-    """What the content says beside the structured content."""
+    """Text of the content that the structured content does not have."""
     artifacts: dict[str, Any] = field(default_factory=dict[str, Any])
     """Images, sound and files by kind; further ones of a kind are numbered: `image_2`."""
     fault: str | None = None

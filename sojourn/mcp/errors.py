@@ -112,7 +112,7 @@ class OversizedResponse(SojournError):
 
 @dataclass(slots=True)
 class Exchange:
-    """What a transport saw of one request, or of the requests that open a session."""
+    """A transport's record of one request, or of those that open a session."""
 
     status: int | None = None
     """HTTP status of the answer."""

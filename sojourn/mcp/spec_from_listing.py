@@ -50,7 +50,7 @@ READ_RESOURCE_TOOL = "read_resource"
 """The name of the tool that reads a resource of a server which declares some, unless a tool of the server has it."""
 
 Results = Literal["delivered", "checked"]
-"""What becomes of a result that does not fit the `outputSchema` of its tool."""
+"""The treatment of a result that does not fit the `outputSchema` of its tool."""
 
 _MAX_TITLE = 200
 _MAX_FIELD = 500
@@ -62,7 +62,7 @@ _UNREADABLE = re.compile(r"[^A-Za-z0-9-]+")
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the app, not the server, declares for all tools of a toolset."""
+    """Settings for all tools of a toolset that the app declares, not the server."""
 
     timeout: timedelta | None
     retry: Retry
@@ -75,7 +75,7 @@ class Terms:
     approvers: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
     """Roles that may decide on a call, by name or pattern of tools."""
     four_eyes: Sequence[str] = ()
-    """Names or patterns of tools whose calls whoever asked may not approve."""
+    """Names or patterns of tools whose calls the requester may not approve."""
     results: Results = "delivered"
     """Whether a result that does not fit its schema is delivered with a note, or refused."""
     pictures: bool = True

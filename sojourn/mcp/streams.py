@@ -28,7 +28,7 @@ _FORMS: dict[str, dict[str, Any]] = {"form": {}}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a transport needs of the session that its streams belong to."""
+    """The parts of a session that a transport needs for its streams."""
 
     toolset_id: str
     """The toolset, for the transport's logs."""

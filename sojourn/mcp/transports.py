@@ -1,8 +1,8 @@
-"""How to reach an MCP server, and what looks like a credential in that.
+"""Declare how to reach an MCP server, and find the credentials in that.
 
 Only these are masked. A server that says `outside the allowed directories: /srv/photos` tells the model how to repair
-its call; masked, the model cannot know where it may read. So a path, a region or a word is no secret, unless the
-name beside it says so. What no name gives away is declared: `mcp.Stdio(..., secrets=[...])`.
+its call. If the path were masked, the model could not know which folders it may read. So a path, a region or a word is
+no secret, unless the name beside it says so. A secret without such a name is declared: `mcp.Stdio(..., secrets=[...])`.
 
 A transport is a declaration: nothing is started or imported until a session opens. Its `repr` shows no
 secrets: of a process only the program, of an address only scheme, host and port.

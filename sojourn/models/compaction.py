@@ -1,7 +1,7 @@
 """Options of compaction, and what models read after it.
 
-In place of the messages that a summary stands for, models read a few of them unchanged, then the
-summary as a message of a user, since a summary is a model's text about what tools returned, and no
+In place of the summarised messages, models read a few of them unchanged, then the summary as a
+message of a user, since a summary is a model's text about what tools returned, and no
 instruction of the application.
 
 A cleared result still says how its call ended, since a model that cannot know whether it has paid
@@ -24,7 +24,10 @@ from sojourn.models.model_name import model_name_fault
 __all__ = ["SHORTEST", "Compaction", "ResultRead", "Summarize", "compacted", "compaction_of", "with_part"]
 
 Summarize = Callable[[Sequence[Message]], str | Awaitable[str]]
-"""A function, sync or async, of the messages to summarise, of which the first may be the last summary; it returns the summary."""
+"""A function, sync or async, that returns the summary of messages.
+
+The first of the messages may be the previous summary.
+"""
 
 _SHARE = Kind("a number between 0 and 1", lambda value: isinstance(value, (int, float)) and 0 < value < 1)
 _TOKENS = Kind(

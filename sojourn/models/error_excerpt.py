@@ -35,7 +35,7 @@ _FILTERED: Final = re.compile(
     r"|(?:block|reject|flag|filter)\w* (?:by|due to|for|as a result of) (?:\w+ ){0,3}?(?:safety|prohibited|usage polic|content (?:safety|polic|moderation))",
     re.IGNORECASE,
 )
-"""What providers say of a prompt or an answer that a content filter holds back."""
+"""Providers' messages for a prompt or answer that a content filter holds back."""
 
 _TOO_LONG: Final = re.compile(
     r"context[ _-]?(?:length|size|window)[ _-]?exceeded"
@@ -45,12 +45,18 @@ _TOO_LONG: Final = re.compile(
     r"|request too large for .* limit \d+, requested \d+",
     re.IGNORECASE | re.DOTALL,
 )
-"""What servers say of a conversation that is longer than they take, some of them with the status of another failure."""
+"""Servers' messages for a conversation that is too long.
+
+Some servers send them with the status of another failure.
+"""
 
 _OF_TEMPLATE: Final = re.compile(r"\bjinja|\bminja|chat template", re.IGNORECASE)
 
 _UNSUPPORTED: Final = re.compile(r"\bno (?:\w+ )?(?:endpoints?|providers?)\b.{0,80}\bsupport", re.IGNORECASE)
-"""What routers say, with the status of an unknown model."""
+"""Routers' messages for an unsupported request.
+
+They come with the status of an unknown model.
+"""
 
 MAX_EXCERPT: Final = 600
 """Most characters of an excerpt: the first two thirds and the last third of a longer message, whose cause is often its last line."""
@@ -82,7 +88,10 @@ _QUOTATION: Final = re.compile(
 """A quotation with both its marks, so that the closing mark of one is never read as the opening mark of the next."""
 
 _ECHO: Final = re.compile(r"""(?<![\w.])["']?input(?:_value)?["']?\s*[=:].*""", re.DOTALL)
-"""The rest of a message from where a server that validates with pydantic quotes its input."""
+"""The rest of a message, from the point at which pydantic quotes the input.
+
+Servers that validate with pydantic send such messages.
+"""
 
 
 def error_excerpt(error: BaseException, names: Collection[str] = ()) -> str:

@@ -176,7 +176,7 @@ async def load_pictures(
 ) -> dict[str, BinaryImage | None]:
     """Return the pictures of a transcript that a model sees, by reference.
 
-    None stands for a picture that cannot be sent.
+    A picture that cannot be sent is None.
 
     Args:
         refs: The references of all pictures of the transcript, as the model reads it.

@@ -287,4 +287,4 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     "OpenAIResponsesModel": _responses_model,
     "AnthropicModel": _anthropic_model,
 }
-"""What makes the lenient subclass of a model's class, by the class of pydantic-ai that it is of."""
+"""Factories of a lenient subclass of a model's class, by pydantic-ai's base class."""

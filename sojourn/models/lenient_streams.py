@@ -34,7 +34,7 @@ class Events(Protocol):
     """Reads the events of one stream."""
 
     def read(self, name: str | None, data: str) -> Iterator[Event]:
-        """Yield what an event stands for: itself, other events, or none."""
+        """Yield the events that replace one: itself, other events, or none."""
         ...
 
 
@@ -108,7 +108,7 @@ class ChatEvents:
         """The index of the choice that is read."""
 
     def read(self, name: str | None, data: str) -> Iterator[Event]:
-        """Yield what an event stands for."""
+        """Yield the events that replace one of the stream."""
         data = data.strip()
         if data.startswith("[DONE]"):
             self.is_done = True
@@ -163,7 +163,7 @@ class AnthropicEvents:
         self._output_tokens = 0
 
     def read(self, name: str | None, data: str) -> Iterator[Event]:
-        """Yield what an event stands for."""
+        """Yield the events that replace one of the stream."""
         event = _object(data)
         if event is None:
             if data.strip() and not data.strip().startswith("[DONE]"):
@@ -314,7 +314,7 @@ class ResponsesEvents:
         self._is_incomplete = False
 
     def read(self, name: str | None, data: str) -> Iterator[Event]:
-        """Yield what an event stands for."""
+        """Yield the events that replace one of the stream."""
         event = _object(data)
         if event is None:
             if data.strip():

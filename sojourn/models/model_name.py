@@ -15,7 +15,7 @@ from sojourn.core.values.text import plain
 __all__ = ["model_name_fault"]
 
 _WELL_KNOWN = ("anthropic", "google", "groq", "mistral", "ollama", "openai", "openrouter", "xai")
-"""The providers that are named where none is close."""
+"""The providers to name if none is close."""
 
 _MAX_NAME = 80
 

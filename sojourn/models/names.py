@@ -33,7 +33,7 @@ from sojourn.models.projection import Keys
 __all__ = ["CALL_TOOL", "NO_KEYS", "TARGETS", "Arguments", "Names", "one_object", "wire_name"]
 
 CALL_TOOL = "call_tool"
-"""The tool by which a model calls a tool that it has found by search."""
+"""The tool with which a model calls a tool that it found by search."""
 
 Arguments = dict[str, Any] | str
 """The arguments of a call: an object, or the text that a model wrote."""

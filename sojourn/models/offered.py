@@ -42,10 +42,13 @@ __all__ = [
 ]
 
 ASK_USER = "ask_user"
-"""The tool by which a model asks a person; offered where the run's policy has `interrupts_allowed`."""
+"""The tool with which a model asks a person.
+
+Models get it if the run's policy has `interrupts_allowed`.
+"""
 
 FINAL_RESULT = "final_result"
-"""The tool by which a model gives a typed answer."""
+"""The tool with which a model gives a typed answer."""
 
 OWN_TOOLS = frozenset({ASK_USER, FINAL_RESULT, SEARCH_TOOLS, CALL_TOOL})
 """The names of tools that are Sojourn's own."""

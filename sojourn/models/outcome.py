@@ -2,7 +2,7 @@
 
 After a correction the planner sends another request.
 
-| response | comes to |
+| response | becomes |
 |---|---|
 | calls, with or without text | the calls; arguments that are not JSON go to the boundary as they were written |
 | calls, cut off at the output limit, by a content filter, by a full context window, or by the provider (`abort`, `OTHER`, `pause_turn`) | the calls but the last, which is answered with the reason and not executed |
@@ -13,14 +13,14 @@ After a correction the planner sends another request.
 | `call_tool` without a tool's name, or without arguments | a correction; the second time a call of a tool that does not exist |
 | text | the answer; if a typed one is wanted, the text counts when it is one JSON object that fits |
 | text that is a call written as text | a correction, if there are tools; the second time the answer, with a note |
-| text, cut off at the output limit | the answer as far as it goes, with a note |
+| text, cut off at the output limit | the answer so far, with a note |
 | a refusal, streamed or not | the answer, with a note |
-| text that a content filter cut off | the answer as far as it goes, with a note |
+| text that a content filter cut off | the answer so far, with a note |
 | nothing, blanks, or thinking alone | a correction; the second time `EmptyAnswer` |
 | a call that the provider could not read | a correction; the second time `EmptyAnswer` |
 | nothing, cut off at the output limit | `OutputLimit` |
 | nothing, by a content filter | `ContentFiltered` |
-| text that the provider ended before its end | the answer as far as it goes, with a note |
+| text that the provider ended before its end | the answer so far, with a note |
 | a stream that ended without its last event | a fault, `ModelUnavailable`: the request is repeated |
 | another response with an unknown finish reason | what the parts say |
 | `ask_user` that does not fit | a correction; the second time `MalformedAnswer` |
@@ -64,7 +64,10 @@ _MAX_READ = 20_000
 """Characters of a text in which a call written as text is looked for."""
 
 _UNREADABLE_CALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
-"""Finish reasons of Google for a call that it could not read, of which the response has nothing."""
+"""Google's finish reasons for a call that it could not read.
+
+The response contains nothing of the call.
+"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Reply:
     finish: str | None
     """How the response ended: `stop`, `tool_call`, `length`, `content_filter`, `error`; None if that is not known."""
     refusal: str | None = None
-    """The model's refusal, where the provider reports it apart from the text."""
+    """The model's refusal, if the provider reports it apart from the text."""
     provider_finish: str | None = None
     """The finish reason in the provider's own words."""
     output_limit: int | None = None
@@ -108,17 +111,17 @@ class Correction:
     code: str
     """The run's error code, when the next response cannot be used either."""
     text: str
-    """What is wrong, and what the model should do instead."""
+    """The fault, and what the model should do instead."""
     answers: dict[str, str] = field(default_factory=dict[str, str])
     """The answer to each call of the response, by call id; empty for a response without calls."""
     why: str = ""
-    """What is wrong, for people; empty for `text`."""
+    """The fault, for people. If empty, `text` describes it."""
     most: int = 1
     """Corrections of one plan up to which this one is still made."""
     needs_room: bool = False
     """Whether the response was cut off at the output limit, so that the next one gets a higher limit."""
     otherwise: PlanResult | None = None
-    """The plan that the response comes to when no correction is left; None fails the run."""
+    """The plan to use when no correction is left, or None to fail the run."""
 
 
 def plan_of(
@@ -259,7 +262,7 @@ _ADVICE = {
     "content_filter": "Send something else, or go on without it.",
     "error": "Make the call again.",
 }
-"""What a model should do instead, by the finish reason."""
+"""Instructions for the model's next response, by the finish reason."""
 
 _CALL_BY_TOOL = (
     "Your answer looks like a call of a tool, written as text, which calls nothing. To call a tool, call it as a tool; "

@@ -70,7 +70,10 @@ _REFUSES_IDS = re.compile(
     r"|invalid.{0,40}?(?:tool_use(?:_|\.)id|tool[ _-]?calls?[ _.\[\]\d]*id|call_id)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""What servers say of an id that is not of their form; a router may ask one, and refuse the ids of another."""
+"""Servers' messages for an id that is not of their form.
+
+A router may use one server now, and that server refuses the ids of another.
+"""
 
 _BLOCKS = ("anthropic", "bedrock", "google", "google-cloud", "function", "test")
 """Providers whose user turn holds blocks of any kind, the answers of tools among them: a notice is one more block."""

@@ -105,7 +105,10 @@ _DOMAINS: Final = {"anthropic": ("anthropic.com", "claude.com"), "openai": ("ope
 
 
 _NO_CREDIT: Final = re.compile(r"credits are depleted|spending cap", re.IGNORECASE)
-"""What Google says of an account without credit, which it answers with the status of a rate limit."""
+"""Google's messages for an account without credit.
+
+They come with the status of a rate limit.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ _INSTANT = 0.001
 
 @dataclass(slots=True)
 class Allowance:
-    """How many tokens may be sent to one provider, and when."""
+    """The number of tokens that may be sent to one provider, and the time for it."""
 
     set_rate: float | None = None
     """Tokens a minute that a user set, by `limit`."""

@@ -144,7 +144,7 @@ class ModelInput:
             part, by_summary = unrecorded
             used = add_usage(used, by_summary)
             message = message and with_part(message, part)
-            final = final and with_part(final, part)  # for a fork that goes on after the answer
+            final = final and with_part(final, part)  # for a fork that continues after the answer
         for step in self._set_aside:
             message = message and with_part(message, step.part)
             final = final and with_part(final, step.part)

@@ -1,11 +1,11 @@
-"""What is sent for one plan, and what is planned when no correction is left.
+"""Build the requests of one plan, and the plan when no correction is left.
 
-A program that asks for a typed answer gets a valid one or an error, so a run whose model gives none fails. It fails as a value: the
-plan records what its requests used and each correction, and the error has the last answer and what the run had
-carried out. A retry of the run goes on from there, and carries out nothing again.
+A program that requests a typed answer gets a valid one or an error, so a run whose model gives none fails. It fails as a value: the
+plan records the usage of its requests and each correction, and the error has the last answer and the calls that the run
+had carried out. A retry of the run continues from there, and carries out nothing again.
 
 A correction is an answer to each call of the response. A response without calls and without text is left out, and the correction
-stands at the end of the request that it answered: what is blank, or thinking alone, several providers refuse when it is sent back.
+stands at the end of the request that it answered: several providers refuse a blank response, or thinking alone, when it is sent back.
 """
 
 import json
@@ -46,7 +46,7 @@ _MAX_CALLS = 5
 
 
 def given_up(corrections: Sequence[Correction], reply: Reply, turn: PlanInput) -> PlanResult:
-    """Return the plan that a response comes to after its corrections.
+    """Return the plan for a response that has no correction left.
 
     Args:
         corrections: The corrections of the plan; the last one is not made any more.
@@ -54,7 +54,7 @@ def given_up(corrections: Sequence[Correction], reply: Reply, turn: PlanInput) -
         turn: The planner's input.
 
     Raises:
-        ApplicationError: It comes to none in the last turn of a run, which a limit ends without an answer.
+        ApplicationError: There is no plan in the last turn of a run, which a limit ends without an answer.
     """
     last = corrections[-1]
     if last.otherwise is not None:
@@ -108,10 +108,13 @@ def _carried_out(turn: PlanInput) -> str:
 _NO_THINKING = {"type": "disabled"}
 
 _WANTS_THINKING = re.compile(r"expected `?thinking|must start with a thinking block", re.IGNORECASE)
-"""Anthropic's refusal of a conversation whose last message lacks the reasoning, such as one that was left out, while it is asked to reason."""
+"""Anthropic's refusal of a conversation whose last message lacks reasoning.
+
+It occurs if the request enables thinking, for example after the reasoning was left out.
+"""
 
 MORE_ROOM = 2
-"""How many times the output limit the response may have that follows one which was cut off."""
+"""The factor of the output limit for the response after one that was cut off."""
 
 
 class Requests:

@@ -168,7 +168,7 @@ def was_cut_off(response: ModelResponse, attempt: int = 1) -> bool:
     is_reported = (
         "finish_reason" in details or "block_reason" in details
     )  # the latter of a prompt that Google blocks
-    is_refusal = response.finish_reason == "content_filter"  # of which OpenAI's models keep no other reason
+    is_refusal = response.finish_reason == "content_filter"  # all that OpenAI's models keep of a refusal
     if is_reported or is_refusal or response.provider_name not in _REPORTS_FINISH:
         return False
     return not (response.provider_name in _WITHOUT_END and response.parts and attempt >= _TRUSTED_ATTEMPT)

@@ -77,7 +77,7 @@ _LEAVING: tuple[_Leaving, ...] = get_args(_Leaving)
 
 @dataclass(frozen=True)
 class SetAside:
-    """What models read no more of some messages of a transcript."""
+    """Content of some messages of a transcript that models no longer read."""
 
     what: _Leaving
     indices: tuple[int, ...]

@@ -49,10 +49,16 @@ _MOST = re.compile(
     r"\btools?\b(?![.\[]\d).{0,60}?(?:maximum|at most|limit|up to|no more than)\D{0,40}(\d{1,4})\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""How many tools a provider takes, as in OpenAI's `Invalid 'tools': array too long. Expected an array with maximum length 128`."""
+"""A provider's maximum number of tools, in its refusal.
+
+OpenAI's: `Invalid 'tools': array too long. Expected an array with maximum length 128`.
+"""
 
 _OF_COUNT = re.compile(r"array|too many|items|number of tools|\d (?:tools|functions)\b", re.IGNORECASE)
-"""What a refusal also says that means the number of tools; a small number may be that of something else."""
+"""Words of a refusal that concerns the number of tools.
+
+Without them, a small number may be that of something else.
+"""
 
 _MAX_READ = 20_000
 

@@ -24,7 +24,7 @@ from sojourn.models.projection import project
 __all__ = ["MAX_SEARCHES", "SEARCH_TOOLS", "ToolSearch", "found_tools", "search_definitions"]
 
 SEARCH_TOOLS = "search_tools"
-"""The tool by which a model finds tools."""
+"""The tool with which a model finds tools."""
 
 MAX_SEARCHES = 5
 """Most requests of one plan that are only searches."""
@@ -48,7 +48,7 @@ _WORD = re.compile(r"[a-z]+|\d+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _IN_NAME, _IN_TITLE, _IN_TEXT = 6, 3, 1
-"""What a word of the query counts where it stands."""
+"""The weight of a word of the query in the name, the title and the text."""
 
 MAX_NOTES = 10
 """Most notes of the searches of one plan."""

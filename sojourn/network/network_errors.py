@@ -1,4 +1,4 @@
-"""Which exceptions are network failures, and the sentence that describes one.
+"""Recognize exceptions that are network failures, and describe one in a sentence.
 
 Errors of `httpx2` and `httpx` are recognized by the names of their classes, errors of SDKs by their response or
 cause; so neither client needs to be loaded or installed.
@@ -48,8 +48,11 @@ _NOT_EXECUTED: Final = {
     526: "the certificate of the origin is invalid (Cloudflare)",
     529: "the server is overloaded (Anthropic)",
 }
-"""Server errors that say that the request was not carried out, and why. After every other one it may have been: 500, a gateway's 502 and
-504 (RFC 9110), a CDN's 520, 522 and 524, whose connection to the origin was open or may have been, and those that nobody has defined."""
+"""Server errors that say that the request was not carried out, and why.
+
+After any other one it may have been carried out: 500, a gateway's 502 and 504 (RFC 9110), a CDN's 520, 522 and 524, whose connection
+to the origin was open or may have been, and undefined ones.
+"""
 
 _UNDECIDED_CLIENT_ERRORS: Final = {
     408: "the server waited too long for the request (RFC 9110, 15.5.9), and some proxies answer so when the server behind them is slow",
@@ -73,7 +76,7 @@ ENDED_EARLY: Final = "its answer ended before it was complete"
 """The description of a stream that closed in order, without its last event."""
 
 _MAX_READ = 50
-"""How many exceptions of a chain, with the groups in it, are read."""
+"""Most exceptions of a chain, with the groups in it, that are read."""
 
 
 @dataclass(frozen=True, slots=True)

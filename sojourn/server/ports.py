@@ -113,7 +113,7 @@ async def find_ui(address: str, ui_port: int) -> str | None:
 
     Args:
         address: `host:port` of the server's frontend.
-        ui_port: The port where its UI may be.
+        ui_port: The port at which to look for its UI.
     """
     from temporalio.api.workflowservice.v1 import GetClusterInfoRequest  # noqa: PLC0415
     from temporalio.service import ConnectConfig, RPCError, ServiceClient  # noqa: PLC0415

@@ -20,7 +20,7 @@ DYNAMIC_CONFIG: Final[Mapping[str, int | bool | str]] = MappingProxyType(
         # One partition: a task may wait 2 s in a partition without a poller.
         "matching.numTaskqueueReadPartitions": 1,
         "matching.numTaskqueueWritePartitions": 1,
-        # How much later than its time a timer, or the next attempt of an activity, may be read.
+        # Longest delay of a timer, or of the next attempt of an activity, after its time.
         "history.timerProcessorMaxTimeShift": "10ms",
         # Bytes of updates in flight: one response repeats them with all that starts, and a message has at most 4 MB.
         "history.maxInFlightUpdatePayloads": 2_000_000,
@@ -40,9 +40,11 @@ _FOR_TESTS = {
     "history.workflowIdReuseMinimalInterval": "0s",
     "history.transferProcessorUpdateAckInterval": "1s",
 }
-"""A test may move a run's clock forward; a run for which nobody asks it keeps real time. Executions may follow each
-other in less than a second. The progress of the transfer queue, for which a deletion waits, is saved each second, not twice a
-minute. No settings for production."""
+"""Settings for tests, not for production.
+
+A test may move a run's clock forward. Any other run keeps real time. Executions may follow each other in less than a
+second. The progress of the transfer queue, for which a deletion waits, is saved each second, not twice a minute.
+"""
 
 _GARBAGE_COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 """Go's collector waits until the heap is five times what is in use, within 1 GiB: a quarter less CPU for the server."""

@@ -28,7 +28,7 @@ from sojourn.errors import ServerNotFound
 __all__ = ["CliSource", "Progress", "TemporalCli", "find_cli"]
 
 CliSource = Literal["SOJOURN_TEMPORAL_CLI", "environment", "PATH", "cache", "download"]
-"""Where a `temporal` command was found."""
+"""The source of a `temporal` command."""
 
 Progress = Callable[[str], None]
 """Called with a line of text before a long step."""
@@ -47,7 +47,7 @@ class TemporalCli:
     version: str
     """The version of the command line, such as `1.9.1`."""
     source: CliSource
-    """Where it was found."""
+    """The place that provided the command."""
 
 
 async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -> TemporalCli:

@@ -29,7 +29,7 @@ async def store(
 
 
 async def load(driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec | None = None) -> bytes:
-    """Return the JSON that a claim stands for.
+    """Return the JSON that a claim refers to.
 
     Errors of the driver and the codec are raised too.
 

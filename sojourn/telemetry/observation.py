@@ -112,7 +112,7 @@ class Observation(Observer):
     def failed(self, error: BaseException) -> None:
         """End the span of a failed or canceled run, and count it.
 
-        Any other error only fails the workflow task. A run that goes on in another execution is not
+        Any other error only fails the workflow task. A run that continues as new is not
         counted: this execution's span ends.
         """
         if isinstance(error, workflow.ContinueAsNewError):

@@ -23,11 +23,11 @@ class Observer:
     """
 
     def begins(self, run: RunInput, began: datetime | None = None) -> None:
-        """Report that the run begins, or goes on in another execution.
+        """Report that the run begins, or continues in another execution.
 
         Args:
             run: The run's input.
-            began: When the run began, if it goes on in another execution.
+            began: When the run began, if it continues in another execution.
         """
 
     def answered(

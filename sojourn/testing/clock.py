@@ -33,7 +33,7 @@ async def skip_time(run: Run, duration: timedelta) -> None:
 
     The clock moves while the run only waits: for a person, or for a sleep to end. While a call, a
     plan or a child run is in progress, it waits for that first. A child run has a clock of its own.
-    If the run goes on in a new execution meanwhile, its clock still moves up to the same point.
+    If the run continues as new meanwhile, its clock still moves up to the same point.
 
     Args:
         run: An open run.

@@ -22,7 +22,7 @@ __all__ = ["TranscriptProjection"]
 
 @dataclass(slots=True)
 class TranscriptProjection:
-    """Rebuilds a run's transcript from its history records, each with its events.
+    """The transcript of a run, rebuilt from its history records and their events.
 
     The records are read in order. A plan's input holds the messages that were new to the planner, unless they were too large to
     be recorded twice. Those come from the fold's run state, which the same records have brought to the state of the run.

@@ -54,7 +54,7 @@ class ErrorClass:
     reasons: tuple[str, ...] = ()
     """Values of `RetryReason` that decide before any text."""
     alike_by: Literal["class", "target", "message", "fields"] = "class"
-    """The criterion by which two errors of the class are similar.
+    """The criterion for similar errors of the class.
 
     It is the class alone, or the tool with its target, its message or its fields. The target is the path or host in the
     message, or else the arguments. Before version 3, the class alone decided there too.

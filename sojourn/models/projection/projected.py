@@ -18,7 +18,7 @@ __all__ = ["Projection", "ProviderLimits", "limits_of", "project"]
 
 @dataclass(frozen=True, slots=True)
 class ProviderLimits:
-    """What a provider takes of tools."""
+    """A provider's limits on tools."""
 
     tools: int = 128
     """Most tools of a request, Sojourn's own included. OpenAI and Google refuse more; beyond it every model chooses badly."""
@@ -63,7 +63,7 @@ class Projection:
     schema: Schema
     """JSON Schema 2020-12 whose root is a plain object."""
     rules: str
-    """What the schema cannot say, as sentences; empty where it says all."""
+    """Rules that the schema cannot express, as sentences. Empty if it expresses all."""
     keys: Keys
     """The fields that models know by another name."""
     size: int

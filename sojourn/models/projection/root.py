@@ -43,7 +43,7 @@ _MAX_RULES: Final = 600
 
 @dataclass
 class Root:
-    """What is known of the arguments as a whole."""
+    """The properties and rules of a tool's arguments as a whole."""
 
     properties: dict[str, Any] = field(default_factory=dict[str, Any])
     required: list[str] = field(default_factory=list[str])

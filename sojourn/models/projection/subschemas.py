@@ -192,7 +192,7 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "required": _is_names,
     "dependentRequired": lambda value: is_object(value) and all(map(_is_names, value.values())),
 }
-"""What the value of a keyword has to be; else the copy is without it."""
+"""Checks of the values of keywords. The copy omits a keyword that fails its check."""
 
 
 class Subschemas:
