@@ -45,7 +45,7 @@ __all__ = [
 
 OK = 0
 FAILED = 1
-"""The run failed, or what was asked for does not exist, is not possible or is not healthy."""
+"""The run failed, or the request's target is missing, impossible or not healthy."""
 USAGE = 2
 """Bad usage, or an app that is declared wrongly."""
 NO_SERVER = 3

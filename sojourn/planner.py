@@ -58,7 +58,10 @@ def as_planner(planner: Any, place: str) -> Planner:
 
 
 UNFINISHED = "why_no_planner"
-"""An attribute of what is not a planner yet, such as a decorator without its function: what to write."""
+"""An attribute of an incomplete planner, such as a decorator without its function.
+
+It says what to write instead.
+"""
 
 _METHODS = ("plan_start", "plan_resume")
 

@@ -42,10 +42,13 @@ FORK_OF = SearchAttributeKey.for_keyword("SojournForkOf")
 """The id of the run that a run was forked from; unset for a run that is no fork."""
 
 TENANT = SearchAttributeKey.for_keyword("SojournTenant")
-"""The tenant of who asked for the run; unset for a run without one."""
+"""The tenant of the run's starter. Unset for a run without one."""
 
 VISIBLE_TO = SearchAttributeKey.for_keyword_list("SojournVisibleTo")
-"""The marks of those who may see the run, beside operators; unset for a run that all of its tenant may see."""
+"""The marks of principals that may see the run, beside operators.
+
+Unset for a run that all of its tenant may see.
+"""
 
 IDLE = "(idle)"
 """The value of `AWAITING` while a conversation waits for its next message."""

@@ -42,7 +42,10 @@ from sojourn.telemetry.prometheus import runtime_with_metrics
 __all__ = ["Shell", "Worker", "serve", "serve_forever", "shell"]
 
 DRAIN = timedelta(seconds=30)
-"""How long activities in flight may run after a stop; then they are cancelled, and another worker attempts them again."""
+"""How long activities in flight may run after a stop.
+
+Then they are cancelled, and another worker retries them.
+"""
 
 MAX_ACTIVITIES = 500
 """Most activities at once: one that waits for a model takes little. Sync tools have a limit of their own."""
@@ -51,7 +54,10 @@ MAX_EAGER = 32
 """Most calls of one step that start at once, without a dispatch, on the worker that has the run: as many as are in flight by default."""
 
 MAX_CACHED_RUNS = 2_000
-"""Most runs in memory; where more are active, steps replay the histories of runs that were evicted."""
+"""Most runs in memory.
+
+If more are active, steps replay the histories of evicted runs.
+"""
 
 MAX_CACHED_BYTES = 256_000_000
 """Most bytes of the runs in memory together: 170 runs whose transcripts of 1.5 MB do not compress."""
@@ -63,7 +69,10 @@ MAX_FETCHED = 3
 """Most payloads of a workflow task that are fetched from external storage, or stored there, at once; as in the SDK."""
 
 STICKY = timedelta(seconds=2)
-"""How long only the worker that has a run in memory is offered its tasks, even if it is dead; the SDK's default is 10 s."""
+"""How long only the worker that has a run in memory gets its tasks, even if dead.
+
+The SDK's default is 10 s.
+"""
 
 _log = structlog.get_logger("sojourn.worker")
 

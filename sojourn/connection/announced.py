@@ -32,7 +32,10 @@ LONG_AGO = 75.0
 _KIND = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 
 _ENHANCED = DescribeTaskQueueMode.DESCRIBE_TASK_QUEUE_MODE_ENHANCED
-"""Lists the pollers of all partitions of a queue, as they were up to 5 s ago; without it those of the first one, as they are."""
+"""Lists the pollers of all partitions of a queue, as they were up to 5 s ago.
+
+Without it, the server lists those of the first partition, as they are.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,10 @@ class Announced:
     task_queue: str
     agents: frozenset[str]
     process: str = ""
-    """Its process, as in the identity of its other polls; empty for a worker that does not say, as older ones."""
+    """The worker's process, as in the identity of its other polls.
+
+    Empty for a worker that does not announce it, such as an older one.
+    """
     build: str = ""
     """The version of Sojourn that it runs."""
     since: datetime | None = None

@@ -18,7 +18,7 @@ from sojourn.contracts.ids import WORKERS_QUEUE
 __all__ = ["Announcing"]
 
 POLL = timedelta(seconds=10)
-"""How long one poll is open; a worker that was killed counts as present for two and a half."""
+"""Duration of one poll. A killed worker counts as present for two and a half."""
 
 _PAUSE = 2.0
 """Seconds before the next poll if one fails at once. Doubled each time."""
@@ -26,7 +26,7 @@ _PAUSE = 2.0
 _LONGEST_PAUSE = 60.0
 
 _FAREWELL = 0.05
-"""Seconds that a worker which stops at once gives its farewell to reach the server."""
+"""Seconds for the farewell of a worker that stops at once to reach the server."""
 
 _REFUSALS = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.INVALID_ARGUMENT)
 

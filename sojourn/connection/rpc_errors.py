@@ -15,7 +15,10 @@ LONGEST_OUTAGE = 60.0
 """Seconds without an answer before a restarting server counts as unavailable."""
 
 _TOO_LARGE = "received message larger than max"
-"""In the text of gRPC if a request is larger than 4 MB; its status is that of a busy server, and a retry does not help."""
+"""The words of gRPC's error for a request larger than 4 MB.
+
+Its status is that of a busy server, but a retry does not help.
+"""
 
 _AWAY = {
     RPCStatusCode.UNAVAILABLE,

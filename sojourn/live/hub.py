@@ -31,10 +31,10 @@ MAX_BYTES = 8_000_000
 """Most bytes of one answer, as it is sent."""
 
 MAX_TOTAL = 64_000_000
-"""Most bytes of all answers; the one that has not grown for longest is forgotten first."""
+"""Most bytes of all answers. The one that has not grown for longest is evicted."""
 
 KEPT = 900.0
-"""Seconds that an answer is kept after its last delta."""
+"""Seconds to cache an answer after its last delta."""
 
 _OVERHEAD = 200
 """Bytes that a delta takes beside its own, about."""
@@ -108,7 +108,7 @@ PATIENCE = 30.0
 """Seconds after which a subscriber that does not read is disconnected; it may connect again."""
 
 TAKE_OVER = 0.5
-"""Seconds between two looks at whether the process that holds the socket has ended."""
+"""Seconds between checks that the process that holds the socket still runs."""
 
 
 @contextlib.asynccontextmanager

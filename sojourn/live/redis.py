@@ -26,7 +26,7 @@ PREFIX = "sojourn:live:"
 """Prefix of the keys; the run's topic follows."""
 
 KEPT = timedelta(minutes=15)
-"""How long a stream is kept after its last delta."""
+"""The time to live of a stream after its last delta."""
 
 MAX_DELTAS = 20_000
 """Most deltas that a stream keeps, as Redis approximates it; two attempts that write at the same time share it."""

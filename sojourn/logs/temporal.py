@@ -32,7 +32,7 @@ _IDS = {
     "activity_type": "activity_type",
     "attempt": "attempt",
 }
-"""The SDK's details that are kept, and their names in a line."""
+"""The SDK's details that a line contains, and their names there."""
 
 _DROPPED = ("__temporal_error_identifier", "activity_info", "workflow_info")
 
@@ -95,7 +95,10 @@ def _brief(argument: Any) -> Any:
 _log = logging.getLogger("temporalio.core")
 
 _RETRIED = re.compile(r"gRPC call \w+ retried \d+ times")
-"""How the core begins each of its warnings about a request that it tries again: one for each poll, several a second."""
+"""The beginning of each warning of the core about a request that it retries.
+
+There is one for each poll, several a second.
+"""
 
 _QUIET = 30.0
 """Seconds between two of them."""

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _SHORTEST = 400
-"""Characters of the shortest text that is looked at; a shorter one costs a model little."""
+"""Characters of the shortest text to compare. A shorter one costs a model little."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}\Z")
 _ADDRESS = re.compile(r"data:([\w.+-]{1,60}/[\w.+-]{1,60})?(?:;[\w.=+-]{1,60})*;base64,")
@@ -156,7 +156,7 @@ _MIRRORED = 5
 """Levels of a structure at which a text is looked for, as in `{"content": [{"type": "text", "text": ...}]}`."""
 
 _MAX_COMPARED = 1_000
-"""Values of one level that are looked at."""
+"""Values of one level to compare."""
 
 
 @dataclass(frozen=True, slots=True)

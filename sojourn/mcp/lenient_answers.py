@@ -3,8 +3,8 @@
 The SDK refuses a whole answer for one field of another form, and the tool may have had its effect by then. What has one obvious
 meaning is read by it: a missing list of content, a text in its place, a block without its media type.
 
-The SDK refuses a whole listing for one tool with a schema or a text of another form. What it would refuse is stored where
-the SDK does not look, and `as_sent` takes it out again.
+The SDK refuses a whole listing for one tool with a schema or a text of another form. The parts that it would refuse are
+stored in a place that the SDK does not read, and `as_sent` takes them out again.
 """
 
 import json
@@ -131,7 +131,7 @@ def _text(value: Any) -> dict[str, Any]:
 
 
 _KEPT = "x-sojourn-sent"
-"""The keyword under which a schema is kept as it was sent."""
+"""The keyword that holds a schema as it was sent."""
 
 _SCHEMAS = ("inputSchema", "outputSchema")
 _TOOL_NOTES = ("annotations", "_meta", "icons", "execution")

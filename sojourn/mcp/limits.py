@@ -53,7 +53,10 @@ MAX_INSTRUCTIONS = 2_000
 """Characters of a server's instructions that models read."""
 
 READ_RESOURCE = "\0resources/read"
-"""Stands for the request that reads a resource, in place of the name of a tool: no tool has a name with NUL."""
+"""The pseudo tool name of the request that reads a resource.
+
+No tool has a name with NUL.
+"""
 
 MAX_TEXT_BESIDE = 100_000
 """Characters of the texts beside structured content that a result carries; longer ones are an artifact too."""

@@ -143,7 +143,7 @@ def _retrieve(opening: "asyncio.Task[ServerSession]") -> None:
 
 
 Sharing = Literal["tenant", "principal", "shared"]
-"""Whose calls share a session with a server: those of a tenant, of a principal, or all of a worker."""
+"""The calls that share a session: of a tenant, of a principal, or of a worker."""
 
 RETRY_AFTER = timedelta(seconds=5)
 """When a call is tried again for which no session was free."""

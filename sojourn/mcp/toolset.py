@@ -114,7 +114,7 @@ class McpToolset:
             `returned`, `total`, `truncated` (SR-22), or a single one.
         results: A result that does not fit the server's own `outputSchema` is `delivered` with a note; with `checked` it is refused
             as `malformed_response`.
-        instructions: Whether models read what the server says of how to use it, after the planner's instructions.
+        instructions: Whether models read the server's instructions for its use, after the planner's instructions.
         pictures: Whether models that see get the pictures that the tools return; people get them in any case, as artifacts.
 
     Raises:

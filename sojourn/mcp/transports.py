@@ -233,7 +233,7 @@ class Stdio:
         *arguments: The program's arguments.
         env: The process's environment.
         cwd: The process's working directory; the worker's when left out.
-        secrets: Values that are masked in what the server says of errors, beside those that look like credentials.
+        secrets: Values that are masked in the server's errors, beside those that look like credentials.
 
     Raises:
         DefinitionError: The command is empty, or the command, an argument or `env` holds a NUL character.
@@ -297,7 +297,7 @@ class Http:
     Args:
         url: `http://` or `https://`; only scheme, host and port are shown anywhere.
         headers: Headers of every request, such as `Authorization`.
-        secrets: Values that are masked in what the server says of errors, beside those that look like credentials.
+        secrets: Values that are masked in the server's errors, beside those that look like credentials.
 
     Raises:
         DefinitionError: The address or a header cannot be sent.

@@ -31,16 +31,22 @@ ENOUGH = 0.75
 """Share of the trigger below which a request is, after results were cleared; else the next turns would each clear a few more."""
 
 LEAST = 0.1
-"""Share of the trigger that a summary has to replace: where instructions and tools fill the window, none helps."""
+"""Share of the trigger that a summary has to replace.
+
+If instructions and tools fill the window, no summary helps.
+"""
 
 KEPT = 0.125
-"""Share of the window of the older messages of people and of the system that are kept as they are, newest first."""
+"""Share of the window for older messages that stay unchanged, newest first.
+
+These are the messages of people and of the system.
+"""
 
 SUMMARY = 0.125
 """Share of the window that a summary may take."""
 
 MAX_KEPT = 200
-"""Most messages kept so."""
+"""Most messages that stay unchanged."""
 
 SHORTEST_CUT = 50
 """Characters of a result that are read at least."""

@@ -25,10 +25,10 @@ ResultText = Callable[[ToolResult, Names], Any]
 """Makes the content of a result: a text, or JSON."""
 
 MAX_RUNS = 500
-"""Most runs kept, of one planner."""
+"""Most cached runs of one planner."""
 
 MAX_BYTES = 25_000_000
-"""Most bytes kept, of one planner, as they are on the wire."""
+"""Most cached bytes of one planner, as they are on the wire."""
 
 
 class ModelConversation:

@@ -69,10 +69,13 @@ _MAX_WORD: Final = 300
 """Longest word that is read; a longer one is data, such as a prompt as JSON."""
 
 _MAX_QUOTE: Final = 40
-"""Longest quotation with a space that is kept; a longer one more likely holds the prompt than a setting."""
+"""Longest quotation with a space to keep.
+
+A longer one more likely holds the prompt than a setting.
+"""
 
 _MAX_QUOTED_WORD: Final = 128
-"""Longest quotation without a space that is kept, such as a pattern or the path of a field."""
+"""Longest quotation without a space to keep, such as a pattern or a field's path."""
 
 _ADDRESS: Final = re.compile(r"\S*(?:://|\?\S*=|@\S*:)\S*")
 

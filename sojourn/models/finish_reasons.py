@@ -13,7 +13,7 @@ Finish = Literal["stop", "length", "content_filter", "error"]
 """How a response ended: whole, cut off at a limit, held back by a filter, or ended by the provider before its end."""
 
 UNREPORTED: Final = "unreported"
-"""In place of the finish reason of a stream that ended in order, with its last event, and gave none."""
+"""Placeholder for the finish reason of a stream that ended in order without one."""
 
 _WORDS: Final[dict[Finish, str]] = {
     "stop": "stop tool_call tool_calls tool_use function_call end_turn stop_sequence stop_sequences complete completed "
@@ -26,7 +26,7 @@ _WORDS: Final[dict[Finish, str]] = {
     "pause_turn other language malformed_function_call malformed_tool_use malformed_model_output unexpected_tool_call "
     "too_many_tool_calls no_image timeout network_error insufficient_system_resource",
 }
-"""The words, in lower case, by what they mean."""
+"""The words, in lower case, by meaning."""
 
 _MEANINGS: Final = {word: finish for finish, words in _WORDS.items() for word in words.split()}
 

@@ -44,7 +44,7 @@ MAX_NAME = 64
 """Longest name that every provider accepts, in characters."""
 
 MAX_UNKNOWN = 200
-"""Most characters that are kept of the name of an unknown tool."""
+"""Longest name of an unknown tool, in characters."""
 
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
@@ -53,7 +53,7 @@ _DIGITS = 10
 _DIGEST = re.compile(rf"_[0-9a-f]{{{_DIGITS}}}\Z")
 
 _MAX_WRAPPED = 3
-"""How often a call is unwrapped that stands in a call of `call_tool`, which may stand in another one."""
+"""Most nested calls of `call_tool` to unwrap."""
 
 TARGETS = ("name", "tool", "tool_name")
 """The fields of `call_tool` in which models write the name of the tool."""

@@ -56,7 +56,10 @@ OWN_TOOLS = frozenset({ASK_USER, FINAL_RESULT, SEARCH_TOOLS, CALL_TOOL})
 _MAX_DEFINED = 4_000
 
 _defined: OrderedDict[tuple[int, int], tuple[ToolSpec, ToolDefinition]] = OrderedDict()
-"""Definitions by the identity of the spec, which is kept so that the identity stays its own."""
+"""Definitions by `id` of the spec.
+
+The spec is stored too, so that its `id` stays unique.
+"""
 
 _ASK = ToolDefinition(
     name=ASK_USER,

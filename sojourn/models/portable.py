@@ -79,7 +79,10 @@ _BLOCKS = ("anthropic", "bedrock", "google", "google-cloud", "function", "test")
 """Providers whose user turn holds blocks of any kind, the answers of tools among them: a notice is one more block."""
 
 _OWN_HOSTS = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
-"""Providers that take a system message anywhere, if the request goes to themselves and not to a server that speaks their API."""
+"""Providers that accept a system message anywhere.
+
+This does not hold for other servers that speak their API.
+"""
 
 
 def portable(messages: Sequence[theirs.ModelMessage], model: Model) -> list[theirs.ModelMessage]:

@@ -24,7 +24,7 @@ from sojourn.models.set_aside import SetAside, attempts_after, filtered, without
 __all__ = ["ModelInput", "server_notes"]
 
 MAX_NOTES = 8_000
-"""Most characters of what servers say of their tools, in one request."""
+"""Most characters of servers' notes on their tools, in one request."""
 
 
 class ModelInput:

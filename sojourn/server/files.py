@@ -25,7 +25,7 @@ __all__ = ["ServerFiles", "StorageLink"]
 
 
 class ServerFiles:
-    """The open files of a server, kept while it runs or may be restarted."""
+    """The open files of a server, held while it runs or may be restarted."""
 
     def __init__(self, *, db_filename: Path | None, log_filename: Path | None) -> None:
         """Open the log, and lock the database file, if there is one.

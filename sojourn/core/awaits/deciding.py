@@ -44,7 +44,7 @@ _MAX_CLAUSES = 1_000
 """Longest text about roles, in characters."""
 
 _MAX_LIST = 300
-"""Longest list of roles, or of those who asked, in a sentence, in characters."""
+"""Longest list of roles, or of askers, in a sentence, in characters."""
 
 
 def roles_of(wait: AwaitConfirmation) -> list[str]:

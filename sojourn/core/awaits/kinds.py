@@ -92,7 +92,10 @@ class WaitKind:
     sample: Callable[[Any], dict[str, Any]]
     """Makes a sample answer, with placeholders in capitals."""
     calls: Callable[[Any], list[str]]
-    """The keys of the calls that wait: the wait's id for a call that has not begun, else the call's id."""
+    """The keys of the calls that wait.
+
+    A key is the wait's id for a call that has not begun, else the call's id.
+    """
     is_for_people: bool = True
     """Whether a person answers; a program gives the results of external calls."""
     digest: Callable[[Any], str] = lambda _wait: ""

@@ -26,11 +26,14 @@ __all__ = [
 ]
 
 MAX_ASKERS = 40
-"""Most principals that are known to have asked for a turn beside the one that it acts for."""
+"""Most recorded askers of a turn, beside the principal that it acts for."""
 
 
 PRINCIPAL = "principal"
-"""The field of a message with its sender, as the program that sends it has found out; without it the message is the starter's."""
+"""The field of a message with its sender, as established by the sending program.
+
+A message without it is the starter's.
+"""
 
 _MAX_SUBJECT_CHARS = 200
 _MAX_ROLES = 50

@@ -26,7 +26,10 @@ from sojourn.core.values.undecodable import Undecodable
 __all__ = ["Released", "Repeated", "Waits", "asks_again", "is_malformed", "unique_await_id"]
 
 MAX_TRIES = 3
-"""Most results of one external call that may fail the tool's schema; the last failure goes to the planner."""
+"""Most results of one external call that may fail the tool's schema.
+
+The last failure goes to the planner.
+"""
 
 _VOID = "void"
 """In place of the digest of an approval that is void; no digest is equal to it."""
@@ -44,7 +47,7 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Released:
-    """Tools and tags that a person is not asked about any more."""
+    """Tools and tags whose calls no longer need an approval."""
 
     tools: tuple[str, ...]
     tags: tuple[str, ...]
@@ -56,13 +59,16 @@ class Released:
     Once the tool differs, its calls need approval.
     """
     principal: Principal | None = None
-    """Whose decision it is, as the program that sent it had found out."""
+    """The principal that decided, as established by the sending program."""
     at: datetime | None = None
     """When; only the run itself records that."""
     turn: int = 0
     """The turn of a conversation in which it was made."""
     seen: Mapping[str, ShownTool] = field(default_factory=dict[str, ShownTool])
-    """For tools that were released by name: each tool, by id, when one of its calls was open or first ran by the release."""
+    """For tools that were released by name: each tool as it was, by id.
+
+    It is the tool at the time when one of its calls was open, or first ran by the release.
+    """
 
     def shown_of(self, tool: str) -> ShownTool | None:
         """Return the tool as it was when it was released, or None if unknown."""
@@ -89,11 +95,14 @@ class Waits:
     payloads: Mapping[str, str] = field(default_factory=dict[str, str])
     """The digest of the arguments by id of a closed confirmation."""
     releases: tuple[Released, ...] = ()
-    """Tools and tags that a person is not asked about any more."""
+    """Tools and tags whose calls no longer need an approval."""
     parts: Mapping[str, "_Parts"] = field(default_factory=dict[str, "_Parts"])
     """The progress of each external wait, by id."""
     turn: int = 0
-    """The present turn of a conversation, which ends the releases of earlier ones for calls that say so; a run that is none has one turn."""
+    """The present turn of a conversation. A run that is none has one turn.
+
+    A turn ends the releases of earlier turns for calls that say so.
+    """
 
     def opened(self, wait: Await) -> tuple["Waits", Await]:
         """Return the waits with a further one, and that wait with its final id.

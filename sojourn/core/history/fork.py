@@ -67,7 +67,10 @@ class Change:
     asks: str | None = None
     """The call of the last step that needs a new decision of a person."""
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Arguments in place of those that a call of the last step had, by call id; the call is carried out by them."""
+    """Replaced arguments of calls of the last step, by call id.
+
+    The calls are carried out with these.
+    """
 
 
 def forked(
@@ -358,7 +361,7 @@ def _not_executed(call: ToolRequest, run_id: str) -> ToolResult:
 
 
 MAX_GIVEN = 500
-"""Most characters that are recorded of what was given; the digest is of all of it."""
+"""Most characters of the given input to record. The digest covers all of it."""
 
 
 def changes_of(change: Change, calls: Mapping[str, ToolRequest], *, approve: bool | None) -> list[ForkChange]:

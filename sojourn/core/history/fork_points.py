@@ -25,7 +25,10 @@ from sojourn.core.schema.validate import Validator
 __all__ = ["EffectsMade", "ForkPoint", "ForkPoints", "MadeCall", "acted"]
 
 MAX_ARGUMENTS = 16_000
-"""Most characters of a call's arguments that a fork carries in full; it carries the digest of larger ones."""
+"""Longest arguments of a call that a fork carries in full, in characters.
+
+Of longer ones, it carries the digest.
+"""
 
 MAX_ALL_ARGUMENTS = 64_000
 """Most characters of the arguments of all calls that a fork carries in full, since each plan of the fork gets them."""
@@ -53,11 +56,14 @@ class EffectsMade:
 
     fold: Fold
     reads: Collection[str] = ()
-    """The ids of tools that only read, as far as they are known: their calls are not carried."""
+    """The ids of known tools that only read. Their calls are not carried."""
     injected: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
-    """The injected fields of tools, by id, as far as they are known: they are no arguments of a call."""
+    """The injected fields of known tools, by id. They are no arguments of a call."""
     validators: Mapping[str, Validator] = field(default_factory=dict[str, Validator])
-    """The validators of tools, by id, as far as they are known: digests are those of arguments with all defaults."""
+    """The validators of known tools, by id.
+
+    Digests are those of arguments with all defaults.
+    """
     steps: int = 0
     """Number of steps so far."""
     made: dict[str, MadeCall] = field(default_factory=dict[str, MadeCall])

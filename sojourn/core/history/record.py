@@ -32,7 +32,7 @@ class HistoryRecord:
     of: int = 0
     """The id of the event that scheduled or initiated the activity or child run that ended."""
     value: Any = None
-    """The decoded input or result; of a call that failed, the first detail of its failure."""
+    """The decoded input or result, or the first detail of a failed call's failure."""
     error: ToolError | None = None
     """The failure; None for a cancellation."""
     timeout: str = ""
@@ -42,7 +42,7 @@ class HistoryRecord:
     waits: str = ""
     """How long an activity may wait in its task queue."""
     message_ids: tuple[str, ...] = ()
-    """The messages of a turn that was interrupted before the history had anything of its plan."""
+    """The messages of a turn that was interrupted before its plan was in the history."""
     message_id: str = ""
     """The id of the message that an update delivers as an answer."""
     judged: bool = False

@@ -59,7 +59,7 @@ MAX_MESSAGE = 600
 """Longest message of a hint or error, in characters."""
 
 CUT_OFF = "cut_off"
-"""Kind of the fault, and code of the error, of a call in which a model's response was cut off."""
+"""Kind of fault and error code of a call in which a model's response was cut off."""
 
 _MAX_NAME = 200
 _MAX_SENTENCE = 240

@@ -56,7 +56,7 @@ MAX_RECORDED = 20
 """Most readings of one call that are recorded."""
 
 MAX_FAULTS = 2_000
-"""Most faults of a payload that are looked at in one round."""
+"""Most faults of a payload to read in one round."""
 
 MAX_ROUNDS = 8
 """Most rounds: a value may need two attempts, and a text may hold values that are read in turn."""

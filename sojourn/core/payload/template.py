@@ -49,7 +49,7 @@ def asked(template: str, schema: Schema, payload: dict[str, Any]) -> str:
     """The question to a person that a template is, on one line.
 
     A model writes the values. So each of them is written out and cannot be read as markup, is short, so that the rest of the
-    question stays in sight, and is in quotes if it is more than a word, so that it cannot go on with the author's sentence.
+    question stays in sight, and is in quotes if it is more than a word, so that it cannot continue the author's sentence.
     """
     return filled(" ".join(template.split()), schema, payload, write=_quoted)
 

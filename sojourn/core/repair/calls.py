@@ -124,7 +124,10 @@ Defaults = Mapping[str, Mapping[str, Any]]
 """By tool id: the values of fields that the calls left out."""
 
 ReadAnswer = Callable[[str, Sequence[str]], Mapping[str, Any] | None]
-"""Reads the values of the wanted fields from a person's answer in words; None if the person declines."""
+"""Reads the wanted fields from a person's answer in words.
+
+Returns None if the person declines.
+"""
 
 _MENDABLE = (RetryReason.MISSING_FIELDS, RetryReason.INVALID_ARGUMENTS)
 _AWAY = (RetryReason.RATE_LIMITED, RetryReason.TOOL_UNAVAILABLE, RetryReason.TIMEOUT)

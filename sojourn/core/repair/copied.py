@@ -39,7 +39,10 @@ MAX_REFUSALS = 5
 """Most refusals of a tool that are compared, the newest first."""
 
 MAX_SEARCHED = 1_000_000
-"""Most characters of the transcript that are searched; a value that may be beyond them counts as found."""
+"""Most characters of the transcript to search.
+
+A value that may be beyond them counts as found.
+"""
 
 
 class _Copy(NamedTuple):

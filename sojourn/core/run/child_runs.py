@@ -220,7 +220,10 @@ class ChildTime:
 
 
 MALFORMED_ANSWER = "MalformedAnswer"
-"""The code of a run without the typed answer that its parent expects; the parent's call fails as `malformed_response`."""
+"""The code of a run without the typed answer that its parent expects.
+
+The parent's call fails as `malformed_response`.
+"""
 
 _MAX_ISSUES = 5
 

@@ -77,7 +77,7 @@ KEY = "continued"
 """The only field of the argument of an execution that continues another."""
 
 MAX_BYTES = 1_500_000
-"""Largest continuation on the wire, in bytes: it is one payload, and the server refuses 2 MB."""
+"""Largest continuation on the wire, in bytes. The server refuses 2 MB a payload."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ MAX_ID_CHARS = 200
 
 _NO_ID = Refused(f"`message_id` is a text of at most {MAX_ID_CHARS} characters")
 ADMIT = "admit"
-"""The field of a message whose sender takes part in a conversation that it did not see before."""
+"""The field of a message whose sender joins a conversation that it could not see."""
 _FIELDS = ("message_id", "text", "parts", "mode", "by", PRINCIPAL, ADMIT)
 SAID = (TextPart, ImagePart, DocumentPart)
 """The parts that a message from outside may have.

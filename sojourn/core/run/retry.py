@@ -199,7 +199,7 @@ The error of the failed attempt has it, and so do the heartbeats of a later one.
 """
 
 MAX_LOST = 3
-"""Most workers that one call may lose; then the call is answered, with its outcome unknown."""
+"""Most workers that one call may lose before its outcome counts as unknown."""
 
 LOST_KINDS = ("heartbeat", "start_to_close")
 """Time-outs that only a lost worker exceeds: a living one heartbeats, and ends a call within its own, shorter limit."""

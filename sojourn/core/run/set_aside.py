@@ -49,7 +49,7 @@ __all__ = [
 _FILTERED = "ContentFiltered"
 
 _REFUSALS = (_FILTERED, "ModelRejected")
-"""Codes of turns whose request a model's provider refused, perhaps for what a message says."""
+"""Codes of turns whose request a provider refused, maybe for a message's content."""
 
 _MARK = "refused"
 """In the provider metadata of the notice."""

@@ -77,7 +77,7 @@ from sojourn.core.values.timers import seconds_of
 __all__ = ["INTERRUPTED", "MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]
 
 MAX_CALLS_SHOWN = 100
-"""Calls kept for the status."""
+"""Most calls in the status."""
 
 MAX_CALLS_CARRIED = 20
 """Finished calls kept for the status when the run continues as new.
@@ -92,7 +92,7 @@ INTERRUPTED = "interrupted"
 """The code of a turn that was interrupted."""
 
 MAX_NOTES = 20
-"""Notes kept for the status."""
+"""Most notes in the status."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,10 @@ class RunState:
     """The limits in force, from the first plan's result on."""
     is_policy_known: bool = False
     agreed: RunPolicy | None = None
-    """In a conversation: the policy with which each turn begins; a turn's own is what the session and the policy engine leave of it."""
+    """In a conversation: the policy with which each turn begins.
+
+    The session and the policy engine may tighten it for a turn.
+    """
     turn: int = 1
     """The number of the user turn, from 1."""
     plans: int = 0
@@ -145,7 +148,10 @@ class RunState:
     unanswered_for: ToolError | None = None
     """Why the last turn gave no answer."""
     phase: str = "planning"
-    """`planning`, `executing_tools`, `waiting` or `finalizing`; `idle` between the turns of a conversation; empty once the run has its answer."""
+    """`planning`, `executing_tools`, `waiting`, `finalizing`, `idle`, or empty.
+
+    A conversation is `idle` between its turns. Empty once the run has its answer.
+    """
     new: tuple[Message, ...] = ()
     """The new messages for the next plan."""
     inbox: Inbox = field(default_factory=Inbox)
@@ -165,9 +171,9 @@ class RunState:
     parent's turn.
     """
     participants: tuple[str, ...] = ()
-    """In a conversation that not all of its tenant may see: the marks of those who have sent messages."""
+    """In a conversation that not all of its tenant may see: the senders' marks."""
     opening_turn: int = 0
-    """In a conversation: `turn` as it was when the present turn opened, before answers to its questions."""
+    """In a conversation: `turn` when the present turn opened, before any answer."""
     turns: int = 0
     """In a conversation: the number of turns that have ended."""
     earlier: RunTotals = field(default_factory=RunTotals)
@@ -177,7 +183,10 @@ class RunState:
     closing: str | None = None
     """Why a conversation ends once no message waits, or None if it stays open."""
     resume_messages: tuple[Message, ...] = ()
-    """A person's messages with a resume, and records of what was set aside; the next plan gets them after `new`."""
+    """A person's messages with a resume, and records of content that was set aside.
+
+    The next plan gets them after `new`.
+    """
     set_aside: tuple[str, ...] = ()
     """The targets that an operator has set aside, as `SetAsideRequest.target`."""
     calls: Mapping[str, CallStatus] = field(default_factory=dict[str, CallStatus])
@@ -206,13 +215,13 @@ class RunState:
     archives: bool = False
     """Whether the workers of the run archive its events."""
     storage_fails: bool = False
-    """Whether external storage did not take the transcript when the run last went on."""
+    """Whether the transcript could not be stored when the run last continued as new."""
     archived: int = 0
     """Number of executions, from the first one, whose events are archived."""
     archive: Claim | None = None
     """The claim of the last part of the archive."""
     began: datetime | None = None
-    """When the run began, of one that has gone on in another execution."""
+    """When the run began, if it has continued as new."""
 
     @classmethod
     def opened(cls, opening: RunInput) -> "RunState":
@@ -859,7 +868,7 @@ class RunState:
 
 
 def _with_senders(askers: Sequence[Principal], sent: Sequence[SentMessage]) -> tuple[Principal, ...]:
-    """Those who have asked for a turn, and the senders of further messages."""
+    """Return the askers of a turn, and the senders of further messages."""
     return askers_of(askers, *(who for each in sent for who in (each.principal, each.asked_by)))
 
 

@@ -107,7 +107,7 @@ class RunTotals:
     children_count: int = 0
     """Calls admitted in this run and its child runs."""
     telemetry: ToolTelemetry = field(default_factory=lambda: ToolTelemetry(attempts=0))
-    """Summed over results; a result without telemetry counts as one attempt of no duration."""
+    """Sum over results. One without telemetry counts as one attempt of no duration."""
     usage: Usage = field(default_factory=Usage)
     """Summed over plans."""
 
@@ -203,7 +203,7 @@ def _sum(left: float | None, right: float | None) -> float | None:
 
 
 MAX_ARTIFACTS = 100
-"""Most artifacts that a run's output refers to; the last ones are kept."""
+"""Most artifacts that a run's output refers to. It has the last ones."""
 
 _MOST = 2**53
 _MAX_TEXT = 1_000

@@ -55,7 +55,7 @@ BLOCK_BYTES = 32_000
 
 _FASTEST = 1
 _QUICK = 1
-"""The preset of LZMA: a third smaller than zlib, for 9 MB of memory and 5 ms a segment."""
+"""The LZMA preset: a third smaller than zlib, for 9 MB of memory, 5 ms a segment."""
 
 Claim = dict[str, str]
 """The reference to a segment in external storage."""
@@ -209,7 +209,7 @@ class Packed:
         """Iterate over the messages that are not in external storage, each as JSON.
 
         Raises:
-            ValueError: The segments of earlier executions, which anybody may have made up, are damaged, or too large together.
+            ValueError: The segments of earlier executions, which a client may have forged, are damaged, or too large together.
         """
         left = MAX_TRANSCRIPT_BYTES
         for _, data in self._segments:

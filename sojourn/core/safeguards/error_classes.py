@@ -26,7 +26,10 @@ __all__ = [
 ]
 
 RULES = 4
-"""The current version of the rules; a run that was judged by an earlier one, with another outcome than now, stays with it."""
+"""The current version of the rules.
+
+A run keeps an earlier version if that one has judged it with another outcome.
+"""
 
 MAX_READ = 4_000
 """Characters of a message that are compared."""

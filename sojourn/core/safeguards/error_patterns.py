@@ -194,7 +194,7 @@ class ErrorPatterns:
     count: int = 0
     """Similar errors in a row, the last entry included; 0 after a success that clears them."""
     strikes: tuple[ErrorEntry, ...] = ()
-    """The similar errors that stopped the retrying, kept from then on; empty before."""
+    """The similar errors that stopped the retrying. Empty before."""
     rules: int = RULES
     """The version of the rules."""
     in_row: int = 0
@@ -288,7 +288,7 @@ class ErrorPatterns:
     def new_turn(self) -> "ErrorPatterns":
         """Return the state after a person's message.
 
-        Similar errors go on counting. Different errors of one class begin anew.
+        The count of similar errors continues. That of different errors of one class begins anew.
         """
         return replace(self, in_row=0) if self.in_row else self
 

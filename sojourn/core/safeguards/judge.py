@@ -30,7 +30,10 @@ RETRIES_STOPPED = "retries_stopped"
 """The reason of a final turn that a safeguard demands."""
 
 PATCHES = {3: "safeguards-4", 2: "safeguards-3", 1: "safeguards-2"}
-"""By an earlier version of the rules: the patch that a history records if that one would decide otherwise and a later one is used."""
+"""By an earlier version of the rules: the patch that a history records.
+
+It does so if that version would decide otherwise and a later one is used.
+"""
 
 _INSTRUCTION = "Do not try again. Tell this to the person, and answer with what you know."
 
@@ -180,7 +183,7 @@ class SafeguardState:
         return self.by(next(rules, self.rules))
 
     def finalize(self) -> Finalize | None:
-        """Return why the next turn must be the last, or None while retrying may go on.
+        """Return why the next turn must be the last, or None while retries may continue.
 
         The reason holds the next steps for a person (ME-5, ME-9).
         """

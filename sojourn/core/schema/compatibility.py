@@ -68,7 +68,7 @@ class _Document:
 
         The type is `None` for any type. Empty for `false`.
         """
-        if id(node) not in self._known:  # the node is kept alive, so that its id stays unique
+        if id(node) not in self._known:  # keeps the node alive, so that its id stays unique
             found = [branch for each in self._written_out(node, 0) for branch in _by_type(each)]
             self._known[id(node)] = node, found
         return self._known[id(node)][1]

@@ -13,11 +13,14 @@ from sojourn.core.values.json_value import Schema, is_array, is_object, resolve
 __all__ = ["with_defaults", "without_defaults"]
 
 MAX_VALUES = 5_000
-"""Most values that are looked at; a server's schema may state defaults that have defaults of their own, without end."""
+"""Most values to check.
+
+A server's schema may state defaults that have defaults of their own, without end.
+"""
 
 
 BRANCH = 20
-"""For how many values the check counts of whether a value fits a branch of a union."""
+"""The cost, in values, of checking whether a value fits a branch of a union."""
 
 
 class _TooManyError(Exception):

@@ -60,7 +60,10 @@ ABSENT: Any = object()
 """The result of `value_at` if there is no value. None is a JSON value."""
 
 MAX_POINTER = 500
-"""Longest pointer, in characters; a longer one is shortened and leads to no value, which its readers tolerate."""
+"""Longest pointer, in characters.
+
+A longer one is shortened and leads to no value, which its readers tolerate.
+"""
 
 _MAX_PARTS = 100
 

@@ -18,7 +18,10 @@ __all__ = [
 ]
 
 LONGEST = timedelta(days=3650)
-"""Longest timer; a duration that Temporal's integers cannot hold would fail a workflow task again and again."""
+"""Longest timer.
+
+A duration that Temporal's integers cannot hold would fail a workflow task again and again.
+"""
 
 SHORTEST = timedelta(milliseconds=1)
 """Shortest timer; Temporal refuses one that is not positive."""
@@ -27,7 +30,7 @@ TIME_BUDGET = "time budget"
 """The timer that fires when the run's active time is used up."""
 
 WAITS = "the planner waits"
-"""The timer of a sleep that a planner asked for."""
+"""The timer of a planner's sleep."""
 
 IDLE = "idle time-out"
 """The timer that fires when a conversation has received no message for long."""

@@ -1,7 +1,7 @@
 """Payloads that a run does not accept, and bounded decompression.
 
-Anybody in the namespace may send payloads that this deployment cannot decode, or clear text where only
-encrypted payloads are accepted. A run refuses such a payload, as it refuses any other invalid one.
+Anybody in the namespace may send payloads that this deployment cannot decode, or clear text to one that
+accepts only encrypted payloads. A run refuses such a payload, as it refuses any other invalid one.
 """
 
 import lzma
@@ -59,7 +59,10 @@ MAX_TRANSCRIPT_BYTES = 32_000_000
 """Largest transcript in the state of an execution, and largest segment in external storage, in bytes of JSON."""
 
 _MEMORY = 40_000_000
-"""Most memory that LZMA may take beside the result: what data says that it needs. Our own presets need 2 MB."""
+"""Most memory that LZMA may take beside the result, as the data declares.
+
+Our own presets need 2 MB.
+"""
 
 _XZ = b"\xfd7zXZ\x00"
 

@@ -57,10 +57,10 @@ MAX_ARTIFACT_BYTES = 800_000
 """Largest artifacts of one result together, which share its completion."""
 
 MAX_STORED_BYTES = 50_000_000
-"""Largest result with its artifacts where external storage is configured."""
+"""Largest result with its artifacts if external storage is configured."""
 
 MAX_INLINE_BYTES = 64_000
-"""Largest new messages that a plan's input carries itself; above, it carries their index."""
+"""Largest new messages in a plan's input itself. For larger ones it has the index."""
 
 MAX_SLICE_BYTES = 1_500_000
 """Largest answer of the query `transcript`."""

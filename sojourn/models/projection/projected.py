@@ -71,7 +71,10 @@ class Projection:
 
 
 _cached: OrderedDict[int, tuple[Schema, Projection]] = OrderedDict()
-"""Projections by the identity of the schema, which is kept so that the identity stays its own."""
+"""Projections by `id` of the schema.
+
+The schema is stored too, so that its `id` stays unique.
+"""
 
 
 def project(schema: Schema) -> Projection:

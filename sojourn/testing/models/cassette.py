@@ -61,7 +61,7 @@ Json = dict[str, Any]
 PARTS: Final = {
     "__all__": {"part_kind", "content", "tool_name", "args", "tool_call_id", "outcome", "citations"}
 }
-"""The fields of message parts that are kept: an allow-list, so that a new field of the library is left out."""
+"""The fields of message parts to record: an allow-list, so that a new field of the library is left out."""
 
 _MESSAGE: Final[Json] = {"kind": True, "instructions": True, "parts": PARTS}
 

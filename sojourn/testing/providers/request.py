@@ -93,7 +93,10 @@ class Request:
     """Seconds of the monotonic clock of the server's process."""
     ended_at: float | None = None
     end: Literal["answered", "cut", "left"] | None = None
-    """`cut` when the script closed the connection, `left` when the client did before the end; None until then."""
+    """`cut` if the script closed the connection, `left` if the client did, or None.
+
+    The client `left` if it closed the connection before the end.
+    """
     left: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     """Set when the client has disconnected."""
     model: str = ""
