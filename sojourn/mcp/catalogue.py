@@ -160,7 +160,7 @@ class Catalogue:
         return found
 
     async def _has_resources(self, session: "ServerSession") -> bool:
-        """Whether the server has resources.
+        """Return whether the server has resources.
 
         If the server does not answer, the previous result stands.
         """

@@ -275,7 +275,7 @@ def _beside(parts: Sequence[Any], structured: Any) -> Iterator[str]:
 
 
 def _repeats(texts: Sequence[str], structured: Any) -> bool:
-    """Whether texts repeat what is already in a structure.
+    """Return whether texts repeat what is already in a structure.
 
     They may be a value in it, its JSON or that of its only value, or its items one by one.
     """

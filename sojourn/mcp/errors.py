@@ -239,7 +239,7 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
 
 
 def _is_of_the_sdk(error: "MCPError", exchange: Exchange) -> bool:
-    """Whether the SDK itself reports a closed connection.
+    """Return whether the SDK itself reports a closed connection.
 
     Servers use the same code for other errors.
     """

@@ -22,7 +22,10 @@ _FLAGS = {"true": True, "false": False}
 
 
 def is_answer(result: dict[str, Any]) -> bool:
-    """Whether a result is that of a call of a tool: no other one has these fields."""
+    """Check whether a result is that of a tool call.
+
+    No other result has these fields.
+    """
     return any(key in result for key in _KEYS)
 
 

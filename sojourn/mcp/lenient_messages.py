@@ -159,7 +159,7 @@ def _request_id(value: Any, default_id: int | str | None) -> int | str | None:
 
 
 def _answers(value: dict[str, Any]) -> bool:
-    """Whether an object is an answer.
+    """Return whether an object is an answer.
 
     An object without the version of JSON-RPC is one only if it has no other field. A log record has
     others.

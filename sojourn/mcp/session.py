@@ -130,7 +130,7 @@ class ServerSession:
         return (self._client and self._client.instructions) or ""
 
     async def has_resources(self) -> bool:
-        """Whether the server lists a resource or a resource template.
+        """Return whether the server lists a resource or a resource template.
 
         Many servers declare that they may have resources, and have none.
 
@@ -209,7 +209,7 @@ class ServerSession:
             EXCHANGE.reset(token)
 
     async def _is_refused(self, client: Client) -> bool:
-        """Whether the session is gone.
+        """Return whether the session is gone.
 
         It is gone if the server refuses a ping in it too, or if it was lost meanwhile.
 
@@ -293,7 +293,7 @@ class ServerSession:
             self._on_change()
 
     def _must_subscribe(self) -> bool:
-        """Whether the server announces changes of its tools only to subscribers.
+        """Return whether the server announces changes of its tools only to subscribers.
 
         Servers do so since protocol 2026-07-28.
         """

@@ -162,7 +162,7 @@ def patterns(toolset_id: str, option: str, given: object) -> tuple[str, ...]:
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a tool's name fits one of the names or patterns."""
+    """Return whether a tool's name fits one of the names or patterns."""
     return any(fnmatchcase(name, each) for each in patterns)
 
 

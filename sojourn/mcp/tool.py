@@ -105,7 +105,7 @@ class McpTool:
         return True
 
     def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
-        """Whether two payloads are the same by the server's schema."""
+        """Return whether two payloads are the same by the server's schema."""
         return same_arguments(self.validator, one, other)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
@@ -261,7 +261,7 @@ class McpTool:
         return boundary.refusal(call, (error, None)).model_copy(update={"artifacts": artifacts})
 
     def __repr__(self) -> str:
-        """The tool's id."""
+        """Return the tool's id."""
         return f"<McpTool {self.id}>"
 
 

@@ -306,5 +306,5 @@ class McpToolset:
         self._unused[event] = names
 
     def __repr__(self) -> str:
-        """The id and the transport, without secrets."""
+        """Return the id and the transport, without secrets."""
         return f"<McpToolset {self.id} {self.transport!r}>"

@@ -286,7 +286,7 @@ class Stdio:
         return stdio_streams(self.command, self.arguments, self.env, self.cwd, link)
 
     def __repr__(self) -> str:
-        """The program only: arguments may hold secrets."""
+        """Return the program only: arguments may hold secrets."""
         return f"Stdio({self.command!r})"
 
 

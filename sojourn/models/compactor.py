@@ -86,7 +86,7 @@ class Compactor:
         return self.compaction.window or window_of(self.model)
 
     def is_told(self, used: Usage) -> bool:
-        """Whether a plan records the tokens of a response.
+        """Return whether a plan records the tokens of a response.
 
         It records those near the trigger: with them the size of the next request is known better
         than by an estimate.

@@ -131,7 +131,7 @@ def error_message(error: BaseException) -> str:
 
 
 def is_web_page(error: BaseException) -> bool:
-    """Whether the body of an error is a web page.
+    """Return whether the body of an error is a web page.
 
     Firewalls and proxies in front of a provider send such pages.
     """
@@ -140,7 +140,7 @@ def is_web_page(error: BaseException) -> bool:
 
 
 def is_too_long(error: BaseException) -> bool:
-    """Whether an error says that the conversation is too long.
+    """Return whether an error says that the conversation is too long.
 
     It is longer than the model reads, or than the provider ever accepts at once.
     """
@@ -148,7 +148,7 @@ def is_too_long(error: BaseException) -> bool:
 
 
 def is_of_template(error: BaseException) -> bool:
-    """Whether an error is that of a model's chat template.
+    """Return whether an error is that of a model's chat template.
 
     Such an error comes for the same messages each time.
     """
@@ -156,7 +156,7 @@ def is_of_template(error: BaseException) -> bool:
 
 
 def is_unsupported(error: BaseException) -> bool:
-    """Whether an error says that no server of the model supports the request.
+    """Return whether an error says that no server of the model supports the request.
 
     An example is a request with pictures.
     """
@@ -164,7 +164,7 @@ def is_unsupported(error: BaseException) -> bool:
 
 
 def is_content_filter(error: BaseException) -> bool:
-    """Whether an error is that of a content filter.
+    """Return whether an error is that of a content filter.
 
     Its code, its type or its message says so: Anthropic and Google have no code for it.
     """

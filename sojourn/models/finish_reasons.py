@@ -45,7 +45,7 @@ def finish_of(mapped: str | None, word: str | None) -> str | None:
 
 
 def is_complete_json(text: str) -> bool:
-    """Whether a text is one JSON value, and not the beginning of one."""
+    """Return whether a text is one JSON value, and not the beginning of one."""
     try:
         json.loads(text, parse_int=str, parse_float=str)  # numbers of any length
     except (ValueError, RecursionError):

@@ -127,7 +127,7 @@ class ReadTimeOuts:
 
 
 def _is_read(error: BaseException | None) -> bool:
-    """Whether a request had been sent when it timed out.
+    """Return whether a request had been sent when it timed out.
 
     Connecting is tried for as long as an outage may last.
     """

@@ -146,7 +146,7 @@ class _Call:
         return self.arguments.rstrip().endswith("}") and is_complete_json(self.arguments)
 
     def repeats(self, name: str, arguments: str) -> bool:
-        """Whether a piece gives the name and the arguments of the call once more."""
+        """Return whether a piece gives the name and the arguments of the call once more."""
         return name == self.name and arguments.strip() == self.arguments.strip()
 
 
@@ -194,7 +194,7 @@ class _Places:
         return _Call(place, id)
 
     def _is_another(self, call: _Call, id: str, name: str, arguments: str) -> bool:
-        """Whether a piece with a name, at the index of a call, begins another call."""
+        """Return whether a piece with a name, at the index of a call, begins another call."""
         is_same_id = not id or not call.id or id == call.id
         if not call.arguments:
             return not is_same_id

@@ -139,7 +139,7 @@ class Converter:
 
 
 def is_prefix(read: Sequence[Message], transcript: Sequence[Message]) -> bool:
-    """Whether a transcript begins with these very objects."""
+    """Return whether a transcript begins with these very objects."""
     return len(read) <= len(transcript) and all(map(operator.is_, read, transcript))
 
 

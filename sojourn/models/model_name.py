@@ -46,7 +46,7 @@ def model_name_fault(name: str) -> str | None:
 
 
 def _is_known(provider: str) -> bool:
-    """Whether pydantic-ai has the provider.
+    """Return whether pydantic-ai has the provider.
 
     Its module is looked for first, since importing it loads the provider's SDK.
     """

@@ -100,7 +100,7 @@ class Names:
         self._deferred = frozenset(deferred)
 
     def __eq__(self, other: object) -> bool:
-        """Whether these are the same names of the same tools."""
+        """Return whether these are the same names of the same tools."""
         return (
             isinstance(other, Names)
             and self._ids == other._ids

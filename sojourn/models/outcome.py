@@ -246,7 +246,7 @@ def _in_words(reply: Reply) -> str:
 
 
 def _is_unfinished(reply: Reply) -> bool:
-    """Whether the last call of a response has incomplete arguments.
+    """Return whether the last call of a response has incomplete arguments.
 
     The finish reason is an unknown word, or the stream lacks the one that belongs there, so that it
     does not say how the response ended. Without any finish reason the call counts as complete.
@@ -280,7 +280,7 @@ _CALL_AS_TEXT = re.compile(
 
 
 def is_call_as_text(text: str) -> bool:
-    """Whether a text is a tool call in the notation of some model.
+    """Return whether a text is a tool call in the notation of some model.
 
     The model's server passed it on as text.
     """

@@ -346,7 +346,7 @@ def _begin_anew() -> None:
 
 
 def _has_left(turn: PlanInput, used: Usage) -> bool:
-    """Whether the run's limits of tokens and cost allow another request for this plan."""
+    """Check whether the limits of tokens and cost allow another request for this plan."""
     if turn.finalize:
         return True
     tokens, cost = turn.caps.tokens, turn.caps.cost

@@ -145,12 +145,12 @@ def notice(text: str) -> str:
 
 
 def fits_everywhere(id: str) -> bool:
-    """Whether every provider accepts the id of a call."""
+    """Return whether every provider accepts the id of a call."""
     return _FITS.match(id) is not None
 
 
 def refuses_ids(text: str) -> bool:
-    """Whether a provider's refusal is one of the id of a call."""
+    """Return whether a provider's refusal is one of the id of a call."""
     return _REFUSES_IDS.search(text) is not None
 
 
@@ -191,7 +191,7 @@ def _plain_id(id: str) -> str:
 
 
 def _takes_any(model: Model) -> bool:
-    """Whether a model belongs to no provider, and takes messages as they are.
+    """Return whether a model belongs to no provider, and takes messages as they are.
 
     It compares messages with recorded ones (see `sojourn.testing.models`).
     """
@@ -218,7 +218,7 @@ def _response(response: theirs.ModelResponse, model: Model, ids: dict[str, str])
 
 
 def _is_own(response: theirs.ModelResponse, model: Model) -> bool:
-    """Whether the model's own server made a response.
+    """Return whether the model's own server made a response.
 
     A response without a known address counts as another server's.
     """
@@ -227,7 +227,7 @@ def _is_own(response: theirs.ModelResponse, model: Model) -> bool:
 
 
 def _is_blank_text(part: theirs.ModelResponsePart, model: Model) -> bool:
-    """Whether a part is a blank text to leave out.
+    """Return whether a part is a blank text to leave out.
 
     A blank text with a signature stays for the provider that signed it.
     """

@@ -308,7 +308,7 @@ def _broken_connection(error: raised.ModelConnectionError) -> NetworkFailure | N
 
 
 def _unsendable(error: BaseException) -> bool:
-    """Whether an HTTP client could make no request at all of the base URL or the key."""
+    """Check whether the base URL or the key makes any request impossible."""
     for link in raised_chain.members(error, _MAX_LINKS):
         classes = client_classes(link)
         if classes & _UNSENDABLE or ("LocalProtocolError" in classes and "header" in str(link)):
@@ -317,7 +317,7 @@ def _unsendable(error: BaseException) -> bool:
 
 
 def _is_out_of_credit(error: BaseException) -> bool:
-    """Whether a rate limit is one that no delay lifts."""
+    """Return whether a rate limit is one that no delay lifts."""
     is_limit = isinstance(error, raised.ModelRateLimitError)
     return is_limit and bool(_NO_CREDIT.search(error_message(error)[:_MAX_READ]))
 

@@ -169,7 +169,7 @@ class Requests:
         return self.settings.get("max_tokens")
 
     def offers(self, name: str) -> bool:
-        """Whether the model is offered a tool of this name."""
+        """Return whether the model is offered a tool of this name."""
         return any(tool.name == name for tool in self.parameters.function_tools)
 
     def withhold(self, error: ApplicationError) -> bool:

@@ -152,7 +152,7 @@ def with_distinct_ids(response: ModelResponse) -> ModelResponse:
 
 
 def was_cut_off(response: ModelResponse, attempt: int = 1) -> bool:
-    """Whether a stream ended before the answer was complete.
+    """Return whether a stream ended before the answer was complete.
 
     The result is as good as what the provider's streams show.
 

@@ -93,7 +93,7 @@ def _success(result: ToolResult) -> str:
 
 
 def is_seen(artifact: Artifact) -> bool:
-    """Whether models see an artifact: a picture that a tool of this very run has made."""
+    """Check whether models see an artifact: a picture by a tool of this very run."""
     return bool(artifact.media_type) and artifact.run_link is None
 
 

@@ -212,7 +212,7 @@ def _score(spec: ToolSpec, query: str, words: set[str]) -> int:
 
 
 def _holds(words: set[str], word: str) -> bool:
-    """Whether a word is among others, in the singular or in the plural."""
+    """Return whether a word is among others, in the singular or in the plural."""
     return word in words or f"{word}s" in words or (word.endswith("s") and word[:-1] in words)
 
 

@@ -103,14 +103,14 @@ def _fault_of(answer: Any, channel: Channel) -> str | None:
 
 
 def shown_clarification(run_id: str, wait: AwaitClarification) -> str:
-    """A question in Markdown for Temporal's screens, with the command that answers it."""
+    """Return a question in Markdown for Temporal's screens, with its answer command."""
     text = lines(_question(wait))
     command = fenced_signal(run_id, PROVIDE_CLARIFICATION, sample_clarification(wait))
     return "\n\n".join(["**Waiting for an answer:**", fence(text), command])
 
 
 def sample_clarification(wait: AwaitClarification) -> dict[str, Any]:
-    """A sample answer, with placeholders in capitals."""
+    """Return a sample answer, with placeholders in capitals."""
     return {"id": wait.id, "answer": "YOUR ANSWER"}
 
 
@@ -126,7 +126,7 @@ def _question(wait: AwaitClarification) -> list[str]:
 
 
 def wanted(wait: AwaitClarification) -> list[str]:
-    """The fields that a question asks for, as an answer names them, with their types."""
+    """Return the fields of a question, as an answer names them, with their types."""
     return [_typed(name, wait.form) for name in wait.missing_fields]
 
 

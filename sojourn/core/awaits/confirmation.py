@@ -130,7 +130,7 @@ def read_confirmation(
 
 
 def unknown_in_decision(fields: Mapping[str, Any]) -> Refused | None:
-    """Why a decision with a field that is none of a decision decides nothing, or None.
+    """Return why a decision with an unknown field decides nothing, or None.
 
     Such a field is mostly an attempt to run the call with other arguments. The call would run with those that were shown.
     """
@@ -193,7 +193,7 @@ def role_options(wait: AwaitConfirmation) -> str:
 
 
 def sample_confirmation(wait: AwaitConfirmation) -> dict[str, Any]:
-    """A sample approval, with placeholders in capitals."""
+    """Return a sample approval, with placeholders in capitals."""
     return {"id": wait.id, "approved": True, **_bound(wait), "by": "YOUR NAME"}
 
 

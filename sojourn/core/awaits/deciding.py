@@ -91,12 +91,12 @@ def combined(
 
 
 def is_restricted(wait: AwaitConfirmation) -> bool:
-    """Whether the tool, or a rule, says who may decide."""
+    """Return whether the tool, or a rule, says who may decide."""
     return bool(wait.approvers or wait.narrowed_to or wait.approver_check or wait.four_eyes)
 
 
 def is_judged(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool) -> bool:
-    """Whether the tool's own function has to let a principal decide.
+    """Return whether the tool's own function has to let a principal decide.
 
     An approver may deny a call without it, so that a function that fails holds up no run.
     """
@@ -108,12 +108,12 @@ def _denies_by_role(wait: AwaitConfirmation, principal: Principal | None, *, app
 
 
 def has_asked(wait: AwaitConfirmation, principal: Principal | None) -> bool:
-    """Whether a principal is among those who have asked for a call."""
+    """Return whether a principal is among those who have asked for a call."""
     return any(is_same(each, principal) for each in (wait.asked_by, *wait.also_asked_by) if each)
 
 
 def has_decided(answered: AwaitAnsweredEvent, principal: Principal) -> bool:
-    """Whether a principal decided on the call whose wait ended so."""
+    """Return whether a principal decided on the call whose wait ended so."""
     if answered.approved is None:
         return False
     if answered.principal is None:
@@ -178,7 +178,7 @@ def in_words(wait: AwaitConfirmation) -> str:
 
 
 def may_decide(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True) -> bool:
-    """Whether a principal may decide, as far as roles say."""
+    """Return whether a principal may decide, as far as roles say."""
     return why_not(wait, principal, approved=approved) is None
 
 

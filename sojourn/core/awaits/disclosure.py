@@ -75,7 +75,7 @@ def disclose(payload: Mapping[str, Any], *, whole: bool = False) -> Disclosure:
 
 
 def _leaves(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
-    """Every scalar and every empty object or array, in order, with its path."""
+    """Yield every scalar and every empty object or array, in order, with its path."""
     if value and isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, Any]", value).items():
             yield from _leaves(inner, (*path, name))
@@ -131,7 +131,7 @@ def _is_long(path: _Path, value: Any) -> bool:
 
 
 def _ends(text: str) -> tuple[str, str]:
-    """A short text and nothing, or a long text's beginning and end."""
+    """Return a short text and nothing, or a long text's beginning and end."""
     return (text, "") if len(text) <= MAX_TEXT else (text[: MAX_TEXT - _TAIL], text[-_TAIL:])
 
 
@@ -140,7 +140,7 @@ def _left_out(text: str) -> str:
 
 
 def _short_path(path: _Path) -> _Path:
-    """A path with long names shortened, and without its middle."""
+    """Return a path with long names shortened, and without its middle."""
     steps = tuple(_short_name(step) if isinstance(step, str) else step for step in path)
     if len(steps) <= MAX_DEPTH:
         return steps
@@ -169,7 +169,7 @@ def _path(path: _Path) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value as JSON, with invisible characters escaped."""
+    """Return a value as JSON, with invisible characters escaped."""
     try:
         return visible(json.dumps(value, ensure_ascii=False, default=str))
     except ValueError:  # an integer with more digits than Python formats
@@ -205,7 +205,7 @@ def signal_line(run_id: str, name: str, answer: dict[str, Any]) -> str:
 
 
 def fenced_query(run_id: str, await_id: str) -> str:
-    """The command of the query that returns a call in full, fenced for Markdown."""
+    """Return the command that queries a call in full, fenced for Markdown."""
     if visible(run_id) != run_id:
         return "The query `approval`; no command can be shown for this run's id."
     name = shlex.quote(json.dumps(await_id))
@@ -215,7 +215,7 @@ def fenced_query(run_id: str, await_id: str) -> str:
 
 
 def indented(seen: Disclosure) -> list[str]:
-    """A payload's lines, indented."""
+    """Return a payload's lines, indented."""
     return [f"  {line}" for line in seen.lines]
 
 
@@ -228,5 +228,5 @@ def expiry(wait: Await) -> str:
 
 
 def lines(texts: Iterable[str]) -> str:
-    """The texts joined by line breaks, without empty ones."""
+    """Return the texts joined by line breaks, without empty ones."""
     return "\n".join(line for line in texts if line)

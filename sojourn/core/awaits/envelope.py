@@ -61,7 +61,7 @@ class Refused:
 
 
 def by_of(fields: dict[str, Any]) -> str | Refused | None:
-    """The sender's name, by its own account."""
+    """Return the sender's name, by its own account."""
     by = fields.get("by")
     if by is not None and (not isinstance(by, str) or len(by) > _MAX_BY_CHARS or not is_writable(by)):
         return Refused(f"`by` is a name of at most {_MAX_BY_CHARS} characters")
@@ -69,7 +69,7 @@ def by_of(fields: dict[str, Any]) -> str | Refused | None:
 
 
 def text_of(fields: dict[str, Any], name: str) -> str | Refused:
-    """An optional short text."""
+    """Return an optional short text."""
     text = fields.get(name)
     if text is None:
         return ""
@@ -79,7 +79,7 @@ def text_of(fields: dict[str, Any], name: str) -> str | Refused:
 
 
 def digest(answer: Any) -> str:
-    """A digest that is equal for a repetition of an answer.
+    """Return a digest that is equal for a repetition of an answer.
 
     Raises:
         ValueError, RecursionError: The answer cannot be written as JSON.
@@ -88,7 +88,7 @@ def digest(answer: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON, without ASCII escapes."""
+    """Return a value as JSON, without ASCII escapes."""
     return json.dumps(value, ensure_ascii=False)
 
 

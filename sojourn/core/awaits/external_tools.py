@@ -138,13 +138,13 @@ def shown_results(run_id: str, wait: AwaitExternalTools) -> str:
 
 
 def sample_results(wait: AwaitExternalTools) -> dict[str, Any]:
-    """A sample result, with placeholders in capitals."""
+    """Return a sample result, with placeholders in capitals."""
     call_id = wait.items[0].tool_call_id if wait.items else ""
     return {"id": wait.id, "results": [{"tool_call_id": call_id, "result": "THE RESULT"}]}
 
 
 def not_supplied(call: ToolRequest) -> ToolResult:
-    """The result of a call for which no result was sent in time."""
+    """Return the result of a call for which no result was sent in time."""
     message = "its result was not sent in time; whether it was carried out is unknown"
     return ToolResult(
         name=call.name,

@@ -63,7 +63,7 @@ MAX_INPUT_ROUNDS = 20
 
 
 def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
-    """The confirmation with the payload that will run."""
+    """Return the confirmation with the payload that will run."""
     return confirm if call.raw is not None else confirm.model_copy(update={"payload": call.payload})
 
 
@@ -195,7 +195,7 @@ def _identity(principal: Principal | None) -> dict[str, Any]:
 def external_wait(
     calls: Sequence[tuple[ToolRequest, Dispatch]], wait: AwaitExternalTools | None
 ) -> AwaitExternalTools | None:
-    """One wait for all external calls of a step, or None when there are none."""
+    """Return one wait for all external calls of a step, or None when there are none."""
     items = [
         ExternalCall(
             tool_call_id=call.tool_call_id,
@@ -224,7 +224,7 @@ def _arguments(call: ToolRequest) -> dict[str, Any]:
 
 
 def input_wait(call: ToolRequest, needed: InputRequired, form: InputForm) -> AwaitClarification:
-    """The question of a tool to a person in the middle of a call."""
+    """Return the question of a tool to a person in the middle of a call."""
     properties = form.form.get("properties")
     return AwaitClarification(
         id=f"input-{call.tool_call_id}",
@@ -237,7 +237,7 @@ def input_wait(call: ToolRequest, needed: InputRequired, form: InputForm) -> Awa
 
 
 def input_response(answer: Clarified | None) -> dict[str, Any]:
-    """A person's answer as an MCP elicitation result."""
+    """Return a person's answer as an MCP elicitation result."""
     if answer is None:
         return {"action": "cancel"}
     return {"action": "decline"} if answer.declined else {"action": "accept", "content": answer.values or {}}

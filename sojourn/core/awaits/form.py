@@ -59,17 +59,17 @@ def form_of(spec: ToolSpec, fields: Sequence[str]) -> Schema | None:
 
 
 def has_fields(spec: ToolSpec, fields: Sequence[str]) -> bool:
-    """Whether the list is not empty and the tool's payload has all its fields."""
+    """Return whether the list is not empty and the tool's payload has all its fields."""
     return bool(fields) and all(_parts(spec, field) for field in fields)
 
 
 def is_closed(form: Schema | None) -> bool:
-    """Whether a form allows no further fields."""
+    """Return whether a form allows no further fields."""
     return form is not None and form.get("additionalProperties") is False
 
 
 def _parts(spec: ToolSpec, field: str) -> list[Schema]:
-    """The subschemas that a tool's schema has for a field of its payload."""
+    """Return the subschemas that a tool's schema has for a field of its payload."""
     schema = spec.payload.json_schema
     tokens = to_tokens(field) if field.startswith("/") else (field,)
     return [part for found in locate(schema, tokens) for part in expand(schema, found)]
@@ -118,7 +118,7 @@ def values_of(form: Schema, text: str) -> dict[str, Any] | None:
 def mismatch_of(
     form: Schema, values: dict[str, Any] | None, *, whole: bool, closed: bool = False
 ) -> str | None:
-    """Why these values do not fit the form, as a clause, or None.
+    """Return why these values do not fit the form, as a clause, or None.
 
     Args:
         form: A flat object schema, perhaps a foreign and malformed one.
@@ -191,7 +191,7 @@ def _mismatch(schema: Schema, value: Any) -> str | None:
 
 
 def _items_mismatch(schema: Schema, items: list[Any]) -> str | None:
-    """Why an array does not fit: its length, or one of its simple items."""
+    """Return why an array does not fit: its length, or one of its simple items."""
     wrong = _outside(len(items), schema, "minItems", "maxItems", " items long")
     shape = schema.get("items")
     if wrong or not isinstance(shape, dict):

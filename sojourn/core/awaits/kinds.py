@@ -149,12 +149,12 @@ KINDS: Mapping[type[Await], WaitKind] = {
 
 
 def kind_of(wait: Await) -> WaitKind:
-    """The row of a wait's kind."""
+    """Return the row of a wait's kind."""
     return KINDS[type(wait)]
 
 
 def kind_named(name: str) -> WaitKind | None:
-    """The row of the kind that this update or signal answers."""
+    """Return the row of the kind that this update or signal answers."""
     return next((kind for kind in KINDS.values() if kind.name == name), None)
 
 
@@ -168,7 +168,7 @@ def facts_of(wait: Await) -> dict[str, str]:
 
 
 def kind_sent(fields: Mapping[str, Any]) -> KindName:
-    """The kind of wait that a message answers, by its fields."""
+    """Return the kind of wait that a message answers, by its fields."""
     return "approval" if "approved" in fields else "tool_results" if "results" in fields else "question"
 
 
@@ -190,12 +190,12 @@ def read(wait: Await, fields: dict[str, Any], channel: Channel = "signal") -> An
 
 
 def shown(run_id: str, wait: Await) -> str:
-    """A wait in Markdown for Temporal's screens, with the commands that answer it."""
+    """Return a wait in Markdown for Temporal's screens, with its answer commands."""
     return kind_of(wait).shown(run_id, wait)
 
 
 def digest_sent(fields: dict[str, Any]) -> str:
-    """The digest of a message that may be an answer, to recognise a repetition."""
+    """Return the digest of a message that may be an answer, to recognise a repetition."""
     try:
         if "approved" in fields:
             return digest([fields["approved"], fields.get("scope") or "call"])

@@ -150,7 +150,7 @@ def answerer_of(fields: dict[str, Any], channel: Channel) -> Principal | Refused
 
 
 def written_principal(principal: Principal) -> dict[str, Any]:
-    """A principal as a message carries it."""
+    """Return a principal as a message carries it."""
     return principal.model_dump(mode="json", exclude_defaults=True)
 
 

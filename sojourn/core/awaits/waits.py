@@ -128,7 +128,7 @@ class Waits:
         return None
 
     def closed(self, await_id: str, answer: Answer | None = None) -> "Waits":
-        """The waits without one that was answered, has expired or was abandoned."""
+        """Return the waits without one that was answered, has expired or was abandoned."""
         wait = self.open.get(await_id)
         if wait is None:
             return self
@@ -140,7 +140,7 @@ class Waits:
         return changed(self, open=still, answers=answered, payloads=payloads)
 
     def named(self, value: Any) -> Await | None:
-        """The open wait that a message from outside names by its id."""
+        """Return the open wait that a message from outside names by its id."""
         await_id = cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else None
         return self.open.get(await_id) if isinstance(await_id, str) else None
 
@@ -189,7 +189,7 @@ class Waits:
         return after, [answer]
 
     def released(self, released: Released) -> tuple["Waits", list[Answer]]:
-        """The waits after a release, and the open confirmations that it approves."""
+        """Return the waits after a release, and the open confirmations that it approves."""
         released = changed(released, turn=self.turn)
         settled: list[Answer] = [
             Decided(
@@ -261,7 +261,7 @@ class Waits:
         return _fits(released, wait, by_name=by_name) and may_decide(wait, released.principal)
 
     def names(self, confirm: AwaitConfirmation) -> bool:
-        """Whether the call's tool was released, even if it was changed since."""
+        """Return whether the call's tool was released, even if it was changed since."""
         return any(_names(released, confirm) for released in self.releases)
 
     def voided(self, first: AwaitConfirmation) -> "Waits":
@@ -290,7 +290,7 @@ class Waits:
         return (after.closed(await_id) if parts.done == parts.asked else after), True
 
     def is_answered(self, await_id: str, tool_call_id: str) -> bool:
-        """Whether an external call has its answer, so that no other result is awaited."""
+        """Check whether an external call has its answer, and needs no other result."""
         parts = self.parts.get(await_id)
         return parts is None or tool_call_id in parts.done
 
@@ -331,7 +331,7 @@ class Waits:
         return Refused(f"nothing called {shown} is open; open are {listed}", "AwaitNotOpen")
 
     def _is_repeated(self, await_id: str, fields: dict[str, Any]) -> bool:
-        """Whether a message repeats the answer of a closed wait."""
+        """Return whether a message repeats the answer of a closed wait."""
         parts = self.parts.get(await_id)
         if parts is None:
             return self.answers[await_id] == digest_sent(fields)
@@ -341,7 +341,7 @@ class Waits:
         )
 
     def _new_parts(self, wait: AwaitExternalTools, answer: Supplied) -> Supplied | Repeated | Refused:
-        """The results in a message that were not sent before, or a refusal."""
+        """Return the results in a message that were not sent before, or a refusal."""
         parts = self.parts[wait.id]
         new: dict[str, dict[str, Any]] = {}
         for call_id, result in answer.results.items():
@@ -404,12 +404,12 @@ def _first(await_id: str) -> str:
 
 
 def is_malformed(result: ToolResult) -> bool:
-    """Whether an external result does not fit its tool."""
+    """Return whether an external result does not fit its tool."""
     return result.error is not None and result.error.code == RetryReason.MALFORMED_RESPONSE
 
 
 def unique_await_id(wanted: str, *, tool: str | None, taken: Collection[str]) -> str:
-    """The id of a question, unique in the run: `fix-ops.devices.upsert`, then `...#2`."""
+    """Return a unique id of a question: `fix-ops.devices.upsert`, then `...#2`."""
     wanted = (wanted or (f"fix-{tool}" if tool else "question"))[:120]
     if wanted not in taken:
         return wanted

@@ -153,7 +153,7 @@ class Fold:
         return self._fold.state
 
     def feed(self, record: HistoryRecord) -> list[Event]:
-        """The events of one record, in order."""
+        """Return the events of one record, in order."""
         self._now = record.time
         return [
             event.model_copy(update={"event_id": self.place_of(record, k)})
@@ -161,7 +161,7 @@ class Fold:
         ]
 
     def place_of(self, record: HistoryRecord, k: int = 0) -> str:
-        """The id of the kth event of a record."""
+        """Return the id of the kth event of a record."""
         return place_in(self._chain, record.id, k)
 
     @property
@@ -176,7 +176,10 @@ class Fold:
         return self._step.so_far
 
     def status(self) -> RunStatus:
-        """The run's status after the records so far, without what only the server knows."""
+        """Return the run's status after the records so far.
+
+        It lacks the parts that only the server knows.
+        """
         run = self._fold
         if self._now is None:
             return RunStatus(run_id=run.run_id)

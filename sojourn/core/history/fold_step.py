@@ -244,12 +244,12 @@ class StepFold:
             self._at_work.discard(call_id)
 
     def may_act(self, call_id: str) -> bool | None:
-        """Whether a call may have an effect, as its dispatch says."""
+        """Return whether a call may have an effect, as its dispatch says."""
         dispatch = self._dispatches.get(call_id)
         return dispatch and dispatch.may_act
 
     def attempt_failed(self, call: ToolRequest, error: ToolError, detail: Any) -> ToolResult:
-        """The result of a call whose last attempt failed."""
+        """Return the result of a call whose last attempt failed."""
         return outcomes.attempt_failed(call, error, detail, may_act=self.may_act(call.tool_call_id))
 
     def begin_work(self, now: datetime) -> None:
@@ -508,7 +508,7 @@ class StepFold:
         yield from self._remembered(record)
 
     def _remembered(self, record: HistoryRecord) -> Iterator[Event]:
-        """The events of what a step has changed in the memory, once it is settled."""
+        """Yield the events of what a step has changed in the memory, once it is settled."""
         changes, self._changes = self._changes, []
         for change in changes:
             if change.refused:
@@ -558,7 +558,7 @@ class StepFold:
     # Cut short.
 
     def cut_short(self, call: ToolRequest) -> ToolResult:
-        """The result of a call that was cancelled, or cut off by the time budget."""
+        """Return the result of a call that was cancelled, or cut off by the time budget."""
         is_interrupted = self._fold.state.interrupted is not None and not self.is_canceling
         if self._fold.state.active.expired:
             result = outcomes.overtime(call)
@@ -625,7 +625,7 @@ class StepFold:
         self.unstarted.clear()
 
     def left_open(self, record: HistoryRecord, call: ToolRequest) -> ToolResult:
-        """The result of a call that nothing in the history answers."""
+        """Return the result of a call that nothing in the history answers."""
         if _is_full(record):
             return not_executed(call, "history", Limits())
         if record.kind in ("scheduled", "run_canceled", "turn_ended"):
@@ -636,6 +636,6 @@ class StepFold:
 
 
 def _is_full(record: HistoryRecord) -> bool:
-    """Whether a record belongs to the last turn of a run whose history is full."""
+    """Return whether a record belongs to the last turn of a run whose history is full."""
     finalize = record.value.finalize if isinstance(record.value, PlanTask) else None
     return finalize is not None and finalize.reason == "history"

@@ -197,7 +197,7 @@ class WaitFold:
         yield self._noted(record, "closed", message)
 
     def _noted(self, record: HistoryRecord, done: str, message: Interruption | Closing) -> Event:
-        """The note of what a message from outside did, with its reason and its sender."""
+        """Return a note on a message's effect, with its reason and its sender."""
         text = f"{done}: {message.reason}" if message.reason else done
         return self._fold.event(
             record, PlannerNoteEvent, text=text, by=message.by, identity=record.identity or None
@@ -255,7 +255,7 @@ class WaitFold:
                 yield from self._step.next_form(record, question.tool_call_id)
 
     def _settled(self, record: HistoryRecord, answer: Answer) -> Iterator[Event]:
-        """The events of an answer to a wait, with what happens to the wait's call."""
+        """Yield the events of an answer to a wait, with what happens to the wait's call."""
         fields: dict[str, Any] = {
             "by": answer.by,
             "identity": record.identity or None,

@@ -126,7 +126,7 @@ def _with_carried(
     again: Collection[str],
     run_id: str,
 ) -> RunState:
-    """The state with the effects that the origin had after the point."""
+    """Return the state with the effects that the origin had after the point."""
     key_run_id = state.opening.key_run_id or run_id
     carried = effects.after(
         point.steps,
@@ -150,7 +150,7 @@ def _with_carried(
 
 
 def _received(state: RunState, message: Message) -> RunState:
-    """The state of a conversation with a message that opens its next turn."""
+    """Return the state of a conversation with a message that opens its next turn."""
     received, _ = state.received(SentMessage("", message, size=size_of(message)), place_in(0, 1))
     return received
 
@@ -365,7 +365,7 @@ MAX_GIVEN = 500
 
 
 def changes_of(change: Change, calls: Mapping[str, ToolRequest], *, approve: bool | None) -> list[ForkChange]:
-    """The record of a change.
+    """Return the record of a change.
 
     Args:
         change: The change.
@@ -389,7 +389,7 @@ def changes_of(change: Change, calls: Mapping[str, ToolRequest], *, approve: boo
 
 
 def text_of_change(change: ForkChange) -> str:
-    """A change on one line, such as `result of shop.find: {"limit": 5}`."""
+    """Return a change on one line, such as `result of shop.find: {"limit": 5}`."""
     of = f" of {change.tool}" if change.tool else ""
     return f"{change.kind}{of}: {change.given}"
 

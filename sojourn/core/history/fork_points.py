@@ -98,7 +98,7 @@ class EffectsMade:
         return has_acted(result)
 
     def is_unexecuted(self, call_id: str) -> bool:
-        """Whether the tool has refused a call as not carried out."""
+        """Return whether the tool has refused a call as not carried out."""
         result = self.results.get(call_id)
         return result is not None and is_unexecuted(result)
 
@@ -112,7 +112,7 @@ class EffectsMade:
         carried: Sequence[CarriedEffect],
         key_run_id: str,
     ) -> tuple[CarriedEffect, ...]:
-        """The effects that a fork carries, oldest first.
+        """Return the effects that a fork carries, oldest first.
 
         Args:
             steps: Number of steps up to the fork's point.

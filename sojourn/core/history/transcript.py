@@ -60,7 +60,7 @@ class TranscriptProjection:
                 pass
 
     def given(self) -> list[Message]:
-        """The transcript that the last planner was given."""
+        """Return the transcript that the last planner was given."""
         return self.messages[: self._given]
 
     def messages_so_far(self) -> list[Message]:

@@ -50,12 +50,12 @@ __all__ = [
 
 
 def can_state_bounds(schema: Schema) -> bool:
-    """Whether a result's schema has `returned`, the field that bounds require (SR-32)."""
+    """Check whether a result's schema has `returned`, which bounds require (SR-32)."""
     return any("returned" in part.get("properties", {}) for part in expand(schema, schema))
 
 
 def with_bounds(result: ToolResult) -> ToolResult:
-    """A bounded tool's result with the bounds that it states, unchanged."""
+    """Return a bounded tool's result with the bounds that it states, unchanged."""
     bounds = bounds_of(result.result) if result.ok else None
     return result if bounds is None else result.model_copy(update={"bounds": bounds})
 
@@ -150,7 +150,7 @@ Encode = Callable[[Any], Any]
 
 
 def refusal(call: ToolRequest, answer: Answer) -> ToolResult:
-    """A call's result from an error and perhaps a hint."""
+    """Return a call's result from an error and perhaps a hint."""
     error, hint = answer
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error, retry_hint=hint)
 
@@ -201,7 +201,7 @@ def as_read(spec: ToolSpec, validator: Validator, call: ToolRequest) -> ToolRequ
 
 
 def is_read(spec: ToolSpec) -> bool:
-    """Whether the arguments of a tool are read before they are validated."""
+    """Return whether the arguments of a tool are read before they are validated."""
     return spec.kind == "mcp" or not spec.decode_in_executor
 
 
@@ -406,12 +406,12 @@ def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolRes
 
 
 def malformed(spec: ToolSpec, call: ToolRequest, why: str) -> ToolResult:
-    """The result of a call whose tool ran, but returned something unusable."""
+    """Return the result of a call whose tool ran, but returned something unusable."""
     return refusal(call, hints.malformed_response(spec, why))
 
 
 def brief(error: Exception) -> str:
-    """Why a value does not fit its type, as a clause that repeats no value."""
+    """Return why a value does not fit its type, as a clause that repeats no value."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -47,7 +47,7 @@ def is_blank(value: Any) -> bool:
 
 
 def takes_null(validator: Validator, tokens: tuple[str, ...]) -> bool:
-    """Whether a field may be null."""
+    """Return whether a field may be null."""
     return any(validator.is_valid(None, schema=found) for found in locate(validator.schema, tokens))
 
 
@@ -173,7 +173,7 @@ def _types(sent: Any, expected: list[str]) -> Iterator[Any]:
 
 
 def _read(text: str) -> Iterator[Any]:
-    """The JSON value that a string contains, or the boolean or null that it names."""
+    """Yield the JSON value in a string, or the boolean or null that it names."""
     words = {"true": True, "yes": True, "false": False, "no": False, "null": None, "none": None}
     if text.casefold() in words:
         yield words[text.casefold()]
@@ -240,13 +240,13 @@ def _clock(moment: re.Match[str]) -> str:
 
 
 def lacks_zone(format_: str | None, value: Any) -> bool:
-    """Whether a value would be a date-time or a time, if it said its time zone."""
+    """Return whether a value would be a date-time or a time, if it said its time zone."""
     lacking = _WITHOUT_ZONE.get(format_ or "")
     return lacking is not None and isinstance(value, str) and lacking.fullmatch(value.strip()) is not None
 
 
 def keeps_meaning(issue: FieldIssue, sent: Any, reading: Any, *, reads: bool) -> bool:
-    """Whether a reading is the value that was sent, in another form.
+    """Return whether a reading is the value that was sent, in another form.
 
     Args:
         issue: The constraint that the value broke.
@@ -302,6 +302,6 @@ def is_spelling_of(name: str, field: str) -> bool:
 
 
 def letters(value: Any) -> str:
-    """The letters and digits of a value, without case."""
+    """Return the letters and digits of a value, without case."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
     return "".join(each for each in text.casefold() if each.isalnum())

@@ -239,7 +239,7 @@ class _Repair:
             self.left_out.add(tokens)
 
     def _absent(self, place: list[str], parent: dict[str, Any]) -> list[str]:
-        """The declared fields that are absent at a place."""
+        """Return the declared fields that are absent at a place."""
         root = self._validator.schema
         parts = (part for schema in locate(root, place) for part in expand(root, schema))
         return [name for part in parts for name in part.get("properties", {}) if name not in parent]

@@ -345,7 +345,7 @@ _PARSE_MENDS = {
 
 
 def _unusable(spec: ToolSpec, *, error: str, message: str, **hint: Any) -> Failure:
-    """The failure of a tool that ran, and whose result cannot be used."""
+    """Return the failure of a tool that ran, and whose result cannot be used."""
     unknown = not changes_nothing(spec)
     told, retry_hint = _failure(
         RetryReason.MALFORMED_RESPONSE, spec.id, error=error, message=message, outcome_unknown=unknown, **hint
@@ -361,7 +361,7 @@ def _failure(reason: str, tool: str, *, error: str, message: str, **hint: Any) -
 def _example_fields(
     validator: Validator, example: Example | None, sent: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The fields of a hint that hold its example, with what a model may read of it."""
+    """Return a hint's fields with its example, reduced to what a model may read."""
     if example is None:
         return {}
     return {
@@ -443,7 +443,7 @@ def _issue_text(issue: FieldIssue, payload: dict[str, Any], validator: Validator
 
 
 def _names(root: Schema, schema: Schema) -> list[str]:
-    """The fields that a schema declares for one value, in all its subschemas."""
+    """Return the fields that a schema declares for one value, in all its subschemas."""
     return [name for part in expand(root, schema) for name in part.get("properties", {})]
 
 

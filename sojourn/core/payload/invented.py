@@ -128,7 +128,7 @@ def _is_determined(root: Schema, at: Tokens, value: Any, *, sent: Any, beside: A
 
 
 def _is_always_required(root: Schema, at: Tokens) -> bool:
-    """Whether the object around a field requires it in each of its alternatives."""
+    """Check whether the object around a field requires it in each of its alternatives."""
     return any(_requires(root, each, at[-1], _MAX_NESTED) for each in locate(root, at[:-1]))
 
 
@@ -147,7 +147,7 @@ def _requires(root: Schema, schema: Any, name: str, depth: int) -> bool:
 
 
 def is_required(validator: Validator, tokens: Tokens) -> bool:
-    """Whether the object around a field requires it, in any of its alternatives."""
+    """Check whether the object around a field requires it in any of its alternatives."""
     parents = (
         part for schema in locate(validator.schema, tokens[:-1]) for part in expand(validator.schema, schema)
     )
@@ -224,7 +224,7 @@ def _leave_out(payload: dict[str, Any], tokens: Tokens) -> Tokens:
 
 
 def _with_defaults(root: Schema, payload: dict[str, Any], gone: Iterable[Tokens]) -> dict[str, Any]:
-    """The payload as it is read: with the defaults of fields that it lacks."""
+    """Return the payload as it is read: with the defaults of fields that it lacks."""
     filled = deepcopy(payload)
     for tokens in filter(None, gone):
         parts = [part for found in locate(root, tokens) for part in expand(root, found)]

@@ -60,7 +60,7 @@ def _first(issue: FieldIssue) -> str:
 
 
 def _pruned(schema: Schema) -> Schema:
-    """The schema without unused definitions."""
+    """Return the schema without unused definitions."""
     definitions = schema.get("$defs", {})
     used: set[str] = set()
     pending: list[Any] = [{word: value for word, value in schema.items() if word != "$defs"}]
@@ -230,7 +230,7 @@ def _without_half(text: str, secret: Sequence[str]) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts of a value and its parts that are secrets."""
+    """Yield the texts of a value and its parts that are secrets."""
     if isinstance(value, str):
         yield from _with_lines(value)
     elif isinstance(value, bool) or value is None:
@@ -266,7 +266,7 @@ def _digits(number: float) -> str:
 
 
 def _forms(text: str) -> set[str]:
-    """The escaped forms of a text: those of JSON, of Python, of URLs, and on one line."""
+    """Return the escaped forms of a text: in JSON, Python, URLs, and on one line."""
     in_json = json.dumps(text, ensure_ascii=False)[1:-1]
     forms = {text, in_json, json.dumps(text)[1:-1], repr(text)[1:-1], quote(text, safe="", errors="replace")}
     return set(_long_enough(forms | {plain(form, len(form)) for form in forms}))

@@ -245,7 +245,7 @@ Merged = tuple[tuple[str | int, ...], str]
 
 
 def has_maps(schema: Any) -> bool:
-    """Whether a closed schema has objects whose names it does not state."""
+    """Return whether a closed schema has objects whose names it does not state."""
     level = [schema]
     while level:
         part = level.pop()
@@ -341,7 +341,7 @@ def _opened(sent: Any, made: Any) -> tuple[Any, Any]:
 
 
 def _has_duplicate(text: Any, made: Any) -> bool:
-    """Whether a type has read a JSON text in which an object has a name twice."""
+    """Return whether a type has read a JSON text in which an object has a name twice."""
     if (
         not isinstance(text, str)
         or type(made) in (str, bytes, int, float)
@@ -398,7 +398,7 @@ def _fields(sent: dict[str, Any], made: Any) -> list[tuple[str, str]]:
 
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:
-    """The digest of a call's arguments, equal for equal ones."""
+    """Return the digest of a call's arguments, equal for equal ones."""
     canonical = json.dumps(_plain(arguments), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
@@ -424,7 +424,7 @@ def has_digest(validator: Validator, arguments: dict[str, Any], digest: str) -> 
 
 
 def _plain(value: Any) -> Any:
-    """A JSON value whose equal numbers are written equally."""
+    """Return a JSON value whose equal numbers are written equally."""
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list):

@@ -145,7 +145,7 @@ def wrapper_issues(validator: Validator, payload: Mapping[str, Any]) -> list[Fie
 
 
 def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
-    """The payload as it is read before validation.
+    """Return the payload as it is read before validation.
 
     Args:
         validator: The validator of the schema.
@@ -194,7 +194,7 @@ def _with_digits(
 def _long_numbers(
     value: Any, at: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], LongNumber]]:
-    """The paths and values of the fractions that a float does not hold."""
+    """Yield the paths and values of the fractions that a float does not hold."""
     inner = value.items() if is_object(value) else enumerate(value) if is_array(value) else ()
     for name, each in inner:
         if isinstance(each, LongNumber):
@@ -216,7 +216,7 @@ def _takes_text(validator: Validator, tokens: tuple[str, ...], text: str) -> boo
 
 
 def _has_whole_floats(validator: Validator, payload: Any) -> bool:
-    """Whether a number is a whole float, in a payload whose schema wants integers."""
+    """Check for a whole float in a payload whose schema wants integers."""
     if not validator.has_integers:
         return False
     level = [payload]
@@ -348,7 +348,7 @@ class _Reading:
             del parent[tokens[-1]]
 
     def _settled(self, faults: list[FieldIssue]) -> list[FieldIssue]:
-        """The faults that remain, once what was read in vain is undone."""
+        """Return the faults that remain, once what was read in vain is undone."""
         vain = [
             field
             for field in self._edits
@@ -428,7 +428,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _forbids_text(fault: FieldIssue, expected: list[str]) -> bool:
-    """Whether the schema takes no string at all in the place of a fault."""
+    """Return whether the schema takes no string at all in the place of a fault."""
     if fault.constraint == "invalid_field_type":
         return "string" not in expected
     allowed = fault.allowed or []
@@ -437,7 +437,7 @@ def _forbids_text(fault: FieldIssue, expected: list[str]) -> bool:
 
 
 def _is_among(value: Any, fault: FieldIssue, expected: list[str]) -> bool:
-    """Whether a decoded value is of the kind that the schema takes."""
+    """Return whether a decoded value is of the kind that the schema takes."""
     if fault.constraint == "invalid_enum_value":
         return any(
             value == each and isinstance(value, bool) == isinstance(each, bool)

@@ -123,7 +123,7 @@ def _read_again(data: bytes) -> ToolResult:
 
 
 def _why(error: Exception) -> str:
-    """Why JSON is not a valid result, without its values."""
+    """Return why JSON is not a valid result, without its values."""
     if not isinstance(error, ValidationError):
         return brief(error)
     first = error.errors(include_url=False, include_input=False)[0]
@@ -151,7 +151,7 @@ def _non_finite_value(result: ToolResult) -> str | None:
 
 
 def _figures(result: ToolResult) -> Iterator[tuple[str, float | None]]:
-    """The counts and costs that a run's limits are compared with."""
+    """Yield the counts and costs that a run's limits are compared with."""
     yield "children_count", result.children_count
     if spent := result.telemetry:
         for name in ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost"):
@@ -159,7 +159,7 @@ def _figures(result: ToolResult) -> Iterator[tuple[str, float | None]]:
 
 
 def _measured(result: ToolResult) -> tuple[ToolResult, int]:
-    """The result with the sizes of its artifacts, and their sum."""
+    """Return the result with the sizes of its artifacts, and their sum."""
     artifacts: list[Artifact] = []
     total = 0
     for artifact in result.artifacts:

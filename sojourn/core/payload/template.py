@@ -46,7 +46,7 @@ def filled(
 
 
 def asked(template: str, schema: Schema, payload: dict[str, Any]) -> str:
-    """The question to a person that a template is, on one line.
+    """Return a template's question to a person, on one line.
 
     A model writes the values. So each of them is written out and cannot be read as markup, is short, so that the rest of the
     question stays in sight, and is in quotes if it is more than a word, so that it cannot continue the author's sentence.

@@ -38,12 +38,12 @@ _MAX_MESSAGE = 600
 
 
 def changes_nothing(spec: ToolSpec) -> bool:
-    """Whether a call of a tool has no effect, whatever becomes of it."""
+    """Return whether a call of a tool has no effect, whatever becomes of it."""
     return spec.trusted and spec.annotations.read_only is True
 
 
 def may_repeat(spec: ToolSpec) -> bool:
-    """Whether a call may be made again after one whose outcome is unknown."""
+    """Return whether a call may be made again after one whose outcome is unknown."""
     return changes_nothing(spec) or spec.annotations.idempotent is True
 
 
@@ -58,7 +58,7 @@ def never_repeats(spec: ToolSpec) -> bool:
 
 
 def leaves_unknown(spec: ToolSpec, error: BaseException) -> bool:
-    """Whether a transient error leaves it open if the call took effect.
+    """Return whether a transient error leaves it open if the call took effect.
 
     A refused connection, a rate limit and a service that says that it is unavailable did not carry the call out. A
     connection that broke off may have.
@@ -71,7 +71,7 @@ def leaves_unknown(spec: ToolSpec, error: BaseException) -> bool:
 
 
 def is_unknown(result: ToolResult) -> bool:
-    """Whether a failed result says that the call may have taken effect."""
+    """Return whether a failed result says that the call may have taken effect."""
     error, hint = result.error, result.retry_hint
     return bool(error and (error.outcome_unknown or (hint and hint.outcome_unknown)))
 

@@ -125,7 +125,7 @@ def _others_with(hint: RetryHint, specs: dict[str, ToolSpec]) -> list[tuple[str,
 
 
 def _schema(spec: ToolSpec) -> str:
-    """The schema as JSON, without examples: models copy them."""
+    """Return the schema as JSON, without examples: models copy them."""
     shown = _without_examples(spec.payload.json_schema, 0)
     return clip(json.dumps(shown, ensure_ascii=False, separators=(",", ":")), MAX_SCHEMA)
 

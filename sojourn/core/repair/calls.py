@@ -63,7 +63,7 @@ class LastStep:
         return []
 
     def call_of(self, result: ToolResult) -> ToolRequest:
-        """The call that a result answers, without its id, so that it can be repeated."""
+        """Return the call that a result answers, without its id, to repeat it."""
         call = self._calls.get(result.tool_call_id) or ToolCallPart(
             type="tool_call", tool_call_id=result.tool_call_id, name=result.name
         )
@@ -80,16 +80,16 @@ class LastStep:
         return hint.prior_input if hint else None
 
     def tried(self, result: ToolResult) -> list[str]:
-        """The tools of a result's original call and of the calls in its place, in order."""
+        """Return the tools of a result's original call and of its repairs, in order."""
         wanted = stem(result.tool_call_id)
         return [call.name for call_id, call in self._calls.items() if stem(call_id) == wanted]
 
     def failed_before(self, call: ToolRequest) -> bool:
-        """Whether a call with the same tool and payload has failed before."""
+        """Return whether a call with the same tool and payload has failed before."""
         return _key(call.name, call.payload) in self._refused
 
     def in_place_of(self, result: ToolResult, call: ToolRequest) -> ToolRequest:
-        """The call with an id derived from the original call's."""
+        """Return the call with an id derived from the original call's."""
         number = len(self.tried(result))
         return call.model_copy(update={"tool_call_id": f"{stem(result.tool_call_id)}-repair{number}"})
 
@@ -98,7 +98,7 @@ class LastStep:
 
 
 def is_repair(call_id: str) -> bool:
-    """Whether an id is that of a call in place of another."""
+    """Return whether an id is that of a call in place of another."""
     return _REPAIR.fullmatch(call_id) is not None
 
 
@@ -203,7 +203,7 @@ class Repairs:
         return turn.model_copy(update={"tool_results": results, "hints": hints})
 
     def again(self) -> PlanResult | None:
-        """The repaired calls, or None."""
+        """Return the repaired calls, or None."""
         if self._state not in ("settled", "answered"):
             return None
         calls: list[ToolRequest] = []
@@ -218,7 +218,7 @@ class Repairs:
         return PlanResult.calls(*calls, notes=notes) if calls else None
 
     def away(self, alternatives: Mapping[str, Alternative], max_wait: timedelta) -> PlanResult | None:
-        """The calls or the wait that answer failures of unavailable tools, or None."""
+        """Return the calls or the wait that answer failures of unavailable tools, or None."""
         if self._state not in ("settled", "waited"):
             return None
         failed = [(failure, hint) for failure, hint in self._failed(_AWAY) if self._may_repeat(failure)]
@@ -249,12 +249,12 @@ class Repairs:
         return PlanResult.wait(longest, notes=[f"waiting for {names}"])
 
     def ask(self) -> PlanResult | None:
-        """The question to a person, or None."""
+        """Return the question to a person, or None."""
         found = self._question() if self._may_ask and self._state in ("settled", "answered") else None
         return PlanResult.ask(found[1]) if found else None
 
     def _question(self) -> tuple[ToolResult, AwaitClarification] | None:
-        """The question about the last refused call that a person can help with."""
+        """Return the question about the last refused call that a person can help with."""
         for result, hint in reversed(list(self._failed(_MENDABLE))):
             spec, missing = self._specs[result.name], self._repaired(result).missing
             if not has_fields(spec, missing):
@@ -279,7 +279,7 @@ class Repairs:
         )
 
     def _other(self, result: ToolResult, alternatives: Mapping[str, Alternative]) -> Iterator[ToolRequest]:
-        """The call of another tool that has not been tried."""
+        """Yield the call of another tool that has not been tried."""
         make, call = alternatives.get(result.name), self._step.call_of(result)
         if make is None:
             return
@@ -288,7 +288,7 @@ class Repairs:
             yield self._step.in_place_of(result, other)
 
     def _failed(self, reasons: tuple[str, ...]) -> Iterator[tuple[ToolResult, RetryHint]]:
-        """The calls that failed for one of these reasons and may be repeated.
+        """Yield the calls that failed for one of these reasons and may be repeated.
 
         With other arguments a call is another effect, so none is mended whose earlier attempt may have taken effect.
         """
@@ -303,7 +303,7 @@ class Repairs:
                 yield result, hint
 
     def _may_have_acted(self, result: ToolResult) -> bool:
-        """Whether a failed call, or an earlier attempt of it, may have taken effect."""
+        """Check whether a failed call, or an earlier attempt of it, may have taken effect."""
         spec, hint = self._specs.get(result.name), result.retry_hint
         if spec is not None and changes_nothing(spec):
             return False

@@ -132,7 +132,7 @@ def _copies(hint: RetryHint, spec: ToolSpec, payload: Mapping[str, Any]) -> Iter
 
 
 def _leaves(value: Any, at: Tokens) -> Iterator[tuple[Tokens, Any]]:
-    """The texts and numbers in a value, with their paths."""
+    """Yield the texts and numbers in a value, with their paths."""
     if is_object(value):
         for name, inner in value.items():
             yield from _leaves(inner, (*at, name))
@@ -165,7 +165,7 @@ def _is_told(copy: _Copy, refusals: Iterable[RetryHint]) -> bool:
 
 
 def _found(copies: Sequence[_Copy], texts: Iterator[str]) -> set[Tokens]:
-    """The copies whose values occur in the texts."""
+    """Return the copies whose values occur in the texts."""
     patterns = {each.tokens: _pattern(each.value) for each in copies}
     found: set[Tokens] = set()
     searched = 0

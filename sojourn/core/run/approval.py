@@ -342,7 +342,7 @@ def confirmation_of(
 
 
 def confirmation_id(call_id: str) -> str:
-    """The id of the first confirmation of a call."""
+    """Return the id of the first confirmation of a call."""
     return f"confirm-{call_id}"
 
 

@@ -150,7 +150,7 @@ def failed(
 
 
 def with_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolResult:
-    """The result with the link to its child run, and with what the child run spent."""
+    """Return the result with the link to its child run, and the child run's spending."""
     changes: dict[str, Any] = {"run_link": link}
     if spent:
         changes |= {

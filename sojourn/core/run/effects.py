@@ -68,7 +68,7 @@ def is_settled(result: ToolResult) -> bool | None:
 
 
 def has_acted(result: ToolResult) -> bool:
-    """Whether a call with this result took effect, or may have."""
+    """Return whether a call with this result took effect, or may have."""
     return result.error is None or is_settled(result) is False
 
 
@@ -86,7 +86,7 @@ def is_unexecuted(result: ToolResult) -> bool:
 def unsettled_after(
     unsettled: Sequence[str], plan: PlanOutcome, executed: Iterable[ToolResult]
 ) -> tuple[str, ...]:
-    """The calls whose outcome is unknown after a step, oldest first.
+    """Return the calls whose outcome is unknown after a step, oldest first.
 
     Args:
         unsettled: Those before the step.
@@ -154,7 +154,7 @@ def unexecuted_after(
 def carried_after(
     carried: tuple[CarriedEffect, ...], plan: PlanOutcome, executed: Iterable[ToolResult]
 ) -> tuple[CarriedEffect, ...]:
-    """The effects of a fork's origin that are not settled after a step.
+    """Return the effects of a fork's origin that are not settled after a step.
 
     Args:
         carried: Those before the step.
@@ -179,7 +179,7 @@ def carried_after(
 
 
 def acts(plan: PlanOutcome, executed: Iterable[ToolResult]) -> bool:
-    """Whether one of the calls of a step took effect, or may have."""
+    """Return whether one of the calls of a step took effect, or may have."""
     return any(
         dispatch.may_act is True and has_acted(result) for _, dispatch, result in _ended(plan, executed)
     )
@@ -195,7 +195,10 @@ def without_steps(carried: tuple[CarriedEffect, ...]) -> tuple[CarriedEffect, ..
 
 
 def has_effect(dispatch: Dispatch) -> bool:
-    """Whether the call may have an effect under its key: a worker carries it out."""
+    """Check whether a worker carries out the call.
+
+    Only then may it have an effect under its key.
+    """
     return dispatch.kind in ("activity", "local")
 
 

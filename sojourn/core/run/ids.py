@@ -85,12 +85,12 @@ def child_run_id(run_id: str, tool_call_id: str) -> str:
 
 
 def is_below(child: str, run_id: str) -> bool:
-    """Whether an id can be that of a child run of a run, or of a run below one."""
+    """Return whether an id can be that of a child run of a run, or of a run below one."""
     return child.startswith((f"{run_id}/", f"{run_id[:60]}~")) and "/" in child
 
 
 def artifact_ref(run_id: str, tool_call_id: str, kind: str) -> str:
-    """The reference of an artifact: `<run id>#<tool_call_id>/<kind>`."""
+    """Return the reference of an artifact: `<run id>#<tool_call_id>/<kind>`."""
     return f"{run_id}#{tool_call_id}/{kind}"
 
 
@@ -130,18 +130,21 @@ def is_step_id(call_id: str) -> bool:
 
 
 def default_name(tool: str, number: int) -> str:
-    """The name of a step that its flow does not name: the tool's nth call."""
+    """Return the name of a step that its flow does not name: the tool's nth call."""
     return f"{tool}#{number}"
 
 
 def id_of(name: str) -> str:
-    """The id of a step, at most 54 characters, so that a repair can add its number."""
+    """Return the id of a step, at most 54 characters.
+
+    This leaves room for the number of a repair.
+    """
     slug = re.sub(r"[^A-Za-z0-9_-]", "-", name.rsplit(".", 1)[-1])[:30]
     return f"{slug}-s{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def is_named(call_id: str, tool: str) -> bool:
-    """Whether an id is that of a step that its flow names itself.
+    """Return whether an id is that of a step that its flow names itself.
 
     Args:
         call_id: The id.

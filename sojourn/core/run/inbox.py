@@ -153,7 +153,7 @@ class Inbox:
         return known and known.removesuffix(ANSWER)
 
     def is_answer(self, message_id: str) -> bool:
-        """Whether a message was accepted before as an answer, and not as a message."""
+        """Return whether a message was accepted before as an answer, and not as a message."""
         return bool(message_id) and self.known.get(digest_of(message_id), "").endswith(ANSWER)
 
     def answered(self, message_id: str, after: str) -> "Inbox":
@@ -166,7 +166,7 @@ class Inbox:
         return changed(self, known=self._knowing(message_id, after + ANSWER))
 
     def accepted(self, sent: SentMessage, after: str) -> tuple["Inbox", SentMessage]:
-        """The inbox with a further message, and that message with an id."""
+        """Return the inbox with a further message, and that message with an id."""
         sent = sent if sent.message_id else changed(sent, message_id=f"message-{self.count + 1}")
         known = self._knowing(sent.message_id, after)
         first = self._interrupts if sent.mode == "interrupt" else len(self.waiting)
@@ -180,7 +180,7 @@ class Inbox:
         return known
 
     def is_full(self, size: int) -> bool:
-        """Whether a further message of this size, in bytes, has no room."""
+        """Return whether a further message of this size, in bytes, has no room."""
         together = size + sum(sent.size for sent in self.waiting)
         return len(self.waiting) >= MAX_WAITING or together > MAX_WAITING_BYTES
 
@@ -210,7 +210,7 @@ class Inbox:
         return sum(sent.mode == "interrupt" for sent in self.waiting)
 
     def steering(self, joins: Callable[[SentMessage], bool]) -> tuple["Inbox", tuple[SentMessage, ...]]:
-        """The inbox without the messages for the next plan, and these.
+        """Return the inbox without the messages for the next plan, and these.
 
         Args:
             joins: Whether a message that steers may join the present turn; it opens one of its own otherwise.
@@ -264,7 +264,7 @@ def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) ->
 
 
 def _option_fault(mode: Any, admit: Any) -> Refused | None:
-    """Why a message cannot be taken as it asks, or None."""
+    """Return why a message cannot be taken as it asks, or None."""
     if mode is not None and mode not in get_args(Mode):
         return Refused(f"`mode` is one of {', '.join(get_args(Mode))}, not {echo(mode)}")
     if admit is not None and not isinstance(admit, bool):
@@ -273,7 +273,7 @@ def _option_fault(mode: Any, admit: Any) -> Refused | None:
 
 
 def _fitting(sent: SentMessage, inbox: Inbox) -> SentMessage | Refused:
-    """The message, or why a new one has no room in the inbox."""
+    """Return the message, or why a new one has no room in the inbox."""
     if inbox.where(sent.message_id) is None and inbox.is_full(sent.size):
         return Refused(
             f"{len(inbox.waiting)} messages wait already; send it again once a turn has ended", "SessionBusy"
@@ -293,12 +293,12 @@ def read_remember(values: Sequence[Any]) -> str | Refused:
 
 
 def is_message_id(value: Any) -> TypeIs[str]:
-    """Whether a value can be the id of a message."""
+    """Return whether a value can be the id of a message."""
     return isinstance(value, str) and len(value) <= MAX_ID_CHARS and is_writable(value)
 
 
 def _message(text: Any, parts: Any) -> Message | Refused:
-    """The message of a text, and of images and documents after it."""
+    """Return the message of a text, and of images and documents after it."""
     if text is not None and not (isinstance(text, str) and is_writable(text)):
         return Refused("`text` is a text")
     if parts is not None and not isinstance(parts, list):

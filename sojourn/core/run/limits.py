@@ -86,7 +86,7 @@ def stricter_caps(caps: Caps, other: Caps | None) -> Caps:
 
 
 def caps_after(caps: Caps, usage: Usage | None) -> Caps:
-    """The caps for a plan's calls: without what the plan itself used."""
+    """Return the caps for a plan's calls: without what the plan itself used."""
     if usage is None:
         return caps
     changes: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def _left(most: int | None, used: int) -> int | None:
 
 
 def stricter_limits(limits: Limits, other: Limits) -> Limits:
-    """The stricter of two limits for one plan, field by field."""
+    """Return the stricter of two limits for one plan, field by field."""
     return Limits(
         **{name: stricter(name, getattr(limits, name), getattr(other, name)) for name in Limits.model_fields}
     )
@@ -133,7 +133,7 @@ _INSTRUCTION = "Answer now with what you know."
 
 
 def finalize(policy: RunPolicy, reason: str) -> Finalize:
-    """Why a turn is the last, with the notice for the planner."""
+    """Return why a turn is the last, with the notice for the planner."""
     streak = policy.max_consecutive_failed_tool_calls
     steps = "step" if streak == 1 else f"{streak} steps"
     message = _ENDINGS[reason].format(steps=steps, budget=policy.time_budget)
@@ -143,7 +143,7 @@ def finalize(policy: RunPolicy, reason: str) -> Finalize:
 def exhausted(
     policy: RunPolicy, counts: RunTotals, refused: str | None, results: Sequence[ToolResult] = ()
 ) -> Finalize | None:
-    """Why the next turn must be the last, or None (ME-18 to ME-25).
+    """Return why the next turn must be the last, or None (ME-18 to ME-25).
 
     A limit on calls or rounds is reached when a call is refused for it: twenty rounds run, the
     twenty-first does not. Limits on tokens, money and failed steps are reached when they are used up.
@@ -199,7 +199,7 @@ def turn_policy(policy: RunPolicy, earlier: RunTotals) -> RunPolicy:
 
 
 def session_end(policy: RunPolicy, turns: int, earlier: RunTotals) -> Finalize | None:
-    """Why no further turn begins, or None.
+    """Return why no further turn begins, or None.
 
     Args:
         policy: The policy, with the limits of the conversation.

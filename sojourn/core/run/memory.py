@@ -47,7 +47,7 @@ def for_task(memory: Mapping[str, Any], *, local: bool = False) -> dict[str, Any
 
 
 def changes_by(memory: Mapping[str, Any], results: Iterable[ToolResult]) -> list[MemoryChange]:
-    """The changes of the memory by the results of a step, in call order."""
+    """Return the changes of the memory by the results of a step, in call order."""
     changes: list[MemoryChange] = []
     for result in results:
         if not result.memory:

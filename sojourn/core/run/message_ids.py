@@ -29,7 +29,7 @@ _EARLIER_BYTES = 8
 
 
 def digest_of(message_id: str) -> str:
-    """The digest of a message's id, in hexadecimal."""
+    """Return the digest of a message's id, in hexadecimal."""
     hashed = hashlib.blake2b(message_id.encode(errors="surrogatepass"), digest_size=_EARLIER_BYTES)
     return hashed.digest()[:DIGEST_BYTES].hex()
 

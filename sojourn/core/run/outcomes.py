@@ -129,7 +129,7 @@ def not_repeated(call: ToolRequest, *, by_origin: bool, beside: bool = False) ->
 
 
 def failed(call: ToolRequest, error: ToolError) -> ToolResult:
-    """The result of a call whose activity failed outside the boundary."""
+    """Return the result of a call whose activity failed outside the boundary."""
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error)
 
 
@@ -150,7 +150,7 @@ def attempt_failed(call: ToolRequest, error: ToolError, details: Any, *, may_act
 
 
 def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
-    """The result of a call that was in flight or queued when the run was cancelled."""
+    """Return the result of a call in flight or queued when the run was cancelled."""
     why = f": {reason}" if reason else ""
     return failed(call, ToolError.new(f"canceled with the run{why}", code="canceled"))
 
@@ -214,7 +214,7 @@ def still_unknown(result: ToolResult) -> ToolResult:
 
 
 def not_read(call: ToolRequest) -> ToolResult:
-    """The result of an external call for which the run's history has no room left."""
+    """Return the result of an external call that has no room in the run's history."""
     message = "the run has gone on for as long as one can, and reads no result of it; whether it was carried out is unknown"
     return failed(call, ToolError.new(message, code="history"))
 
@@ -226,19 +226,19 @@ def no_input(call: ToolRequest, server: str) -> ToolResult:
 
 
 def too_much_input(call: ToolRequest, server: str) -> ToolResult:
-    """The result of a call that asked for a person's input too often."""
+    """Return the result of a call that asked for a person's input too often."""
     message = f"{server} keeps asking for a person's input, and is asked no more"
     return failed(call, ToolError.new(message, code="input_required"))
 
 
 def too_long_input(call: ToolRequest, server: str) -> ToolResult:
-    """The result of a call whose answers by a person are too large together."""
+    """Return the result of a call whose answers by a person are too large together."""
     message = f"the answers to what {server} asks are together more than {MAX_FORMS_BYTES:,} bytes; it was not called with them"
     return failed(call, ToolError.new(message, code="input_required"))
 
 
 def unanswered(why: str, limit: str) -> Message:
-    """The answer of a run whose final turn failed too."""
+    """Return the answer of a run whose final turn failed too."""
     separator = "\n\n" if "\n" in limit else " "
     return Message.assistant(f"{limit}{separator}The run ended without an answer: {why}")
 

@@ -186,7 +186,7 @@ _WHY = {
 
 
 def not_executed(call: ToolRequest, refused: str | None, limits: Limits) -> ToolResult:
-    """The result of a call that a limit stopped before it ran."""
+    """Return the result of a call that a limit stopped before it ran."""
     why = _WHY.get(refused or "", "a limit of the run was reached").format(
         limit=counted(limits.max_calls_per_step, "call")
     )
@@ -228,7 +228,7 @@ def without_payload(call: _Call) -> _Call:
 
 
 def without_payloads(message: Message | None, omitted: Collection[str]) -> Message | None:
-    """The model's message without the arguments of these calls."""
+    """Return the model's message without the arguments of these calls."""
     if message is None or not omitted:
         return message
     parts: list[Any] = [
@@ -262,7 +262,7 @@ def within_plan_bytes(
 
 
 def trimmed(outcome: PlanOutcome) -> PlanOutcome:
-    """The plan within 1.5 MB, or a planner fault that says why it does not fit.
+    """Return the plan within 1.5 MB, or a planner fault that says why it does not fit.
 
     Calls that a limit refused lose their arguments first; then the model's message is left out,
     and later made from the calls.
@@ -293,7 +293,7 @@ def trimmed(outcome: PlanOutcome) -> PlanOutcome:
 def with_readings(
     asked: Sequence[ToolRequest], read: Sequence[ToolRequest | ParseFault]
 ) -> list[ToolRequest]:
-    """The calls of a plan, those with readings as they were read.
+    """Return the calls of a plan, those with readings as they were read.
 
     Args:
         asked: The calls as they were planned.

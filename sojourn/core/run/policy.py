@@ -81,5 +81,5 @@ def withheld(tool: str, tags: Collection[str], limits: Limits, decision: PolicyD
 
 
 def offered(specs: Sequence[ToolSpec], limits: Limits, decision: PolicyDecision | None) -> list[ToolSpec]:
-    """The tools that a run may use."""
+    """Return the tools that a run may use."""
     return [spec for spec in specs if withheld(spec.id, spec.tags, limits, decision) is None]

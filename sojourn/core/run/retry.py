@@ -109,7 +109,7 @@ class Repetition:
 
 
 def transient(spec: ToolSpec, error: BaseException, message: str) -> FailedAttempt:
-    """The failure of an attempt that met a rate limit or an unavailable service.
+    """Return the failure of an attempt at a rate-limited or unavailable service.
 
     Args:
         spec: The tool.
@@ -127,7 +127,7 @@ def transient(spec: ToolSpec, error: BaseException, message: str) -> FailedAttem
 
 
 def timed_out(spec: ToolSpec, limit: timedelta) -> FailedAttempt:
-    """The failure of an attempt that exceeded its time limit."""
+    """Return the failure of an attempt that exceeded its time limit."""
     unknown = not changes_nothing(spec)
     return FailedAttempt(
         RetryReason.TIMEOUT, hints.timeout(spec.id, limit, unknown=unknown), outcome_unknown=unknown
@@ -174,7 +174,7 @@ def most_attempts(spec: ToolSpec) -> int:
 
 
 def planner_attempts(retry_after: timedelta | None, *, is_last_turn: bool = False) -> int:
-    """Most attempts at a plan.
+    """Return most attempts at a plan.
 
     Args:
         retry_after: The delay that the planner asks for.

@@ -64,7 +64,7 @@ _ROLES = ("system", "user", "assistant", "tool")
 
 
 def messages_fault(messages: Sequence[Message]) -> str | None:
-    """Why these messages cannot open a run, or None."""
+    """Return why these messages cannot open a run, or None."""
     if not messages:
         return "a run starts with at least one message"
     for message in messages:
@@ -91,7 +91,7 @@ def turn_start_of(messages: Sequence[Message]) -> int:
 
 
 def labels_fault(labels: Mapping[str, str]) -> str | None:
-    """Why these labels are refused, or None."""
+    """Return why these labels are refused, or None."""
     if len(labels) > _MAX_LABELS:
         return f"a run has at most {_MAX_LABELS} labels"
     if any(len(key) > _MAX_LABEL_CHARS or len(value) > _MAX_LABEL_CHARS for key, value in labels.items()):
@@ -276,7 +276,7 @@ def summarize(run: RunInput, tool: str | None = None, message: str = "") -> RunS
 
 
 def _last_user_message(messages: Sequence[Message]) -> str:
-    """The last user message of the opening."""
+    """Return the last user message of the opening."""
     return next((message.text for message in reversed(messages) if message.role == "user"), "")
 
 

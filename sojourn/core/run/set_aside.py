@@ -64,7 +64,7 @@ _REFUSED = "the model's provider refused it"
 
 
 def failure_notice(failure: ToolError) -> Message:
-    """The message that tells the planner of the next turn why the last one failed."""
+    """Return the message that tells the next turn's planner why the last turn failed."""
     text = f"The last turn failed: {failure.message[:_MAX_CHARS]}"
     codes = _codes(failure)
     if not codes.intersection(_REFUSALS):
@@ -298,7 +298,7 @@ def without_set_aside(messages: Sequence[Message]) -> list[Message]:
 
 
 def _has_read(part: Part, index: int) -> bool:
-    """Whether a part is a summary of a transcript's beginning that has a message."""
+    """Check whether a part is a summary of a transcript's beginning with a message."""
     return isinstance(part, CompactionPart) and index < part.until
 
 

@@ -225,7 +225,7 @@ class RunState:
 
     @classmethod
     def opened(cls, opening: RunInput) -> "RunState":
-        """The state of a run that has just started."""
+        """Return the state of a run that has just started."""
         budget = opening.policy.time_budget if opening.policy else None
         waits = opening.conversation and not opening.messages
         return cls(
@@ -327,7 +327,7 @@ class RunState:
         return in_doubt(error, self.doubts.values())
 
     def output(self, plan: PlanOutcome, run_id: str, now: datetime) -> RunOutput:
-        """The run's output, from its last plan."""
+        """Return the run's output, from its last plan."""
         assert plan.final is not None
         return RunOutput(
             run_id=run_id,
@@ -430,7 +430,7 @@ class RunState:
         return state
 
     def remembering(self, plan: PlanOutcome) -> "RunState":
-        """The state with what a plan that is carried out changes in the memory."""
+        """Return the state with what a plan that is carried out changes in the memory."""
         if not plan.memory:
             return self
         if memory_fault(self.memory, plan.memory):  # the plan was completed by hand
@@ -614,7 +614,7 @@ class RunState:
         return changed(state, limit=None, new=new, phase=phase)
 
     def steered(self, message: Paused | Resumed, now: datetime) -> tuple["RunState", bool]:
-        """The state after a pause or resume, and whether the run applies it."""
+        """Return the state after a pause or resume, and whether the run applies it."""
         if is_overtaken(message, self.last_steering):
             return self, False
         state = changed(self, last_steering=message.number or self.last_steering)
@@ -636,7 +636,7 @@ class RunState:
         return state, True
 
     def set_aside_fault(self, request: SetAsideRequest, length: int) -> str | None:
-        """Why something cannot be set aside, or None.
+        """Return why something cannot be set aside, or None.
 
         Args:
             request: What is meant.
@@ -834,7 +834,7 @@ class RunState:
     # Go on in another execution, or end.
 
     def continued(self, started: datetime) -> "RunState":
-        """The state with which the next execution begins.
+        """Return the state with which the next execution begins.
 
         Args:
             started: When the present execution started.
@@ -859,11 +859,11 @@ class RunState:
         return changed(self, unanswered_for=why)
 
     def ended(self) -> "RunState":
-        """The state of a run that is over: no wait is open."""
+        """Return the state of a run that is over: no wait is open."""
         return changed(self, phase="", paused=None, waits=changed(self.waits, open={}))
 
     def finished(self) -> "RunState":
-        """The state of a run that has its answer."""
+        """Return the state of a run that has its answer."""
         return changed(self, phase="", new=())
 
 
@@ -873,7 +873,7 @@ def _with_senders(askers: Sequence[Principal], sent: Sequence[SentMessage]) -> t
 
 
 def call_status(result: ToolResult) -> CallStatus:
-    """The status of a call that is answered."""
+    """Return the status of a call that is answered."""
     code = result.error.code if result.error else None
     state = "done" if result.ok else code if code in ("denied", "not_executed") else "failed"
     return CallStatus(

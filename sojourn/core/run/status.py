@@ -16,7 +16,7 @@ __all__ = ["end_notice", "read_kinds", "status_of", "turn_notice", "wait_notice"
 
 
 def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
-    """The status of an open run, from its state."""
+    """Return the status of an open run, from its state."""
     paused = state.paused
     waits_for = next(iter(state.waits.open), "")
     return RunStatus(
@@ -71,7 +71,7 @@ def wait_notice(run_id: str, state: RunState, wait: Await, at: datetime) -> Noti
 def turn_notice(
     run_id: str, state: RunState, at: datetime, output: RunOutput | None, error: ToolError | None
 ) -> Notice:
-    """The notice that a turn has ended, of the state before its end."""
+    """Return the notice that a turn has ended, of the state before its end."""
     notice = _notice(run_id, state, "turn", state.turn_id, at)
     return _ended(notice.model_copy(update={"message_ids": list(state.taken)}), output, error)
 

@@ -64,7 +64,7 @@ class ActiveTime:
         return None if self.budget is None else max(self.budget - self.spent(now), timedelta(0))
 
     def is_used_up(self, now: datetime) -> bool:
-        """Whether nothing is left of the budget."""
+        """Return whether nothing is left of the budget."""
         return self.expired or self.left(now) == timedelta(0)
 
     def begun(self, now: datetime) -> "ActiveTime":
@@ -113,7 +113,7 @@ class RunTotals:
 
 
 def settle(counts: RunTotals, executed: Sequence[ToolResult]) -> RunTotals:
-    """The totals after a step, from the results of its admitted calls, in call order."""
+    """Return the totals after a step, from its admitted calls' results in call order."""
     telemetry = counts.telemetry
     for result in executed:
         telemetry = add_telemetry(telemetry, result.telemetry or ToolTelemetry())
@@ -161,7 +161,7 @@ def used(counts: RunTotals) -> Usage:
 
 
 def add_totals(total: RunTotals, more: RunTotals) -> RunTotals:
-    """The sum of the totals of two turns."""
+    """Return the sum of the totals of two turns."""
     return changed(
         total,
         tool_calls=total.tool_calls + more.tool_calls,
@@ -185,7 +185,7 @@ def add_telemetry(total: ToolTelemetry, more: ToolTelemetry) -> ToolTelemetry:
 
 
 def add_usage(total: Usage, more: Usage | None) -> Usage:
-    """The sum of the usage of two plans."""
+    """Return the sum of the usage of two plans."""
     if more is None:
         return total
     return Usage(
@@ -255,7 +255,7 @@ def read_spent(value: Any) -> Spent | None:
 
 
 def read_child_spent(values: Sequence[Any]) -> tuple[str, Spent | None]:
-    """The child run's id and its spending, from the arguments of the signal."""
+    """Return the child run's id and its spending, from the arguments of the signal."""
     value = values[0] if len(values) == 1 else None
     if not isinstance(value, Mapping):
         return "", None

@@ -46,7 +46,7 @@ def for_planner(result: ToolResult) -> ToolResult:
 
 
 def call_ids(messages: Sequence[Message]) -> set[str]:
-    """The tool_call_ids of all calls in these messages."""
+    """Return the tool_call_ids of all calls in these messages."""
     return {call.tool_call_id for message in messages for call in message.tool_calls}
 
 
@@ -193,7 +193,7 @@ class Packed:
         return size
 
     def messages(self) -> list[Message]:
-        """The messages that are not in external storage."""
+        """Return the messages that are not in external storage."""
         return decode_messages(b"[" + b",".join(self) + b"]")
 
     def __len__(self) -> int:
@@ -225,7 +225,7 @@ _NOT_EXECUTED = "not executed: the same plan asked a question; request it again,
 
 
 def question_message(plan: PlanOutcome) -> Message:
-    """The assistant message of a plan that asks a question."""
+    """Return the assistant message of a plan that asks a question."""
     assert plan.await_
     return plan.message or Message.assistant(plan.await_.question)
 

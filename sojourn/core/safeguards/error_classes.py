@@ -85,7 +85,7 @@ class Match(NamedTuple):
 
 
 def classify(message: str, reason: str | None = None) -> str:
-    """The class of any error (ME-3).
+    """Return the class of any error (ME-3).
 
     Args:
         message: The tool's message.

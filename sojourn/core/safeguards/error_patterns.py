@@ -144,7 +144,7 @@ class ErrorEntry:
 
     @classmethod
     def of(cls, outcome: CallOutcome, at: datetime | None, rules: int = RULES) -> "ErrorEntry":
-        """The entry of a failed call, with its class by these rules."""
+        """Return the entry of a failed call, with its class by these rules."""
         message = (outcome.error or "")[:MAX_READ]
         category, matched = match_class(message, outcome.reason, rules)
         lines = (line.strip() for line in message.splitlines())
@@ -225,7 +225,7 @@ class ErrorPatterns:
         reason: str | None = None,
         fields: Sequence[str] = (),
     ) -> "ErrorPatterns":
-        """The state after one error, which need not come from a call (ME-7).
+        """Return the state after one error, which need not come from a call (ME-7).
 
         Args:
             message: The tool's message; hostile, of any length.
@@ -237,7 +237,7 @@ class ErrorPatterns:
         return _after(self, ErrorEntry.of(CallOutcome(tool, message, reason, tuple(fields)), at, self.rules))
 
     def succeeded(self, tool: str) -> "ErrorPatterns":
-        """The state after a success of a tool, which clears the count.
+        """Return the state after a success of a tool, which clears the count.
 
         Where the environment lacks something, as a font, only the tool that failed last shows by a success that it is there.
         """
@@ -300,7 +300,7 @@ class ErrorPatterns:
         return ErrorPatterns(rules=self.rules)
 
     def suggestion(self) -> str:
-        """The message for a person once retrying has stopped, empty before (ME-5)."""
+        """Return the message for a person once retrying has stopped, empty before (ME-5)."""
         if not self.strikes:
             return ""
         row = class_named(self.strikes[-1].category)
@@ -365,7 +365,7 @@ def _after(
 
 
 def _is_due(last: ErrorEntry, entry: ErrorEntry) -> bool:
-    """Whether a call was tried again when its hint had said."""
+    """Return whether a call was tried again when its hint had said."""
     return last.retry_at is not None and entry.at is not None and entry.at >= last.retry_at
 
 

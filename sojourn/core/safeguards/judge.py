@@ -76,7 +76,7 @@ class SafeguardState:
         *,
         similar_errors: int | None = STRIKES,
     ) -> "SafeguardState":
-        """The state after a step, from the results of its admitted calls.
+        """Return the state after a step, from the results of its admitted calls.
 
         Args:
             calls: The calls of the plan.
@@ -162,11 +162,11 @@ class SafeguardState:
         return self._stops(self.rules)
 
     def differs_by(self, rules: int) -> bool:
-        """Whether an earlier version of the rules gives another verdict."""
+        """Return whether an earlier version of the rules gives another verdict."""
         return rules < self.rules and self._stops(rules) != self.stops
 
     def by(self, rules: int) -> "SafeguardState":
-        """The state judged by an earlier version of the rules."""
+        """Return the state judged by an earlier version of the rules."""
         return changed(self, rules=rules)
 
     def where_stopped(self, *, is_stopped: bool, from_first: bool) -> "SafeguardState":

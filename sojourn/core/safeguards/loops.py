@@ -66,7 +66,7 @@ class PastStep:
 
     @classmethod
     def of(cls, calls: Sequence[PastCall]) -> "PastStep":
-        """A step with at least one call."""
+        """Return a step with at least one call."""
         keys = sorted({f"{call.name} {call.arguments_hash} {call.result_hash}" for call in calls})
         key = (
             keys[0]
@@ -88,7 +88,7 @@ class ToolCalls:
     """The last twenty calls, which version 1 of the rules searches for loops."""
 
     def record(self, name: str, arguments_hash: str, result_hash: str, failed: bool) -> "ToolCalls":
-        """The state after a step of one executed call.
+        """Return the state after a step of one executed call.
 
         Args:
             name: The tool that was called.
@@ -110,7 +110,7 @@ class ToolCalls:
         )
 
     def loop(self) -> str | None:
-        """The cycle that the last steps repeat, as `a → b → a`, or None.
+        """Return the cycle that the last steps repeat, as `a → b → a`, or None.
 
         A cycle of one step is a loop from five repetitions with a failure among them, or eight
         without; one of two or three steps from three with a failure, or five without.
@@ -128,7 +128,7 @@ class ToolCalls:
 
 
 def suggestion(loop: str) -> str:
-    """The message for a person about a loop."""
+    """Return the message for a person about a loop."""
     text = f"The same calls kept coming back with the same results: {loop}."
     return "\n".join([text, "What you can do:", *(f"- {step}" for step in _STEPS)])
 

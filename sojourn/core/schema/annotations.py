@@ -13,7 +13,7 @@ __all__ = ["has_secrets", "is_secret", "secrets_in", "without_wording"]
 
 
 def has_secrets(schema: Schema) -> bool:
-    """Whether a schema marks any field as secret."""
+    """Return whether a schema marks any field as secret."""
     return _is_marked(schema) or any(has_secrets(child) for _, child in children(schema))
 
 
@@ -64,7 +64,7 @@ _VALUES = frozenset({"const", "enum", "default"})
 
 
 def without_wording(schema: Any) -> Any:
-    """The schema without its wording, its keywords and names in alphabetical order."""
+    """Return the schema without its wording, with keywords and names sorted."""
     if isinstance(schema, list):
         return [without_wording(item) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):

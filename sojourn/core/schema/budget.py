@@ -56,7 +56,7 @@ class Discriminator:
         return frozenset(self.by_tag.values())
 
     def ruled_out(self, instance: Any) -> frozenset[int]:
-        """The branches that a value certainly does not fit, by its tag alone."""
+        """Return the branches that a value certainly does not fit, by its tag alone."""
         if not is_object(instance):
             return frozenset()
         value = instance
@@ -214,7 +214,7 @@ def working(work: ValidationBudget) -> Generator[None]:
 
 
 def steps_for(value: Any) -> int:
-    """Most steps of the validation of a value."""
+    """Return most steps of the validation of a value."""
     return min(MAX_STEPS, FREE_STEPS + STEPS_PER_BYTE * volume(value))
 
 

@@ -115,7 +115,7 @@ class _Comparison:
         self._known: dict[tuple[int, int], list[_Reason]] = {}
 
     def fields(self, source: Any, target: Any, depth: int) -> list[_Reason]:
-        """Why one subschema does not fit another, with paths from here."""
+        """Return why one subschema does not fit another, with paths from here."""
         key = id(source), id(target)
         if key in self._known:
             return self._known[key]
@@ -201,20 +201,20 @@ def _at(step: str, reasons: Iterable[_Reason]) -> Iterator[_Reason]:
 
 
 def _by_type(branch: Schema) -> list[Schema]:
-    """The branch once for each of its types, stated or implied."""
+    """Return the branch once for each of its types, stated or implied."""
     implied = (kind for kind, words in _TELLING_WORDS.items() if any(word in branch for word in words))
     named = branch.get("type", next(implied, None))
     return [{**branch, "type": each} for each in (named if is_array(named) else [named])]
 
 
 def _form(branch: Schema) -> set[tuple[str, str]]:
-    """The formats that a text must have, without those that any text has."""
+    """Return the formats that a text must have, without those that any text has."""
     words = ("format", "contentMediaType")
     return {(word, branch[word]) for word in words if word in branch and branch[word] not in _ANY_TEXT}
 
 
 def _is_alike(source: Schema, target: Schema) -> bool:
-    """Whether type and format fit, regardless of fields and items."""
+    """Return whether type and format fit, regardless of fields and items."""
     if "enum" in target:
         return False
     kinds = source["type"], target["type"]

@@ -43,7 +43,7 @@ def with_defaults(validator: Validator, payload: dict[str, Any]) -> dict[str, An
 
 
 def without_defaults(validator: Validator, payload: dict[str, Any]) -> dict[str, Any]:
-    """The payload without the top-level fields that have the value of their default."""
+    """Return the payload without top-level fields that equal their default."""
     bare = with_defaults(validator, {})
     return {
         name: value

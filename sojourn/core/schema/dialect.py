@@ -208,7 +208,7 @@ def _tried(validator: Any, branches: list[Any], instance: Any) -> Iterator[tuple
 
 
 def _passes(validator: Any, subschema: Any, value: Any) -> bool:
-    """A fast path for most fields: scalars, optional scalars, lists of them.
+    """Check most fields fast: scalars, optional scalars, lists of them.
 
     Entering a subschema costs jsonschema more than checking it. False only means: validate in full.
     """

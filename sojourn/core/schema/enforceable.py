@@ -48,7 +48,7 @@ _PARTS = ("$ref", "allOf", "anyOf", "oneOf", "dependentSchemas", "else", "then")
 
 
 def forbid_unknown_fields(schema: Schema) -> Schema:
-    """A copy in 2020-12 that refuses undeclared fields.
+    """Return a copy in 2020-12 that refuses undeclared fields.
 
     A definition that is part of a composition somewhere stays open itself, and is
     closed at each plain reference to it.
@@ -114,7 +114,7 @@ class _Closing:
         return None, False
 
     def _describes(self, schema: Schema, word: str) -> bool:
-        """Whether a keyword adds fields to the same value."""
+        """Return whether a keyword adds fields to the same value."""
         if word == "$ref":
             target = resolve(self.root, str(schema.get(word, "#/")))
             found = [target] if is_object(target) else []
@@ -124,7 +124,7 @@ class _Closing:
         return any(word in part for part in parts for word in _DESCRIPTIONS)
 
     def _closes_itself(self, schema: Schema, word: str) -> bool:
-        """Whether closing each branch of the only describing keyword closes the value."""
+        """Check that closing each branch of the only describing keyword closes the value."""
         match word:
             case "anyOf" | "oneOf":
                 return True

@@ -124,7 +124,7 @@ class _Breadth:
         self._left = 4 * _MAX_EXPANDED
 
     def of(self, schemas: list[Schema]) -> int:
-        """Most rules that apply to a value, or to a part of it.
+        """Return most rules that apply to a value, or to a part of it.
 
         Raises:
             ValueError: The schema has too many places.
@@ -151,7 +151,7 @@ class _Breadth:
 
 
 def _rules(schema: Schema) -> int:
-    """The cost of the keywords of one subschema, in rules."""
+    """Return the cost of the keywords of one subschema, in rules."""
     listed = sum(len(rule) for rule in schema.values() if is_array(rule) or is_object(rule))
     calls = ("pattern" in schema) + ("format" in schema)
     return 1 + listed // _PARTS_PER_RULE + calls * _COST_OF_CALLS

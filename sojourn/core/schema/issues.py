@@ -102,7 +102,7 @@ def to_issue(error: ValidationError, path: _Path) -> FieldIssue:
 
 
 def type_issue(path: _Path, types: list[str], value: Any) -> FieldIssue:
-    """The issue of a value that has none of the types."""
+    """Return the issue of a value that has none of the types."""
     return FieldIssue(
         field=to_pointer(path),
         constraint="invalid_field_type",
@@ -145,12 +145,12 @@ def _bound(rule: Any) -> float | None:
 
 
 def shortened(allowed: list[Any]) -> list[Any]:
-    """The values of an enum that an issue lists: the short ones of the first 50."""
+    """Return the values of an enum that an issue lists: short ones of the first 50."""
     return [value for value in allowed[:MAX_ALLOWED] if len(json.dumps(value)) <= MAX_TEXT]
 
 
 def sentence(issue: FieldIssue, value: Any = ABSENT, *, close: str | None = None) -> str:
-    """An issue with its field: `` `limit` must be at most 500, got 501 ``."""
+    """Return an issue with its field: `` `limit` must be at most 500, got 501 ``."""
     if issue.constraint == ONLY_ONE:  # all of these fields have this one sentence
         return f"give {issue.expected_type or 'only one of them'}"
     suggestion = f"; did you mean {field_name(close)}?" if close else ""

@@ -97,7 +97,7 @@ def _key(value: Any) -> Any:
 
 
 def _is_multiple(_validator: Any, step: float, instance: Any) -> bool:
-    """Whether a number is a multiple in decimals: 19.99 is a multiple of 0.01."""
+    """Return whether a number is a multiple in decimals: 19.99 is a multiple of 0.01."""
     if not isinstance(instance, (int, float)) or isinstance(instance, bool):
         return True
     return math.isfinite(instance) and (_exact(instance) / _exact(step)).denominator == 1
@@ -164,7 +164,7 @@ LEAVES: dict[str, Any] = {
 def unevaluated_properties(
     validator: Any, rule: Any, instance: Any, schema: Schema
 ) -> Iterator[ValidationError]:
-    """An error for each unevaluated name, with the name in its path."""
+    """Yield an error for each unevaluated name, with the name in its path."""
     if is_object(instance) and "additionalProperties" not in schema:
         beside = {word: value for word, value in schema.items() if word != "unevaluatedProperties"}
         known = _evaluated(validator, instance, beside)
@@ -193,7 +193,7 @@ def _evaluated(validator: Any, instance: dict[str, Any], schema: Any) -> set[str
 
 
 def unevaluated_items(validator: Any, rule: Any, instance: Any, schema: Schema) -> Iterator[ValidationError]:
-    """One error when some item is unevaluated."""
+    """Yield one error when some item is unevaluated."""
     if not is_array(instance) or "items" in schema:
         return
     beside = {word: value for word, value in schema.items() if word != "unevaluatedItems"}
@@ -204,7 +204,7 @@ def unevaluated_items(validator: Any, rule: Any, instance: Any, schema: Schema) 
 
 
 def _evaluated_places(validator: Any, instance: list[Any], schema: Any) -> set[int]:
-    """The indexes of the items that a schema evaluates."""
+    """Return the indexes of the items that a schema evaluates."""
     if not is_object(schema):
         return set()
     BUDGET.get().spend(1 + len(instance) // 4)

@@ -149,7 +149,7 @@ class _Parser:
         self._at = 0
 
     def whole(self) -> _Node:
-        """The syntax tree of the whole pattern."""
+        """Return the syntax tree of the whole pattern."""
         node = self._choice(0)
         if self._at < len(self._pattern):
             raise _TooMuchError

@@ -135,7 +135,7 @@ class _Sampler:
         return [self.make(each, depth + 1) for each in [*prefix[:needed], *rest]]
 
     def _flat(self, schema: Schema, depth: int) -> Schema:
-        """The schema with its references and `allOf` merged into one object."""
+        """Return the schema with its references and `allOf` merged into one object."""
         self.parts += 1
         if depth > _MAX_DEPTH or self.parts > _MAX_PARTS:
             raise NoSampleError

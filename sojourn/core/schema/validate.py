@@ -188,7 +188,7 @@ def _distinct(issues: Iterable[FieldIssue]) -> Iterator[FieldIssue]:
 
 
 def has_integers(schema: Any) -> bool:
-    """Whether a schema, or something in it, has the type `integer`."""
+    """Return whether a schema, or something in it, has the type `integer`."""
     level = [schema]
     while level:
         part = level.pop()
@@ -252,7 +252,7 @@ def _refused(
 
 
 def _own(root: Schema, schema: Any, depth: int) -> Iterator[Schema]:
-    """A schema and the parts that always apply beside it."""
+    """Yield a schema and the parts that always apply beside it."""
     if not is_object(schema) or not depth:
         return
     yield schema
@@ -263,7 +263,7 @@ def _own(root: Schema, schema: Any, depth: int) -> Iterator[Schema]:
 
 
 def _declared(root: Schema, schema: Schema) -> dict[str, Any]:
-    """The fields that a schema declares, each with its subschema."""
+    """Return the fields that a schema declares, each with its subschema."""
     return {
         name: field for part in expand(root, schema) for name, field in part.get("properties", {}).items()
     }

@@ -75,7 +75,7 @@ def depth_of(value: Any) -> int:
 
 
 def json_fault(value: Any, *, max_bytes: int | None = MAX_PAYLOAD_BYTES) -> ParseFault | None:
-    """Why a parsed value cannot be a payload or result, or None.
+    """Return why a parsed value cannot be a payload or result, or None.
 
     Args:
         value: The value.
@@ -137,12 +137,12 @@ def _text_fault(text: str) -> ParseFault | None:
 
 
 def too_deep() -> ParseFault:
-    """The fault of a value nested deeper than `MAX_DEPTH`."""
+    """Return the fault of a value nested deeper than `MAX_DEPTH`."""
     return ParseFault("too_deep", f"the nesting is deeper than {MAX_DEPTH}")
 
 
 def too_many_digits() -> ParseFault:
-    """The fault of an integer with more than `MAX_DIGITS` digits."""
+    """Return the fault of an integer with more than `MAX_DIGITS` digits."""
     return ParseFault("number", f"an integer has more than {MAX_DIGITS} digits")
 
 
@@ -163,7 +163,7 @@ def wrong_figure(figures: Iterable[tuple[str, Any]]) -> str | None:
 
 
 def patch_fault(patch: Any) -> str | None:
-    """Why a patch cannot be applied to any memory, or None."""
+    """Return why a patch cannot be applied to any memory, or None."""
     if not is_object(patch):
         return "a patch of the memory is a JSON object"
     if not patch:
@@ -173,7 +173,7 @@ def patch_fault(patch: Any) -> str | None:
 
 
 def memory_fault(memory: Mapping[str, Any], patch: Mapping[str, Any]) -> str | None:
-    """Why a patch cannot be applied to this memory, or None."""
+    """Return why a patch cannot be applied to this memory, or None."""
     if fault := patch_fault(patch):
         return fault
     size = size_of(memory_after(memory, patch)) if patch else 0

@@ -31,7 +31,7 @@ def name_given_twice(name: str) -> str:
 
 
 def first_duplicate(pairs: Sequence[tuple[str, Any]]) -> str | None:
-    """The first name that stands twice among the pairs of an object."""
+    """Return the first name that stands twice among the pairs of an object."""
     seen = set[str]()
     for name, _ in pairs:
         if name in seen:
@@ -41,7 +41,7 @@ def first_duplicate(pairs: Sequence[tuple[str, Any]]) -> str | None:
 
 
 def loads(text: str | bytes) -> Any:
-    """The value of a JSON text, as `json.loads` reads it.
+    """Return the value of a JSON text, as `json.loads` reads it.
 
     Raises:
         DuplicateNameError: A name stands twice in one object.

@@ -22,12 +22,12 @@ __all__ = [
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a value is a JSON object."""
+    """Return whether a value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Whether a value is a JSON array."""
+    """Return whether a value is a JSON array."""
     return isinstance(value, list)
 
 
@@ -90,14 +90,14 @@ def to_pointer(tokens: Iterable[str | int]) -> str:
 
 
 def to_tokens(pointer: str) -> tuple[str, ...]:
-    """The tokens of a pointer, unescaped."""
+    """Return the tokens of a pointer, unescaped."""
     if not pointer:
         return ()
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.removeprefix("/").split("/"))
 
 
 def value_at(value: Any, tokens: Iterable[str]) -> Any:
-    """The value at a path, or `ABSENT`."""
+    """Return the value at a path, or `ABSENT`."""
     for token in tokens:
         if is_object(value) and token in value:
             value = value[token]
@@ -109,13 +109,13 @@ def value_at(value: Any, tokens: Iterable[str]) -> Any:
 
 
 def resolve(root: Schema, reference: str) -> Schema | bool | None:
-    """The schema at a `#/...` reference, or None when there is none."""
+    """Return the schema at a `#/...` reference, or None when there is none."""
     found = value_at(root, to_tokens(unquote(reference.removeprefix("#"))))
     return found if is_object(found) or isinstance(found, bool) else None
 
 
 def children(schema: Schema) -> Iterator[tuple[tuple[str | int, ...], Schema]]:
-    """The direct subschemas of a schema, each with its path."""
+    """Yield the direct subschemas of a schema, each with its path."""
     for word in _CHILD_MAPS:
         if is_object(part := schema.get(word)):
             yield from (((word, name), child) for name, child in _schemas(part.items()))
@@ -160,7 +160,7 @@ def expand(root: Schema, schema: Schema) -> list[Schema]:
 
 
 def locate(root: Schema, tokens: Iterable[str]) -> list[Schema]:
-    """The subschemas that apply to the value at a path."""
+    """Return the subschemas that apply to the value at a path."""
     level = [root]
     for token in tokens:
         wide = [part for schema in level for part in expand(root, schema)]

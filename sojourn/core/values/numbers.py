@@ -30,7 +30,7 @@ MAX_EXACT = 2**53 - 1
 
 
 def exact(value: Any) -> Any:
-    """A JSON value whose large integers are texts."""
+    """Return a JSON value whose large integers are texts."""
     if isinstance(value, Mapping):
         return {name: exact(inner) for name, inner in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
@@ -39,7 +39,7 @@ def exact(value: Any) -> Any:
 
 
 def is_exact(value: Any) -> bool:
-    """Whether a client in JavaScript reads a JSON value as it is."""
+    """Return whether a client in JavaScript reads a JSON value as it is."""
     if isinstance(value, Mapping):
         return all(map(is_exact, cast("Mapping[str, Any]", value).values()))
     if isinstance(value, list):
@@ -105,7 +105,7 @@ class LongNumber(float):
 
 
 def written_number(text: str) -> int | float:
-    """The number that a JSON text with a point or an exponent is, with all its digits.
+    """Parse a JSON number with a point or an exponent, with all its digits.
 
     Raises:
         ValueError: It is beyond the range of floats, or a fraction that would become a whole number.

@@ -39,7 +39,7 @@ _MAX_CHOICES = 12
 
 
 def clip(text: str, limit: int) -> str:
-    """The text, shortened to `limit` characters with a mark."""
+    """Return the text, shortened to `limit` characters with a mark."""
     return text if len(text) <= limit else f"{text[: limit - 1]}{CUT}"
 
 
@@ -64,7 +64,7 @@ def readable(text: str) -> str:
 
 
 def plain(text: str, limit: int) -> str:
-    """One printable line of at most `limit` characters, without backticks."""
+    """Return one printable line of at most `limit` characters, without backticks."""
     shown = "".join(each if each.isprintable() and each != "`" else " " for each in text[: limit + 1])
     return clip(" ".join(shown.split()), limit)
 
@@ -89,14 +89,14 @@ def echo(value: Any) -> str:
 
 
 def one_of(values: Iterable[Any]) -> str:
-    """The first choices, quoted: `"a", "b" (and 3 more)`."""
+    """Return the first choices, quoted: `"a", "b" (and 3 more)`."""
     known = list(values)
     more = f" (and {len(known) - _MAX_CHOICES} more)" if len(known) > _MAX_CHOICES else ""
     return ", ".join(map(echo, known[:_MAX_CHOICES])) + more
 
 
 def field_name(pointer: str) -> str:
-    """A pointer as people write a path, quoted: `` `lines[0].sku` ``."""
+    """Return a pointer as people write a path, quoted: `` `lines[0].sku` ``."""
     text = ""
     for token in to_tokens(pointer):
         text += f"[{token}]" if token.isdecimal() else f".{token}" if text else token
@@ -104,7 +104,7 @@ def field_name(pointer: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things: `1 call`, `2 calls`."""
+    """Return a number of things: `1 call`, `2 calls`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

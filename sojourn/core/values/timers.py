@@ -40,12 +40,12 @@ EXPIRES = "expiry of "
 
 
 def expiry_of(await_id: str) -> str:
-    """The name of a wait's timer."""
+    """Return the name of a wait's timer."""
     return f"{EXPIRES}{await_id}"
 
 
 def bounded(duration: timedelta) -> timedelta:
-    """The duration within the limits of Temporal's timers."""
+    """Return the duration within the limits of Temporal's timers."""
     return min(max(duration, SHORTEST), LONGEST)
 
 
@@ -59,7 +59,7 @@ def seconds_of(duration: timedelta) -> str:
 
 
 def duration_fault(name: str, duration: timedelta | None) -> str | None:
-    """Why a duration is refused as a time limit, or None."""
+    """Return why a duration is refused as a time limit, or None."""
     if duration is None or timedelta(0) < duration <= LONGEST:
         return None
     return f"{name} is longer than zero and at most {LONGEST.days} days, not {duration}"

@@ -46,12 +46,12 @@ class OrUndecodable:
     """The wanted type."""
 
     def unread(self, reason: str) -> Undecodable:
-        """An `Undecodable` with this reason."""
+        """Return an `Undecodable` with this reason."""
         return Undecodable(reason)
 
 
 def first_undecodable(values: Sequence[Any]) -> Undecodable | None:
-    """The first `Undecodable` among the values, or None."""
+    """Return the first `Undecodable` among the values, or None."""
     return next((value for value in values if isinstance(value, Undecodable)), None)
 
 

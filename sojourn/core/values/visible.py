@@ -175,7 +175,7 @@ def _listed(words: list[str]) -> str:
 
 
 def _spelt(word: str) -> str:
-    """A word with every letter outside ASCII as an escape."""
+    """Return a word with every letter outside ASCII as an escape."""
     return "".join(each if each.isascii() else _escaped(each) for each in word[:_MAX_WORD])
 
 
@@ -198,7 +198,7 @@ def _is_hidden(character: str) -> bool:
 
 
 def _fits(cluster: str, character: str) -> bool:
-    """Whether a visible character remains distinguishable after this cluster."""
+    """Return whether a visible character remains distinguishable after this cluster."""
     if character < "\u0300":
         return True
     if cluster and not unicodedata.is_normalized("NFC", cluster + character):

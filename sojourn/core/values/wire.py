@@ -83,7 +83,7 @@ _MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 
 
 def encode(value: Any) -> bytes:
-    """The value as JSON in UTF-8, without defaults, as on the wire."""
+    """Return the value as JSON in UTF-8, without defaults, as on the wire."""
     return _ENCODER.to_json(value, exclude_defaults=True)
 
 
@@ -93,7 +93,7 @@ def size_of(value: Any) -> int:
 
 
 def encode_readable(value: Any) -> bytes:
-    """The value as JSON that can be read back at any place of a transcript.
+    """Return the value as JSON that can be read back at any place of a transcript.
 
     A value that can be written but not read would fail every workflow task that reads it, for ever.
 
@@ -106,7 +106,7 @@ def encode_readable(value: Any) -> bytes:
 
 
 def decode_messages(data: bytes) -> list[Message]:
-    """A transcript from its JSON array.
+    """Return a transcript from its JSON array.
 
     Raises:
         pydantic.ValidationError: The bytes are not a transcript.

@@ -47,11 +47,11 @@ class Keys:
         self._own = {sent: name for name, sent in self._sent.items()}
 
     def __bool__(self) -> bool:
-        """Whether some field has another name for the model."""
+        """Return whether some field has another name for the model."""
         return bool(self._sent)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same fields have the same other names."""
+        """Return whether the same fields have the same other names."""
         return isinstance(other, Keys) and self._sent == other._sent
 
     __hash__ = None  # type: ignore[assignment]

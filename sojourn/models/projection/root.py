@@ -121,7 +121,7 @@ class _Merger:
         return root
 
     def _may_be_object(self, branch: Any) -> bool:
-        """Whether a branch may be for objects, which the arguments always are."""
+        """Return whether a branch may be for objects, which the arguments always are."""
         for _ in range(20):
             if not is_object(branch):
                 return branch is not False
