@@ -1,6 +1,7 @@
 """The workers of a namespace, with the task queue and the agents of each.
 
-A worker keeps a long poll open on one more task queue, `sojourn.workers`, which never has a task. Its announcement is the identity of the poll, which `DescribeTaskQueue` lists. This needs
+A worker keeps a long poll open on one more task queue, `sojourn.workers`, which never has a
+task. Its announcement is the identity of the poll, which `DescribeTaskQueue` lists. This needs
 no storage, and the announcement is gone minutes after the worker.
 """
 

@@ -13,14 +13,14 @@ After a correction the planner sends another request.
 | `call_tool` without a tool's name, or without arguments | a correction; the second time a call of a tool that does not exist |
 | text | the answer; if a typed one is wanted, the text counts when it is one JSON object that fits |
 | text that is a call written as text | a correction, if there are tools; the second time the answer, with a note |
-| text, cut off at the output limit | the answer so far, with a note |
+| text, cut off at the output limit | the answer as far as it goes, with a note |
 | a refusal, streamed or not | the answer, with a note |
-| text that a content filter cut off | the answer so far, with a note |
+| text that a content filter cut off | the answer as far as it goes, with a note |
 | nothing, blanks, or thinking alone | a correction; the second time `EmptyAnswer` |
 | a call that the provider could not read | a correction; the second time `EmptyAnswer` |
 | nothing, cut off at the output limit | `OutputLimit` |
 | nothing, by a content filter | `ContentFiltered` |
-| text that the provider ended before its end | the answer so far, with a note |
+| text that the provider ended before its end | the answer as far as it goes, with a note |
 | a stream that ended without its last event | a fault, `ModelUnavailable`: the request is repeated |
 | another response with an unknown finish reason | what the parts say |
 | `ask_user` that does not fit | a correction; the second time `MalformedAnswer` |
