@@ -13,7 +13,7 @@ from sojourn.serving import run_cache
 from sojourn.serving.run_cache import evict
 
 EVERY = 0.05
-LET_GO_AFTER = 0.3
+FREED_AFTER = 0.3
 
 
 async def count(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
@@ -39,7 +39,7 @@ async def say(session) -> str:
 @pytest.fixture(autouse=True)
 def _often(monkeypatch):
     monkeypatch.setattr(run_cache, "LOOKED_AT_EVERY", EVERY)
-    monkeypatch.setattr(run_cache, "LET_GO_AFTER", LET_GO_AFTER)
+    monkeypatch.setattr(run_cache, "FREED_AFTER", FREED_AFTER)
 
 
 @pytest.fixture

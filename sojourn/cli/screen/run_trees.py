@@ -279,7 +279,7 @@ class RunTrees:
         The notes of a step's plan stand below the first call of the step.
         """
         notes: list[Tree] = []
-        for entry in entries:
+        for entry in _by_question(entries):
             if isinstance(entry, Call):
                 if node := self._call(branch, run, entry):
                     branch.children[:] = [each for each in branch.children if each not in notes]
@@ -396,6 +396,24 @@ class RunTrees:
         answer = Table.grid(padding=(0, 1, 0, 0))
         answer.add_row(Text("=", style="bold green"), Answer(lines))
         branch.add(answer)
+
+
+def _by_question(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries with each call that waits for a decision where its question was asked.
+
+    A call is asked about again after a note that says why.
+    """
+    ordered = [*entries]
+    for call in entries:
+        if isinstance(call, Call) and call.wait is not None and call.decision is None:
+            asked, at = place_of(call.wait_event_id), ordered.index(call)
+            earlier = [
+                each for each in ordered[at + 1 :] if each.event_id and place_of(each.event_id) < asked
+            ]
+            if earlier:
+                ordered.remove(call)
+                ordered.insert(ordered.index(earlier[-1]) + 1, call)
+    return ordered
 
 
 def _is_before_turns(entry: Entry, run: Timeline) -> bool:
