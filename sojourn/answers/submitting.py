@@ -56,11 +56,11 @@ MAX_REASON = 10_000
 """Longest reason, in characters; the rest is cut off."""
 
 USER = "user"
-"""The role that answers questions, and gives results of external calls."""
+"""The role that answers questions and returns results of external calls."""
 
 
 _APPROVERS = f"whoever has the role {APPROVER}"
-"""Who decides on a call whose tool and rules do not say."""
+"""Approvers in words, for a call whose tool and rules name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,15 @@ class Decision:
 
     approved: bool
     digest: str | None = None
-    """The digest of the arguments that were seen; that of the wait that is passed to `submit`, when left out."""
+    """Digest of the arguments that the approver saw. Defaults to that of the wait passed to `submit`."""
     reason: str = ""
     scope: Literal["call", "tool"] = "call"
-    """With an approval, `tool` stops the asking about the tool, as long as the wait says."""
+    """With an approval, `tool` approves later calls of the tool too, for as long as the wait says."""
     kind: ClassVar[KindName] = "approval"
 
     @property
     def done(self) -> str:
-        """What was done, in a word."""
+        """The outcome in one word: `approved` or `denied`."""
         return "approved" if self.approved else "denied"
 
 
@@ -92,7 +92,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """A question is declined: it gets no answer."""
+    """The user declined to answer the question."""
 
     reason: str = ""
     kind: ClassVar[KindName] = "question"
@@ -112,19 +112,19 @@ class Results:
 
 
 GivenAnswer = Decision | Answer | Declined | Results
-"""What answers a wait."""
+"""An answer to a wait, of any kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A run has taken an answer."""
+    """The run accepted an answer."""
 
     run_id: str
     await_id: str
     done: str
-    """What was done, in a word, such as `approved`."""
+    """The outcome in one word, such as `approved`."""
     by: str = ""
-    """Who did it."""
+    """Subject of the principal that answered."""
 
 
 class AlreadyAnswered(Answered):

@@ -145,7 +145,7 @@ class WaitView(_Shape):
 
     @property
     def key(self) -> str:
-        """What tells it from the waits of all other runs."""
+        """Key of the wait, unique across all runs."""
         return f"{self.run_id} {self.await_id}"
 
     @property
@@ -155,11 +155,14 @@ class WaitView(_Shape):
 
     @property
     def ref(self) -> WaitRef:
-        """What an answer is bound to."""
+        """Reference that an answer to this wait is bound to."""
         return WaitRef(self.run_id, self.await_id, self.digest or "")
 
     def refs(self) -> Iterator[tuple[WaitRef, ExternalCall | None]]:
-        """What each answer is bound to: of a wait for results one per call, with the call."""
+        """Yield the reference of each answer.
+
+        A wait for results has one reference per call, with the call. Any other wait has one, without a call.
+        """
         if self.kind != "tool_results":
             yield self.ref, None
         for call in self.calls:
@@ -177,11 +180,11 @@ class WaitView(_Shape):
 
     @property
     def tools(self) -> list[str]:
-        """The tools that it is about, each once."""
+        """Names of the tools that the wait is about, without duplicates."""
         own = [self.tool] if self.tool else []
         return list(dict.fromkeys([*own, *(call.tool for call in self.calls)]))
 
-    # Who may answer: the rule is `sojourn.core.awaits.deciding`.
+    # The rules on who may answer are in `sojourn.core.awaits.deciding`.
 
     @property
     def roles(self) -> Sequence[Sequence[str]]:
@@ -193,7 +196,7 @@ class WaitView(_Shape):
 
     @property
     def deciders(self) -> str:
-        """Who may decide on the call, in words.
+        """The principals that may decide on the call, in words.
 
         Empty if neither its tool nor a rule says so.
         """
@@ -292,7 +295,7 @@ def status_view(status: RunStatus) -> StatusView:
 
 
 def context_of(status: RunStatus, asked: str, said: str) -> WaitContext:
-    """What a run is about.
+    """Return what a run is about, to help the person who answers.
 
     Args:
         status: The run.

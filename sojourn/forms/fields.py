@@ -22,7 +22,7 @@ LONG_TEXT = 200
 """A text that may have more characters gets several lines."""
 
 MAX_REFERENCES = 6
-"""Most references that are followed from one schema."""
+"""Most references to follow from one schema."""
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?\Z")
 """A date with a time, as a browser sends it."""
@@ -36,12 +36,12 @@ _SHOWN = {
     "datetime-local": MOMENT,
     "time": re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?\Z"),
 }
-"""What an input of a kind can show; a browser shows it empty with any other text."""
+"""Texts that an input of each type can display. A browser displays any other text as an empty input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A value to choose, and its title."""
+    """A value that the user can choose, and its title."""
 
     value: Any
     title: str | None = None

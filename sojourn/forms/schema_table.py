@@ -50,11 +50,11 @@ class SchemaRow:
     name: str
     """The name, with `[]` after it for the items of an array; an alternative has its title in parentheses."""
     depth: int
-    """How many fields it is nested in."""
+    """Number of fields that the field is nested in."""
     types: str
     is_required: bool
     rules: Sequence[str]
-    """Such as `at least 1` and `default "x"`."""
+    """Rules in words, such as `at least 1` and `default "x"`."""
     about: str
     """Its description."""
 

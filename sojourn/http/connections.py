@@ -22,19 +22,25 @@ from sojourn.http.security.requests import network_of
 __all__ = ["CONNECTIONS", "Connection", "Connections"]
 
 CONNECTIONS = 2_000
-"""Most connections of a process, where it may have as many descriptors."""
+"""Most connections of a process, if its limit of file descriptors allows as many."""
 
 HEAD_SECONDS = 10.0
-"""Longest time for the head of a request to arrive, from the first byte, or for the first one from the connection's beginning."""
+"""Seconds in which the head of a request must arrive.
+
+They count from its first byte. For the first request, they count from the opening of the connection.
+"""
 
 DRAINED = 1.0
-"""Seconds for which the rest of a head that is too large is dropped, so that its client reads the answer: closing resets a connection that has more."""
+"""Seconds for which to read and drop the rest of a head that is too large.
+
+Closing a connection with unread bytes resets it, and the client would not read the response.
+"""
 
 STALLED = 40.0
-"""Seconds after which a connection is aborted whose client takes nothing; its streams end before."""
+"""Seconds without a read by the client after which to abort a connection. Its streams end before."""
 
 _LINE = 4_096
-"""Bytes of a request in which its first line ends, if it may have a long cursor."""
+"""Bytes within which the first line of a request must end, unless it has a long cursor."""
 
 _LONG_HEAD = MAX_HEAD + 2 * MAX_CURSOR
 
@@ -49,8 +55,9 @@ class Connections:
     """The connections of a process.
 
     Args:
-        most: Most of all.
-        proxies: Addresses of trusted proxies, which have those of many clients; by default uvicorn's `FORWARDED_ALLOW_IPS`.
+        most: Most connections in total.
+        proxies: Addresses of trusted proxies, which connect on behalf of many clients. Defaults to uvicorn's
+            `FORWARDED_ALLOW_IPS`.
     """
 
     def __init__(self, most: int, proxies: str | None = None) -> None:
@@ -62,11 +69,11 @@ class Connections:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of open connections."""
         return self._of.total()
 
     def admit(self, address: str) -> bool:
-        """Count one more of an address, if there is room."""
+        """Count one more connection of an address, and return whether there is room for it."""
         is_many = self._of[address] >= self._most_of_one and not self._is_proxy(address)
         if self._of.total() >= self._most or is_many:
             return False

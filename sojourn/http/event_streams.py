@@ -198,9 +198,9 @@ class FrameResponse(SseResponse):
     """A protocol's stream.
 
     Args:
-        frames: The frames of the stream; raises `StreamCut` where it can be resumed.
+        frames: The frames of the stream; raises `StreamCut` if it ends early and can be resumed.
         headers: The protocol's headers.
-        left: Called if the client leaves before the end; not where the server ends the stream.
+        left: Called if the client disconnects before the end, but not if the server ends the stream.
     """
 
     def __init__(
@@ -260,14 +260,17 @@ LOGGER = "uvicorn.error"
 _INCOMPLETE = "ASGI callable returned without completing response"
 
 _NOISE = ("Invalid HTTP request received.", "Unsupported upgrade request.", "No supported WebSocket library")
-"""How lines begin that anybody can make without a key, as many as he likes."""
+"""Prefixes of log lines that any client can cause without credentials, in any number."""
 
 _KEY = "sojourn.cut"
-"""Where the scope of a request says that its answer was cut off."""
+"""Scope key of the mark that the response was aborted on purpose."""
 
 _is_cut: ContextVar[bool] = ContextVar("sojourn.is_cut", default=False)
-"""Whether the answer to a request, which uvicorn logs from the same task, was a stream that has ended without an exception: without its end
-too that is on purpose."""
+"""Whether the response was a stream that ended without an exception, or was aborted on purpose.
+
+Such a stream may stop before its end on purpose. Uvicorn logs from the task of the request, so the log
+filter sees this value.
+"""
 
 
 class AbortedStreams:
@@ -302,7 +305,7 @@ def mark_aborted(scope: Scope) -> None:
 
 
 def filter_server_log() -> None:
-    """Leave aborted streams, and lines that anybody can cause, out of uvicorn's log."""
+    """Keep aborted streams, and lines that any client can cause, out of uvicorn's log."""
     logging.getLogger(LOGGER).addFilter(_is_logged)
 
 

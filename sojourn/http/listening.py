@@ -37,7 +37,7 @@ def listen(host: str, port: int | None) -> socket.socket:
 
     Args:
         host: The address or name.
-        port: The port. 0 stands for any free one, None for the usual one or the next that is free.
+        port: The port; 0 for any free one, None for the usual one or the next that is free.
 
     Raises:
         DefinitionError: The port is in use, or the address is not one of this machine.

@@ -15,7 +15,7 @@ __all__ = ["Counted", "Metrics"]
 
 
 class Metrics:
-    """What a process of the service has counted since it began."""
+    """Counters and gauges of one process of the service, since its start."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str, int]] = Counter()

@@ -45,10 +45,10 @@ MAX_DETAIL = 2_000
 """Longest `detail`, in characters."""
 
 MAX_FAULTS = 20
-"""Most places of a request that one problem names."""
+"""Most faults of a request that one problem names."""
 
 SOON = {"Retry-After": "1"}
-"""Where the same request may succeed in a moment."""
+"""Headers of a problem after which the client may retry the same request in a moment."""
 
 
 class Fault(BaseModel):
@@ -156,7 +156,7 @@ ProblemRenderer = Callable[[Problem], Response]
 """Renders a problem in the format of a protocol."""
 
 _RENDERER = "sojourn.problem_renderer"
-"""Where the scope of a request has the renderer of its protocol."""
+"""Scope key of the renderer of the request's protocol."""
 
 
 def set_renderer(scope: Scope, render: ProblemRenderer) -> None:
@@ -203,7 +203,7 @@ def problem_of(error: Exception) -> Problem:
 def stopped() -> Problem:
     """Return the problem of a request or stream whose process is shutting down.
 
-    Another process goes on with it.
+    Another process can serve it.
     """
     return problem_of(FeedStopped(STOPPED))
 

@@ -16,35 +16,35 @@ from sojourn.http.protocols.reply_token import ReplyToken
 __all__ = ["REMOVED", "Unmarked", "closing", "mark_of", "unmarked", "without_tokens"]
 
 OPENING = "[//]: # (sojourn:"
-"""What a mark begins with: a comment in Markdown, which no page shows."""
+"""Prefix of a mark: a Markdown comment, which pages do not render."""
 
 REMOVED = "…"
-"""What stands in token of a mark, so that the text before it and the text after it make none together."""
+"""Replacement for a removed mark, so that the texts around it cannot form a new mark."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]*")
 _TOKENS = re.compile(r"[A-Za-z0-9_-]{16,}")
 
 
 def mark_of(token: ReplyToken) -> str:
-    """What follows the text of a reply that asks something."""
+    """Return the mark to append to a reply that asks a question."""
     return f"\n\n{OPENING}{token.text})"
 
 
 def unmarked(text: str) -> str:
-    """A whole text of a model without marks."""
+    """Return a model's whole text without marks."""
     filter = Unmarked()
     return filter.take(text) + filter.end()
 
 
 def without_tokens(text: str) -> str:
-    """A whole text of a model without marks, and without ids of tasks."""
+    """Return a model's whole text without marks and task ids."""
     return _TOKENS.sub(lambda found: REMOVED if ReplyToken.parse(found[0]) else found[0], unmarked(text))
 
 
 class Unmarked:
-    """Removes marks from a text that comes in pieces.
+    """Removes marks from a text that arrives in pieces.
 
-    What may be the beginning of a mark is held back.
+    It holds back text that may be the beginning of a mark.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Unmarked:
         self._is_inside = False
 
     def take(self, piece: str) -> str:
-        """Take a piece in, and return what of the text can be sent."""
+        """Add a piece, and return the text that can be sent now."""
         text, sent = self._held + piece, ""
         while True:
             if self._is_inside:
@@ -70,7 +70,7 @@ class Unmarked:
         return sent + text[: len(text) - len(self._held)]
 
     def end(self) -> str:
-        """What was held back, at the end of the text."""
+        """End the text, and return the part that was held back."""
         held, self._held, self._is_inside = self._held, "", False
         return held
 
@@ -81,7 +81,7 @@ def _length_of_token(text: str) -> int:
 
 
 def _beginning(text: str) -> str:
-    """The longest end of a text with which a mark may begin."""
+    """Return the longest suffix of a text that may be the beginning of a mark."""
     for length in range(min(len(text), len(OPENING) - 1), 0, -1):
         if OPENING.startswith(text[-length:]):
             return text[-length:]
@@ -99,15 +99,18 @@ _OPEN = "<!-- \"'> -->"
 """Raw HTML that shows nothing. It ends a comment, and a tag whose attribute is open."""
 
 _TEXTS = ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
-"""Elements whose content is text, so that no other end counts in them."""
+"""Elements with text as content: only their own end tag closes them."""
 
 EXACT = 4_000
-"""Longest text that is parsed, in characters: a parser takes up to 5 ms for a thousand, on the event loop of all tenants."""
+"""Longest text to parse, in characters.
+
+A parser takes up to 5 ms for a thousand characters, on the event loop of all tenants.
+"""
 
 _FENCES = (re.compile(r"^ {0,3}(`{3,})", re.MULTILINE), re.compile(r"^ {0,3}(~{3,})", re.MULTILINE))
 
 _ENDS_OF_BLOCKS = "<!-- ?> ]]> </script></style></pre></textarea> -->"
-"""A comment that ends whichever block of raw HTML is open before it."""
+"""A comment that closes any open block of raw HTML before it."""
 
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
@@ -133,7 +136,7 @@ def closing(text: str, *, exact: int = EXACT) -> str:
 
     Args:
         text: The text.
-        exact: Longest text that is parsed, in characters.
+        exact: Longest text to parse, in characters.
     """
     if not _MAY_OPEN.search(text):
         return ""
@@ -165,7 +168,7 @@ def _ends_of_all(text: str) -> str:
 
 
 def _ends_of_elements(markup: str) -> str:
-    """What ends the elements, the comment and the tag that raw HTML may leave open."""
+    """Return what closes the elements, comment and tag that raw HTML may leave open."""
     opened = [name.lower() for name in _TAG.findall(markup)]
     texts = "".join(f"</{name}>" for name in reversed(opened) if name in _TEXTS)
     rest = "".join(f"</{name}>" for name in reversed(opened) if name not in _VOID and name not in _TEXTS)

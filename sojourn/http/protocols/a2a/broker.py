@@ -110,13 +110,13 @@ def _artifact(
 
 
 class RunBroker(Broker):
-    """What is done with the tasks of one agent for a principal.
+    """Broker for the tasks of one agent, on behalf of a principal.
 
     Args:
-        attending: Who waits.
-        asking: Who asks.
-        storage: Its tasks.
-        waits: Whether a message that is sent waits for its task.
+        attending: The request.
+        asking: The principal.
+        storage: The tasks of the principal.
+        waits: Whether sending a message waits for its task.
     """
 
     def __init__(

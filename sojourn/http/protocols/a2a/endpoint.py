@@ -55,9 +55,9 @@ _READS = (
     "agent/getAuthenticatedExtendedCard",
 )
 _INFO = "type.googleapis.com/google.rpc.ErrorInfo"
-"""What an error of A2A has as its data (A2A 1.0, section 9.5)."""
+"""Type of the data of an A2A error (A2A 1.0, section 9.5)."""
 _Asked = dict[str, Any] | None
-"""A request of JSON-RPC, as far as it can be read; None where a request has no body, and is none of JSON-RPC."""
+"""The readable part of a JSON-RPC request, or None if the request has no body and is not JSON-RPC."""
 
 _STREAMS = ("SendStreamingMessage", "message/stream")
 

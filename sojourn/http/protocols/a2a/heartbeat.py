@@ -31,7 +31,7 @@ async def _answered(app: ASGIApp, scope: Scope, receive: Receive, answer: "_Answ
 
 
 class _Answer:
-    """What is sent to a client."""
+    """The response to a client."""
 
     def __init__(self, send: Send) -> None:
         self.is_dropped = False
@@ -42,10 +42,10 @@ class _Answer:
         self._sending = asyncio.Lock()
 
     async def send(self, message: Message) -> None:
-        """Send a message of the application's.
+        """Send an ASGI message of the application.
 
         Raises:
-            TimeoutError: It is a part of a stream, and the client takes nothing.
+            TimeoutError: The message is part of a stream, and the client reads nothing.
         """
         if message["type"] == "http.response.start":
             self._is_stream = is_stream(message)

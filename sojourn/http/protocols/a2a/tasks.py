@@ -33,10 +33,10 @@ __all__ = [
 ]
 
 ANSWER = "answer"
-"""The id and name of the artifact that is the answer; a stream has its text as it is written."""
+"""Id and name of the artifact with the answer. A stream sends its text while the planner writes it."""
 
 MAX_DATA = 512_000
-"""Most bytes of artifacts' data that a task carries; further ones are told by their references."""
+"""Most bytes of artifact data in one task. Further artifacts have only their references."""
 
 _STATES: dict[str, TaskState] = {
     "open": "working",
@@ -47,17 +47,17 @@ _STATES: dict[str, TaskState] = {
 
 
 def token_of(token: ReplyToken) -> str:
-    """The id of a task."""
+    """Return the id of a task."""
     return token.text
 
 
 def state_of(reply: Reply) -> TaskState:
-    """The state of a task."""
+    """Return the state of a task."""
     return "canceled" if reply.is_canceled else _STATES[reply.state]
 
 
 def status_of(reply: Reply, context_id: str) -> TaskStatus:
-    """The status of a task, with what it asks or why it failed."""
+    """Return the status of a task, with its question or the reason of its failure."""
     status = TaskStatus(state=state_of(reply))
     if reply.at:
         status["timestamp"] = reply.at.astimezone(UTC).isoformat().replace("+00:00", "Z")

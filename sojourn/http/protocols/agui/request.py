@@ -1,4 +1,4 @@
-"""What a client of AG-UI sends, and the turn that it asks for."""
+"""Request bodies of AG-UI, and how to read the requested turn from them."""
 
 import base64
 from typing import Annotated, Any, Literal, cast

@@ -55,12 +55,12 @@ APPROVAL: dict[str, Any] = {
     "required": ["approved"],
     "additionalProperties": False,
 }
-"""What answers an approval."""
+"""JSON Schema of the answer to an approval."""
 
 _REASONS = {"question": "input_required", "approval": "tool_call", "tool_results": "tool_call"}
 
 _MADE = re.compile(r"^(\d+-\d+-\d+)-\d+$")
-"""An id of a message that was made here: the place of its plan or result, and a number."""
+"""An id that this module made for a message: the event_id of its plan or result, and a number."""
 
 
 @dataclass(kw_only=True)
@@ -165,7 +165,7 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
         return MessagesSnapshotEvent.model_validate({"messages": kept, "type": "MESSAGES_SNAPSHOT"})
 
     async def handle_custom_event(self, event: NativeCustomEvent) -> AsyncIterator[BaseEvent]:
-        """What the model layer has no word for."""
+        """Encode the events that pydantic-ai has no type for."""
         if isinstance(event, StatusSnapshot):
             yield StateSnapshotEvent(snapshot=event.status)
         elif isinstance(event, Opened):

@@ -44,35 +44,35 @@ from sojourn.timeline import is_run_end, is_turn_end
 __all__ = ["Thread", "frames", "read"]
 
 MOST = 2_000
-"""Most messages of a thread that a page gets; the oldest turns go first."""
+"""Most messages of a thread that a page gets. The oldest turns are dropped first."""
 
 
 @dataclass
 class Thread:
-    """What a conversation has so far, folded from its events."""
+    """The messages of a conversation so far, folded from its events."""
 
     messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The messages, in the form of AG-UI."""
     begin: Begin | None = None
-    """Where the turn begins that goes on, or that comes next; None if there is none."""
+    """Start of the current turn, or else of the next one; None if there is neither."""
     _before: str = ""
     """The id of the last event."""
     _waiting: dict[str, tuple[str, dict[str, Any]]] = field(
         default_factory=dict[str, tuple[str, dict[str, Any]]]
     )
-    """By message_id, messages that no turn has taken, each with the id of the event before it."""
+    """Queued messages by message_id, each with the id of the event before it."""
     _kept: int = 0
-    """How many messages are older than the turn that goes on."""
+    """Number of messages before the current turn."""
     _by_id: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     _calls: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
 
     @property
     def is_begun(self) -> bool:
-        """Whether there is such a conversation."""
+        """Whether the conversation exists."""
         return bool(self._before)
 
     def take(self, event: Event) -> None:
-        """Take in an event of the conversation's run."""
+        """Fold an event of the conversation's run."""
         if isinstance(event, MessageReceivedEvent):
             self._waiting[event.message_id] = (self._before, _of_user(event.message_id, event.message))
         elif isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
@@ -85,7 +85,7 @@ class Thread:
         self._before = event.event_id
 
     def fold(self, event: BaseEvent) -> None:
-        """Take in an event of a stream, as a client does."""
+        """Fold an event of a stream, as a client does."""
         match event:
             case TextMessageStartEvent():
                 self._message(event.message_id, "assistant")
