@@ -40,7 +40,7 @@ STALLED = 40.0
 """Seconds without a read by the client after which to abort a connection. Its streams end before."""
 
 _LINE = 4_096
-"""Bytes within which the first line of a request must end, unless it has a long cursor."""
+"""Bytes to keep of a request's start, to recognize a path that may have a long cursor."""
 
 _LONG_HEAD = MAX_HEAD + 2 * MAX_CURSOR
 

@@ -20,17 +20,17 @@ __all__ = ["redact", "redact_text"]
 T = TypeVar("T")
 
 _PLACE = re.compile(r" \([^()\s:/\\]{1,100}\.pyw?:[0-9]{1,9}\)(?![\w(])")
-"""The file and line that a text about an exception ends with, or has before its cause."""
+"""File and line at the end of an exception's text, or before its cause."""
 
 _SENDER = re.compile(r" by (?:[0-9]{1,10}|temporal-cli:[^\s@]{1,100})@[\w.@-]{1,300}")
-"""Who did something, by the name that a client of Temporal's gives itself."""
+"""Identity of a Temporal client, as error texts name it after `by`."""
 
 _TEXTS: Mapping[type[BaseModel], tuple[str, ...]] = {
     CallStatus: ("error",),
     RunStatus: ("failure", "hints"),
     ToolError: ("message",),
 }
-"""Fields about what went wrong, whose texts are shown without both."""
+"""Fields with error texts, from which both are redacted."""
 
 _TEXTS_OF_EVENTS: Mapping[str, tuple[str, ...]] = {
     "run_canceled": ("text",),
@@ -38,7 +38,7 @@ _TEXTS_OF_EVENTS: Mapping[str, tuple[str, ...]] = {
     "run_terminated": ("text",),
     "tool_retry": ("error",),
 }
-"""The same, by the type of the event."""
+"""Fields with error texts, by the type of the event."""
 
 
 def redact_text(text: str) -> str:

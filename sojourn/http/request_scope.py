@@ -1,7 +1,7 @@
 """Stop waiting if the client disconnects, loses access, or the server shuts down.
 
-What a request waits for goes on by itself. Nothing is sent or changed while it waits, so nothing is
-lost if the wait ends early.
+The run that a request waits for continues without it. The request sends and changes nothing while it
+waits, so nothing is lost if the wait ends early.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class ServerStopping(TimeoutError):  # noqa: N818 - it says why the time is over
-    """A wait is over before its time, since this process of the service stops."""
+    """The wait ended early because this process of the service is shutting down."""
 
 
 class RequestScope:
@@ -29,7 +29,7 @@ class RequestScope:
 
     Args:
         service: The service.
-        scope: Of the request, which has passed the security middleware.
+        scope: The request's scope, which has passed the security middleware.
     """
 
     def __init__(self, service: Service, scope: Scope) -> None:

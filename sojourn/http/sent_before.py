@@ -15,13 +15,13 @@ from sojourn.http.problems import Problem
 __all__ = ["Delivered", "is_same", "require_same"]
 
 Delivered = MessageReceivedEvent | AwaitAnsweredEvent
-"""What was accepted under the id of a message: itself, or the answer that it was."""
+"""Event of what a conversation accepted under a message id: the message, or the answer that it gave."""
 
 
 def is_same(delivered: Delivered, message: Message) -> bool:
-    """Whether a message is the one that was delivered.
+    """Check whether a message is the one that was delivered.
 
-    Of an answer to a question, the text is compared.
+    For an answer to a question, this compares the text.
     """
     if isinstance(delivered, MessageReceivedEvent):
         return delivered.message == message

@@ -182,13 +182,13 @@ class Service:
 
     @property
     def stopping(self) -> asyncio.Future[None]:
-        """Done once this process ends its streams, and waits for nothing any more."""
+        """Done once this process ends its streams and its waits, at shutdown."""
         assert self._stopping is not None, "the service is open while it answers"
         return self._stopping
 
     @property
     def reader(self) -> Reader:
-        """What lists and pages read, shared by who may see the same."""
+        """The cached reader of lists and pages, shared by principals with equal views."""
         assert self._reader is not None, "the service is open while it answers"
         return self._reader
 

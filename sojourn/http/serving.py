@@ -23,10 +23,10 @@ __all__ = ["serve"]
 _log = structlog.get_logger("sojourn.http")
 
 GRACE = 5
-"""Seconds that requests have to end once the service is asked to stop; streams end at once."""
+"""Seconds in which requests must end at shutdown. Streams end at once."""
 
 SPARE = 256
-"""Descriptors that a process needs beside those of its connections."""
+"""File descriptors that a process needs beside those of its connections."""
 
 
 async def serve(web: FastAPI, listener: socket.socket, *, announce: Callable[[], None] | None = None) -> None:

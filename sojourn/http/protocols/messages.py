@@ -52,7 +52,7 @@ BEGINS = 5.0
 """Seconds in which the turn of a message that is canceled has to begin."""
 
 ATTEMPTS = 3
-"""How often an answer looks for its wait, if others close what it finds."""
+"""Most times that an answer looks for its wait, if others close the waits that it finds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,15 @@ class IncomingMessage:
 
     message: Message
     message_id: str = ""
-    """The id by which a message that is sent again is delivered once; made if it is empty."""
+    """Idempotency key: a message that is sent again is delivered once. Generated if empty."""
     is_named: bool = True
     """Whether the sender gave the id. One that is made of the text names a repeated message, but no repeated answer: a person who says
     `yes` twice may answer two questions."""
     context: Sequence[DocumentPart] | None = None
-    """What the page adds to it, perhaps other things when the message is sent again; None if the protocol has no such thing."""
+    """Documents that the page adds to the message, or None if the protocol has none.
+
+    They may differ when the client sends the message again.
+    """
 
     @property
     def text(self) -> str:

@@ -124,22 +124,22 @@ class PlanText:
 
 @dataclass
 class Reply:
-    """A reply, as far as it was read."""
+    """A reply, as far as its events have been read."""
 
     token: ReplyToken
-    """Where it starts."""
+    """Start of the reply."""
     is_task: bool = False
-    """Whether it goes on once its questions are answered; its text then has none of them."""
+    """Whether it continues once its questions are answered. Its text then has no questions."""
     state: Literal["open", "answered", "asked", "failed"] = "open"
     """How it ends; `open` until then."""
     text: str = ""
-    """The agent's messages, then what it asks, with an empty line between."""
+    """The agent's messages, then its question, separated by an empty line."""
     asked: WaitView | None = None
-    """With `asked`: what it asks; of a task, the oldest open wait."""
+    """With `asked`: the wait; of a task, the oldest open wait."""
     history: list[HistoryMessage] = field(default_factory=list[HistoryMessage])
     """Of a task: its message, and its questions with their answers."""
     is_there: bool = False
-    """Whether the events have anything of it. A token that a client has made up has nothing."""
+    """Whether the history has any events of the reply. It has none for a token that a client made up."""
     cursor: str = ""
     """The cursor after the last event that was read."""
     at: datetime | None = None
@@ -147,13 +147,13 @@ class Reply:
     output: RunOutput | None = None
     """With `answered`: the output of the turn or of the run."""
     error: ToolError | None = None
-    """With `failed`: why."""
+    """With `failed`: the error."""
     is_canceled: bool = False
     """With `failed`: whether it was canceled."""
     usage: Usage = field(default_factory=Usage)
     """The tokens that its plans used, those of child runs too."""
     end: str = ""
-    """The cursor after the event that ends it, where the reply to an answer starts."""
+    """Cursor after the event that ends the reply. The reply to an answer starts there."""
     agent_id: str = ""
     """The agent."""
     turn_id: str = ""

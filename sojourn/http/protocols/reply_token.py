@@ -12,18 +12,18 @@ from typing import Any
 __all__ = ["ReplyToken"]
 
 MAX_TOKEN = 4_000
-"""Longest token that is read, in characters."""
+"""Longest token to parse, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyToken:
-    """Where a reply starts.
+    """Start of a reply in the history of a run.
 
-    What follows in the history is the reply, so every process reads the same.
+    The events after it are the reply, so every process reads the same reply.
     """
 
     run_id: str
-    """The run that is followed: of a conversation, or of one request."""
+    """Id of the run: of a conversation, or of one request."""
     after: str = ""
     """The cursor after which the events of the reply come."""
     message_id: str = ""

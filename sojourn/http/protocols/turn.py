@@ -29,24 +29,27 @@ from sojourn.timeline import TimelineTree, is_run_end, is_turn_end
 __all__ = ["Begin", "Blocked", "Seen", "Turn"]
 
 QUIET = 0.1
-"""Seconds without an event after which a conversation with open waits is asked whether anything else goes on."""
+"""Seconds without an event after which to check whether only open waits block the conversation."""
 
 MOST_LATE = 50
-"""Most times that the status of a blocked conversation is asked for, `QUIET` apart, while events of what it says are missing."""
+"""Most reads of the status of a blocked conversation, `QUIET` apart.
+
+The status may be ahead of the events.
+"""
 
 ALWAYS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Where a client starts to read."""
+    """Position from which a client reads a turn."""
 
     after: str
-    """An event_id before the turn; empty for the beginning of the run."""
+    """The event_id before the turn; empty for the beginning of the run."""
     message_id: str | None
     """The message that opens, or joins, the turn; None for the turn of the answers."""
     answers: frozenset[str] = frozenset()
-    """Ids of waits: the client has seen what was before their answers."""
+    """Ids of waits. The client has seen the events before their answers."""
 
 
 class Seen(NamedTuple):

@@ -68,7 +68,7 @@ __all__ = [
 ]
 
 DENIED = "denied"
-"""The code of a call that nobody may run, or a person did not approve."""
+"""Code of a call that no principal may run, or that a person did not approve."""
 
 _NOTED = {
     "agent_run_started",
@@ -118,7 +118,7 @@ class StatusSnapshot(CustomEvent, name="sojourn_stated"):
 
 @dataclass(kw_only=True)
 class OpenWaits(CustomEvent, name="sojourn_asked"):
-    """What the turn waits for, at the end of a stream."""
+    """The open waits of the turn, at the end of a stream."""
 
     waits: list[ClientWait]
 

@@ -79,9 +79,9 @@ class ClientAnswer:
     error: str = ""
     """Of an external call: why it has no result."""
     message_id: str = ""
-    """The id of the message that is the answer, if it names no wait: it is delivered once."""
+    """Id of the message that is the answer, if it names no wait. The message is delivered once."""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the client has sent beside the payload; a decision on a call has nothing there."""
+    """Fields that the client sent beside the payload. A decision on a call must have none."""
     arguments: Any = None
     """The arguments of the call as the client shows them, if it sends them."""
     is_old: bool = False

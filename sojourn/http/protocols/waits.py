@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 YES = frozenset({"yes", "y", "approve", "approved", "ok", "okay"})
-"""The word of an approval, in any case; nothing is beside it but the code, and perhaps a full stop."""
+"""Words of an approval, in any case. Only the code, and perhaps a full stop, may stand beside one."""
 
 NO = frozenset({"no", "n", "deny", "denied"})
-"""The word of a denial."""
+"""Words of a denial."""
 
 _NAMED = re.compile(r"[\s`'\"]*(\w+)[\s,:`'\"]+([0-9a-f]{12})\b[\s.,:;!`'\"]*(.*)", re.DOTALL | re.IGNORECASE)
 
@@ -48,7 +48,7 @@ class ClientWait:
     """One answer that a conversation waits for, as a user interface shows it."""
 
     id: str
-    """The token by which a client answers it. An answer to something that has changed since fits no open wait."""
+    """Token that a client answers with. An answer to a call that has changed since fits no open wait."""
     view: WaitView
     """The wait; of a wait for results, with this call only."""
     call_id: str | None = None
@@ -104,7 +104,7 @@ def is_blocked(status: RunStatus) -> bool:
 async def explain_external_calls(service: Service, run_id: str) -> str:
     """Explain which external calls a run waits for, and how to give their results.
 
-    Return an empty text if anything else goes on.
+    Return an empty text if anything else is under way.
 
     Raises:
         RunNotFound: There is no such run.
@@ -154,16 +154,19 @@ def chat_prompt(view: WaitView) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a text says about a call."""
+    """The verdict of a text on a call."""
 
     is_approved: bool
     """Whether the call may run."""
     reason: str = ""
-    """Why it may not."""
+    """The reason of a denial."""
     code: str = ""
     """The code of the call that is meant; empty if the text names none."""
     is_plain: bool = True
-    """Whether it begins with the word of an approval or a denial. A text without one denies, and may be about something else."""
+    """Whether the text begins with a word of approval or denial.
+
+    A text without one denies, and may be about something else.
+    """
 
 
 def read_verdict(text: str) -> Verdict:

@@ -26,10 +26,10 @@ from sojourn.serving.pace import Pace
 __all__ = ["EVENTS", "After", "Children", "Deltas", "Most", "events_answer"]
 
 MAX_BYTES = 4_000_000
-"""Bytes after which an array of events ends, whatever its limit; the next one goes on from its cursor."""
+"""Bytes after which an array of events ends, whatever its limit. The next one continues from its cursor."""
 
 FREE = 100
-"""Events that are read before a request needs a turn among those that read much."""
+"""Events that a request may read before it must wait for its turn among the heavy reads."""
 
 After = Annotated[
     str | None,
@@ -70,7 +70,7 @@ EVENTS: dict[str, Any] = {
         **problems(404, 502),
     },
 }
-"""What the OpenAPI document says of a path of events."""
+"""OpenAPI documentation of a path of events."""
 
 
 async def events_answer(

@@ -14,7 +14,7 @@ PATIENCE = 2.0
 """Seconds that the Temporal server may take to answer."""
 
 FRESH = 0.5
-"""Seconds for which what was found is told again: everybody may ask, as often as he likes."""
+"""Seconds for which the result is cached, since any client may ask without credentials and without limit."""
 
 routes = APIRouter(tags=["service"])
 

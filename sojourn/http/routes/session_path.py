@@ -12,7 +12,7 @@ from sojourn.http.problems import Problem
 __all__ = ["SessionId"]
 
 PREFIX = "/v1/sessions/"
-"""What the paths of sessions begin with, perhaps after that of the application."""
+"""Prefix of the paths of sessions, perhaps after the prefix of a mounted application."""
 
 
 def _in_one_segment(

@@ -17,7 +17,7 @@ from sojourn.http.service import Service
 __all__ = ["settled"]
 
 QUIET = 0.1
-"""Seconds without an event after which a conversation is asked whether it waits for somebody."""
+"""Seconds without an event after which to check whether the conversation waits for an answer."""
 
 
 async def settled(attending: RequestScope, turn: SessionTurn, seconds: float) -> RunOutput | RunStatus:

@@ -34,14 +34,14 @@ _log = structlog.get_logger("sojourn.http.audit")
 
 @dataclass(slots=True)
 class AuditFields:
-    """Fields for the line of one request."""
+    """Fields of the audit line of one request."""
 
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the line."""
     settled: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The waits that were answered."""
     only_calls: bool = False
-    """Whether the path takes calls of JSON-RPC, of which only bound or refused ones are decisions."""
+    """Whether the path takes JSON-RPC calls. Only calls that are bound or refused are decisions."""
 
     @property
     def line(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ _FORWARDED_FAMILIES = (
 """Prefixes of the headers that proxies and tunnels add."""
 
 _CREDENTIALS = "sojourn.credentials"
-"""Where the scope has the request as it was authenticated."""
+"""Scope key of the request as it was authenticated."""
 
 
 class AuthenticationMiddleware:
@@ -43,7 +43,8 @@ class AuthenticationMiddleware:
         app: The application.
         auth: The authentication method; None accepts local requests only.
         open_paths: Paths that need no authentication.
-        probes: Those of them that are not counted by address, which a load balancer may share with strangers.
+        probes: Open paths that are exempt from the rate limit by address. A load balancer may share its address with
+            unknown clients.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class AuthenticationMiddleware:
             except Problem as problem:
                 await refuse(_counted(problem, scope), scope, receive, send)
                 return
-            except Exception as error:  # noqa: BLE001 - a user's function may raise anything, and lets nobody in by it
+            except Exception as error:  # noqa: BLE001 - a user's function may raise anything, and then admits no client
                 _log.error("authentication_failed", path=path_of(scope), exc_info=error)
                 await refuse(_counted(problem_of(error), scope), scope, receive, send)
                 return

@@ -1,7 +1,7 @@
 """Bound the bytes in flight, and drop clients that read too slowly.
 
 The bounds are for the process and for each principal. A server hands a whole message to the
-connection's buffer, where it stays until the client has read it. So a response is sent in pieces,
+connection's buffer, which holds it until the client has read it. So a response is sent in pieces,
 counts as bytes in flight meanwhile, and is cut off if its client reads it too slowly.
 """
 
@@ -132,26 +132,26 @@ def _wait(status: int, code: str, detail: str) -> Problem:
 
 
 PIECE = 64 * 1024
-"""Most bytes that are handed to the connection at once; as many make uvicorn wait for the client."""
+"""Most bytes to hand to the connection at once. As many make uvicorn wait for the client."""
 
 STALL = 30.0
 """Seconds in which a client must read a piece."""
 
 SLOWEST = 100_000
-"""Bytes a second that a client has to take of an answer client_key length is known, on average, beside `STALL`."""
+"""Average bytes a second at which a client must read a response of known length, in addition to `STALL`."""
 
 COST = 1_000_000
 """Bytes of a response that cost its principal as much as one request."""
 
 _KEY = "sojourn.response_bytes"
-"""Where the scope of a request has its share of the room."""
+"""Scope key of the request's `ByteShare`."""
 
 
 class ResponseLimits:
     """Send responses in pieces, and drop clients that read too slowly.
 
     Args:
-        app: What is behind the lock.
+        app: The application.
         budget: The bytes of responses in flight.
     """
 

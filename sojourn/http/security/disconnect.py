@@ -209,7 +209,7 @@ class DisconnectMiddleware:
         async def is_let_in() -> bool:
             try:
                 return await auth.still_lets_in(Request(credentials_of(scope)), asking)
-            except Exception as error:  # noqa: BLE001 - as for a new request, an error lets nobody in
+            except Exception as error:  # noqa: BLE001 - as for a new request, an error means no access
                 _log.warning("authentication_failed_again", reason=str(error) or type(error).__name__)
                 return False
 
@@ -217,11 +217,11 @@ class DisconnectMiddleware:
 
 
 TICK = 0.2
-"""Seconds between two looks whether the server stops."""
+"""Seconds between two checks whether the server is shutting down."""
 
 
 class StoppableServer(Protocol):
-    """A server that can be told to stop."""
+    """A server that stops when its `should_exit` is set."""
 
     should_exit: bool
     """Whether it was."""

@@ -28,13 +28,19 @@ MAX_HEAD = 64 * 1024
 """Largest head of a request without its cursor, in bytes; h11 has the same limit."""
 
 MAX_CURSOR = 256_000
-"""Longest cursor of a request for events, which names every open child run, in `after` and in `Last-Event-ID`."""
+"""Longest cursor of a request for events, in `after` and in `Last-Event-ID`.
+
+A cursor names every open child run.
+"""
 
 MAX_COOKIES = 16 * 1024
-"""Most bytes of cookies. A browser keeps 4,096 of one, and those of all services of a machine are sent to each."""
+"""Most bytes of cookies.
+
+A browser keeps 4,096 bytes of one cookie. It sends the cookies of all services of a machine to each of them.
+"""
 
 _KEY = "sojourn.cookies"
-"""Where the scope of a request has its cookies, as they were sent."""
+"""Scope key of the request's cookies, as the client sent them."""
 
 
 class HeaderLimits:

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 PREFIX = "sojourn_"
-"""What every key begins with, so that scanners find one that was published."""
+"""Prefix of every key, so that secret scanners find a key that was published."""
 
 _OTHERS_MAY_WRITE = 0o022
 _SECRET_BYTES = 32

@@ -32,38 +32,38 @@ __all__ = [
 ]
 
 _KEY = "sojourn.lasting"
-"""Where the scope has the slot of the request."""
+"""Scope key of the request's slot."""
 
 _ADDRESS_BUCKETS = "sojourn.address_buckets"
-"""Where the scope has the buckets of addresses."""
+"""Scope key of the token buckets by address."""
 
 _UNLOGGED = "sojourn.unlogged"
-"""Where the scope says that the refusal is one of many."""
+"""Scope key of the mark that the refusal is one of many, and is not logged."""
 
 _Whose = tuple[str, str]
 """Tenant and subject."""
 
 MAX_KNOWN = 100_000
-"""Most principals, or addresses, that are counted; the least recently seen is dropped first."""
+"""Most principals, or addresses, to count. The least recently seen is dropped first."""
 
 READINGS = 8
-"""Most requests at once that read much: histories, lists by labels, transcripts, artifacts."""
+"""Most concurrent heavy reads: histories, lists by labels, transcripts, artifacts."""
 
 READINGS_OF_ONE = 1
-"""Most of one principal: they share one processor with all others."""
+"""Most concurrent heavy reads of one principal, since all principals share one processor."""
 
 PATIENCE = 10.0
-"""Seconds for which such a request waits for its turn."""
+"""Seconds for which a heavy read waits for its turn."""
 
 COST = 20.0
-"""Requests that a second of such a reading costs its principal."""
+"""Requests that a second of a heavy read costs its principal."""
 
 
 class TokenBuckets:
     """Token buckets, one for each client.
 
-    The library `limits` has fixed and moving windows, and no debt: what a request costs beside itself (`charge`) is known only after it
-    (`test_what_a_request_costs_is_counted` of `tests/http/security/test_limits.py`).
+    The library `limits` has fixed and moving windows, but no debt. The additional cost of a request (`charge`) is known only
+    after the request (`test_what_a_request_costs_is_counted` of `tests/http/security/test_limits.py`).
 
     Args:
         rate: Requests a second, on average.
@@ -79,7 +79,7 @@ class TokenBuckets:
         """The tokens that are left, and when they were counted."""
 
     def __len__(self) -> int:
-        """How many are known."""
+        """Number of clients that have a bucket."""
         return len(self._left)
 
     def take(self, by: Hashable) -> float:
@@ -360,12 +360,12 @@ def count_anonymous(scope: Scope) -> None:
 
 
 def bind_address_buckets(scope: Scope, buckets: TokenBuckets) -> None:
-    """Let a request be counted by its address."""
+    """Count a request by its address."""
     scope[_ADDRESS_BUCKETS] = buckets
 
 
 def is_unlogged(scope: Scope) -> bool:
-    """Whether a refusal is one of many of its address, and is left out of the log."""
+    """Check whether a refusal is one of many of its address, and is left out of the log."""
     return scope.get(_UNLOGGED, False)
 
 

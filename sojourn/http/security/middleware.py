@@ -23,10 +23,10 @@ from sojourn.http.security.requests import Site, path_of
 __all__ = ["OPEN_PATHS", "PAGES", "SecurityMiddleware", "SecuritySettings"]
 
 OPEN_PATHS = ("/health", "/openapi.json", "/docs")
-"""Paths that need no authentication: they say nothing of any run."""
+"""Paths that need no authentication. They reveal nothing about any run."""
 
 PROBE = "/health"
-"""The one of them by which a balancer learns whether the service is up."""
+"""Open path that a load balancer reads to learn whether the service is up."""
 
 PAGES = ("/docs",)
 """Pages for a browser."""
@@ -37,8 +37,8 @@ class SecuritySettings:
     """Settings of the security middleware. Limits are per process."""
 
     hosts: Collection[str] | None = None
-    """Names that are answered, without port; `*.example.org` for all below one. None for every name, but without authentication only
-    those of this machine.
+    """Accepted host names, without port; `*.example.org` for all subdomains. None for every name, but without authentication
+    only those of this machine.
     """
     origins: Collection[str] = ()
     """Origins whose pages may use the service, such as `https://app.example.org`."""

@@ -33,10 +33,10 @@ class OriginCheck:
 
     Args:
         app: The application.
-        hosts: Names that are answered, without port. `*.example.org` stands for all below one. None for every name, but without
+        hosts: Accepted host names, without port; `*.example.org` for all subdomains. None for every name, but without
             authentication only those of this machine.
         origins: Origins whose pages may use the service, such as `https://app.example.org`. Their browsers get CORS headers.
-        is_authenticated: Whether requests have to be authenticated.
+        is_authenticated: Whether the service has an authentication method.
 
     Raises:
         DefinitionError: An origin is invalid.

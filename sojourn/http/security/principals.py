@@ -29,10 +29,10 @@ LOCAL = Principal(subject="local", roles=list(ROLES))
 """The principal of a local request to a service without authentication."""
 
 _KEY = "sojourn.principal"
-"""Where the scope of a request has its principal."""
+"""Scope key of the request's principal."""
 
 _WAYS = "sojourn.ways"
-"""Where the scope has the method that authenticated it."""
+"""Scope key of the method that authenticated the request."""
 
 _bearer = HTTPBearer(
     auto_error=False, description="A key of `sojourn keys create`, or a token of the issuer."

@@ -29,16 +29,16 @@ __all__ = [
 ]
 
 _SITE = "sojourn.site"
-"""Where the scope of a request for a page has the `Site` that it is of."""
+"""Scope key of the `Site` of a request for a page."""
 
 DRAIN_BYTES = 64_000_000
-"""Most bytes that are read and dropped after a refusal."""
+"""Most bytes of a request to read and drop after its refusal."""
 
 DRAIN_SECONDS = 10.0
-"""Longest time for that."""
+"""Most seconds in which to drop them."""
 
 DRAIN_PAUSE = 1.0
-"""Longest time without a byte of it."""
+"""Most seconds between two of their bytes."""
 
 
 def header_values(scope: Scope, name: str) -> list[str]:

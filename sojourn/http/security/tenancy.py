@@ -1,4 +1,4 @@
-"""Which runs a principal may see, and which ids its runs may have.
+"""Visibility of runs to principals, and the run ids that principals may choose.
 
 A principal sees the runs of its tenant, or only its own.
 """
@@ -24,32 +24,35 @@ __all__ = ["View", "chosen_id", "may_look_at", "may_see", "view_of"]
 _DECIDE_NOTHING = frozenset({"viewer", "user"})
 
 _RESERVED = frozenset("@=")
-"""Signs of run ids by which conversations are told from other runs, and tenants' runs from one another's."""
+"""Reserved characters of run ids.
+
+They distinguish conversations from other runs, and the runs of one tenant from those of another.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a principal sees.
+    """The runs that a principal sees.
 
-    Principals with equal views see the same, so that a list is read once for both.
+    Principals with equal views see the same runs, so a list is read once for both.
     """
 
     tenant: str
     viewer: str = ""
-    """The mark of the subject; empty for who sees the whole tenant."""
+    """The mark of the subject; empty for a principal that sees the whole tenant."""
     deciding: frozenset[str] = frozenset()
-    """The roles by which the subject sees calls of other runs too, which it may decide on, or could have."""
+    """Roles that also show the subject those calls of other runs that it may decide on, or could have."""
 
 
 def view_of(asking: Principal) -> View:
-    """What a principal sees."""
+    """Return the view of a principal. An operator sees the whole tenant."""
     if OPERATOR in asking.roles:
         return View(asking.tenant)
     return View(asking.tenant, mark_of(asking), frozenset(asking.roles) - _DECIDE_NOTHING)
 
 
 def may_look_at(asking: Principal, wait: Await | None, answered: AwaitAnsweredEvent | None = None) -> bool:
-    """Whether a principal sees a wait of a run that it may not see itself.
+    """Check whether a principal sees a wait of a run that it may not see itself.
 
     The run is one of its tenant. Only calls that wait for approval are visible in this way.
 
@@ -64,7 +67,7 @@ def may_look_at(asking: Principal, wait: Await | None, answered: AwaitAnsweredEv
 
 
 async def may_see(view: View, found: WorkflowExecution, app: App) -> bool | None:
-    """Whether a run may be seen, judging by Temporal's description of it.
+    """Check whether a view includes a run, judging by Temporal's description of the run.
 
     None if the description does not say, and the runs of its agent are visible to their subjects
     only.

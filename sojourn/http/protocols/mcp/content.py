@@ -47,11 +47,11 @@ __all__ = [
 
 
 ARTIFACTS = "sojourn://artifacts/"
-"""What the addresses of artifacts begin with; a reference follows."""
+"""Prefix of the URIs of artifacts. The artifact's reference follows."""
 
 
 def result_of(reply: Reply) -> CallToolResult:
-    """The result of a reply that has ended: its answer, or why there is none."""
+    """Return the result of a reply that has ended: its answer, or the reason that it has none."""
     meta = {"sojourn/run_id": reply.token.run_id}
     if reply.output is None:
         return failed(without_tokens(str(reply.error)), **meta)
@@ -128,7 +128,8 @@ async def respond(
         token: The token of the task that has the wait.
 
     Raises:
-        Problem: The principal may not decide. It says which call it is, who may decide, and how the task goes on.
+        Problem: The principal may not decide. It names the call and those who may decide, and says how to continue
+            the task.
         RunError: As `submit`.
     """
     if response.action == "cancel":
@@ -171,11 +172,11 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 # A person approves a call elsewhere.
 
 ANSWER = "answer"
-"""The tool by which a client without forms answers a question."""
+"""Name of the tool that a client without forms calls to answer a question."""
 
 
 def explain_waits(views: Sequence[WaitView], token: ReplyToken) -> str:
-    """Describe each wait, who answers it, and how the call goes on."""
+    """Describe each wait, who answers it, and how to continue the call."""
     texts = [
         f"{chat_text(view)}\n\n{explain_decision(view)}" if view.call else without_tokens(chat_text(view))
         for view in views
@@ -184,7 +185,7 @@ def explain_waits(views: Sequence[WaitView], token: ReplyToken) -> str:
 
 
 def explain_next(views: Sequence[WaitView], token: ReplyToken) -> str:
-    """Say what the client may do."""
+    """Tell the client what to do next."""
     if all(view.call for view in views):
         return (
             f"To deny, call the tool `{ANSWER}` with the answer `no` and a reason. Once it is decided, call it without an answer: "
@@ -194,7 +195,7 @@ def explain_next(views: Sequence[WaitView], token: ReplyToken) -> str:
 
 
 def explain_look(token: ReplyToken) -> str:
-    """Say how the client looks whether the call goes on."""
+    """Tell the client how to check whether the call continues."""
     return f"To look whether it goes on, call the tool `{ANSWER}` without an answer, with task {token.text}."
 
 

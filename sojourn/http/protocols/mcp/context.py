@@ -24,7 +24,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 def asking_of(context: Context) -> Principal:
-    """Who sent a request.
+    """Return the principal that sent a request.
 
     Raises:
         RuntimeError: The request passed no security middleware.

@@ -47,7 +47,7 @@ class MCPEndpoint:
 
 
 def _maker_of(service: Service) -> Callable[[], Any]:
-    """What makes the SDK's manager of one request, with the server of a service."""
+    """Return a factory for the SDK's session manager, which serves one request."""
     managers = import_module("mcp.server.streamable_http_manager")
     # The SDK's response ends at most half a second after uvicorn begins to stop, and the SDK has no option for it.
     transport: Any = import_module("mcp.server.streamable_http")

@@ -104,7 +104,7 @@ _ANSWER = {
 
 
 class _Answers:
-    """What the server answers.
+    """Request handlers of the MCP server.
 
     Args:
         service: The service.
@@ -243,7 +243,7 @@ async def _started(
 async def _responded(service: Service, asking: Principal, params: CallToolRequestParams) -> Reply:
     """Submit the responses to a call's elicitations, and return the reply.
 
-    The reply goes on from there.
+    The reply continues from there.
     """
     token = await token_of_task(service, asking, params.request_state or "")
     reply = await read(service, token, is_task=True)
@@ -258,7 +258,7 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
 async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reply:
     """Answer a wait of a task once, if it has one, and return the reply.
 
-    The reply then goes on.
+    The reply then continues.
     """
     token = await token_of_task(service, asking, _text(arguments, "task", most=4_000))
     await _require_own(service, asking, token)
@@ -376,7 +376,7 @@ def check_arguments(tool: str, schema: dict[str, Any], arguments: dict[str, Any]
 
 
 def _clauses(error: ValidationError, properties: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
-    """What is wrong, without the value."""
+    """Return the faults of the arguments, without their values."""
     rule: Any = error.validator_value
     if error.validator == "additionalProperties":
         unknown = [name for name in arguments if name not in properties]

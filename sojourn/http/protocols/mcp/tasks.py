@@ -60,7 +60,7 @@ def declares_tasks(context: Context) -> bool:
 
 
 def created(token: ReplyToken) -> dict[str, Any]:
-    """The result of a call that goes on as a task."""
+    """Return the result of a call that continues as a task."""
     return {"resultType": "task", **_task(Reply(token), "working")}
 
 

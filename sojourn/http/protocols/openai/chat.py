@@ -146,7 +146,7 @@ def _token_in(message: Message) -> ReplyToken | None:
 
 
 def _told(message: Message) -> list[Any]:
-    """What a message says, less the white space that clients change."""
+    """Return the content of a message, without the white space that clients change."""
     return [
         message.role,
         *(
@@ -157,7 +157,7 @@ def _told(message: Message) -> list[Any]:
 
 
 def without_marks(messages: list[Message]) -> list[Message]:
-    """The messages as an agent reads them."""
+    """Return the messages without marks, as an agent reads them."""
     return [_unmarked(message) if message.role == "assistant" else message for message in messages]
 
 

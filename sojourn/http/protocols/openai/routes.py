@@ -190,11 +190,11 @@ async def cancel_response(
 
 
 _NOT_AGAIN = {"X-Should-Retry": "false"}
-"""The header by which OpenAI's own clients do not send a request again by themselves."""
+"""Header that stops OpenAI's own clients from retrying a request automatically."""
 
 
 def _warned(body: ChatBody | ResponseBody) -> dict[str, str]:
-    """The header that tells what of a request was not read."""
+    """Return a header that names the ignored parts of a request, or no header."""
     return {"X-Sojourn-Warning": body.warning} if body.warning else {}
 
 

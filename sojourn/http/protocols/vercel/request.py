@@ -1,6 +1,6 @@
-"""What a chat of the AI SDK sends, and the turn that it asks for.
+"""Request bodies of the AI SDK, and how to read the requested turn from them.
 
-The ids of messages and waits alone say what was sent and answered before.
+The ids of messages and waits alone tell which messages and answers the client sent before.
 """
 
 import re
@@ -20,10 +20,10 @@ __all__ = ["ANSWER", "Chat", "VercelBody", "VercelMessage", "card_id", "read"]
 
 
 ANSWER = "answer-"
-"""What the id of the assistant's message begins with; then the message, or the wait, that it answers."""
+"""Prefix of the assistant message's id. The id of the message, or of the wait, that it answers follows."""
 
 _OF_SDK = ("id", "descriptor", "isAutomatic", "signature", "inputSchemaInput", "requestContext")
-"""What the SDK itself has in an approval, beside the decision."""
+"""Fields that the SDK adds to an approval, beside the decision."""
 
 _CARD = re.compile(r"^(.*?#[0-9a-f]*)~.*$", re.DOTALL)
 
@@ -72,22 +72,22 @@ class VercelBody(CamelBody):
 
 @dataclass(frozen=True, slots=True)
 class Chat(TurnRequest):
-    """What a request asks for."""
+    """The turn that a request asks for."""
 
     message_id: str = ""
     """The id of the assistant's message that is streamed."""
     calls: frozenset[str] = frozenset()
-    """Calls that the assistant's message has already."""
+    """Calls that the assistant's message already has."""
     reply: IncomingMessage | None = None
     """The text after a question."""
 
     @property
     def replies(self) -> Sequence[ClientAnswer]:
-        """The answers that are the text of a message, which may be one of its own."""
+        """Answers that are the text of a message. The text may also be a message of its own."""
         return [each for each in self.answers if each.message_id] if self.reply else ()
 
     def as_message(self) -> "Chat":
-        """The same, with the text after the question as a message of its own."""
+        """Return the same turn, with the text after the question as a message of its own."""
         assert self.reply is not None
         decisions = [each for each in self.answers if not each.message_id]
         return Chat(sent=[self.reply], message_id=f"{ANSWER}{self.reply.message_id}", answers=decisions)

@@ -95,10 +95,10 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
 async def _require_open(service: Service, asking: Principal, agent_id: str, chat_id: str, chat: Chat) -> None:
     """Check that a message that a page wants answered again has no answer yet.
 
-    While its turn goes on, the page reads on.
+    While its turn is under way, the page continues to read it.
 
     Raises:
-        Problem: It has its answer.
+        Problem: The message has an answer.
     """
     try:
         run = await service.conversation(asking, agent_id, chat_id)

@@ -79,7 +79,7 @@ class Encoder(StableEncoder, VercelAIEventStream[Any, Any]):
         return [ToolInputAvailableChunk(tool_call_id=tool_call_id, tool_name=call.tool_name, input=given)]
 
     async def handle_custom_event(self, event: CustomEvent) -> AsyncIterator[BaseChunk]:
-        """What the model layer has no word for."""
+        """Encode the events that pydantic-ai has no type for."""
         if isinstance(event, StatusSnapshot):
             yield DataChunk(type="data-status", id="status", data=event.status, transient=True)
         elif isinstance(event, RunEvent):
