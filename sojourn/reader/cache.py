@@ -82,12 +82,14 @@ class Cache(Generic[K, V]):
         self._entries.clear()
 
     async def get(self, key: K, read: Callable[[], Awaitable[V]], *, seconds: float | None = None) -> V:
-        """The cached value, or that of a reading that is under way, or else of a new one.
+        """Return the cached value, or else read it.
+
+        Concurrent callers of one key share one read.
 
         Args:
             key: The key.
-            read: Reads the value. It goes on if the caller is cancelled, since others may wait for it.
-            seconds: Lifetime of this entry, if it is another one than that of the cache.
+            read: Reads the value. It continues if the caller is cancelled, since other callers may wait for it.
+            seconds: Lifetime of this entry. Defaults to the cache's.
         """
         if (entry := self._entries.get(key)) is not None:
             return entry.value

@@ -29,13 +29,13 @@ from sojourn.events.one_run import executions_before, present_execution, records
 __all__ = ["Preview", "RunEnd", "Turns", "decode_preview", "read_end", "read_tail", "read_turns"]
 
 EVENTS = 24
-"""Events of a history that a preview looks at, the last ones: a turn without calls is about so many."""
+"""Last events of a history to read for a preview. A turn without calls has about as many."""
 
 MAX_TEXT = 1_000
 """Most characters of a preview's text."""
 
 MAX_BEFORE = 2
-"""Most executions before the last one that are read for a message, if nobody sent one in it."""
+"""Most executions before the last one to read for a message, if the last one received none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,10 +64,10 @@ MAX_EXECUTIONS = 4
 """Most executions that are read for them."""
 
 MAX_EVENTS = 20_000
-"""Most events of a run that are read for its decisions."""
+"""Most events of a run to read for its decisions."""
 
 _PRESENT = "999999999-000000-00000"
-"""A place in the present execution of a run, whichever it is."""
+"""A place that is in the present execution of any run."""
 
 _Records: TypeAlias = AsyncGenerator[tuple[HistoryRecord, list[Event]]]
 
@@ -78,12 +78,12 @@ class Snapshot:
 
     timeline: Timeline
     earlier: str
-    """Where the part of the run before the timeline ends; empty if the timeline begins with the run."""
+    """End of the part of the run before the timeline; empty if the timeline begins with the run."""
     status: RunStatus
     stuck: Stuck | None
-    """Why it does not go on; None if it does."""
+    """Why the run makes no progress, or None."""
     asked: str
-    """The beginning of its message."""
+    """The beginning of the run's message."""
     labels: Mapping[str, str]
     execution: str
     """The id of its present execution."""
@@ -99,10 +99,10 @@ class HistoryPart:
     run_id: str
     events: list[Event]
     earlier: str
-    """Where the part before it ends, as `before`; empty if there is none."""
+    """Value of `before` for the part before this one; empty if there is none."""
 
     def timeline(self) -> Timeline:
-        """The timeline of these events."""
+        """Return the timeline of these events, with at most `MAX_ENTRIES` entries."""
         timeline = Timeline(self.run_id, MAX_ENTRIES)
         for event in self.events:
             timeline.feed(event)

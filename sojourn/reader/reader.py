@@ -22,42 +22,45 @@ from sojourn.reader.waits import OpenWaits, WaitingRuns
 __all__ = ["Detail", "Reader", "StuckRuns"]
 
 FRESH = 1.0
-"""Seconds for which a page of a list is shared."""
+"""Seconds for which a page of a list is cached."""
 
 STUCK_FRESH = 10.0
-"""Seconds for which it is shared which runs are stuck."""
+"""Seconds for which the list of stuck runs is cached."""
 
 STUCK_RUNS = 200
-"""Most running runs of which it is found out whether they are stuck, the newest."""
+"""Most running runs to check for whether they are stuck, newest first."""
 
 MAX_PAGES = 1_000
 """Most pages and counts that are cached."""
 
 MAX_RUNS = 5_000
-"""Most runs of which something is cached."""
+"""Most runs with a cached detail."""
 
 MAX_READS = 16
-"""Most runs that are read at the same time for a page."""
+"""Most concurrent reads of runs for a page."""
 
 PATIENCE = 2.0
-"""Seconds for what a page reads of its runs, all of them together; a run that took longer is shown without."""
+"""Seconds in which a page reads the details of all its runs.
+
+The page shows a run without its detail if reading it took longer.
+"""
 
 WAITING_PAGE = 1_000
-"""Runs of a page of the store, if all waiting ones are wanted."""
+"""Page size of the store, when listing all waiting runs."""
 
 MAX_WAITING = 5_000
-"""Most waiting runs that are looked at."""
+"""Most waiting runs to list."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 Detail: TypeAlias = RunStatus | RunEnd
-"""What an open run does, or how an ended one ended."""
+"""The status of an open run, or the end of one that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class StuckRuns:
-    """The running runs that were looked at, and why some are stuck."""
+    """The running runs that were checked, and why some are stuck."""
 
     runs: list[ListedRun]
     why: Mapping[str, Stuck]
@@ -66,9 +69,9 @@ class StuckRuns:
 class Reader:
     """Coalesces concurrent reads of runs and caches them briefly.
 
-    It does not decide who may see what. A selection has the tenant and the
-    viewer, and is part of the cache key. What is read of a run by its
-    id is for a caller that may see the run.
+    It does not check access. A selection has the tenant and the viewer,
+    and is part of the cache key. A caller that reads a run by its id
+    has checked that the principal may see the run.
 
     Args:
         client: The client.

@@ -75,13 +75,13 @@ class FeedStopped(RunError):  # noqa: N818 - named as Sojourn's other errors
 
 
 class SlowSubscriber(RunError):  # noqa: N818
-    """The subscriber reads more slowly than the run goes on.
+    """The subscriber reads more slowly than the run produces events.
 
     It can resume.
 
     Args:
         run_id: The run.
-        after: The cursor where it resumes.
+        after: The cursor from which it resumes.
     """
 
     error_kind = ErrorKind(
@@ -94,7 +94,7 @@ class SlowSubscriber(RunError):  # noqa: N818
 
 
 class Gauges(Protocol):
-    """Where the feeds of a process are measured."""
+    """Gauges that the feeds of a process update."""
 
     followers: int
     """Runs that are followed."""
@@ -257,7 +257,7 @@ class Subscription:
 
     @property
     def cursor(self) -> str:
-        """Where the subscriber can resume, at any process."""
+        """Cursor from which the subscriber can resume, on any process."""
         return str(self._cursor)
 
     async def batches(self, idle: float) -> AsyncGenerator[list[Delivery]]:
@@ -266,7 +266,7 @@ class Subscription:
         If no event comes for `idle` seconds, yield an empty batch.
 
         Raises:
-            SlowSubscriber: The subscriber reads more slowly than the run goes on. It can resume.
+            SlowSubscriber: The subscriber reads more slowly than the run produces events. It can resume.
             FeedStopped: This process is shutting down. The subscriber can resume.
             SojournError: The events cannot be read.
         """
@@ -424,13 +424,13 @@ class _Drafts:
         self._muted = {run_id for run_id, plan in self._feed.plans.items() if plan.seq < first}
 
     def note(self, event: BaseEvent) -> None:
-        """Take a recorded event that is delivered."""
+        """Note a recorded event that is delivered."""
         if isinstance(event, PlanStartedEvent):
             self._known.add(event.run_id)
             self._muted.discard(event.run_id)
 
     def deliver(self, entry: Entry, *, is_old: bool) -> list[Delivery]:
-        """What the subscriber gets of a delta."""
+        """Return what to deliver to the subscriber for a delta."""
         event, run_id = entry.event, entry.event.run_id
         plan = self._feed.plans.get(run_id)
         if is_old and (plan is None or entry.seq < plan.seq):

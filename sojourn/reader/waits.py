@@ -30,22 +30,22 @@ MAX_RUNS = 10_000
 """Most runs whose waits are cached."""
 
 FRESH = 1.0
-"""Seconds for which a page with `patience` takes a run as it was when it was compared with its history."""
+"""Seconds after a comparison with its history for which a page with `patience` uses the cached run."""
 
 LATER = 30.0
-"""Seconds for which pages after the first one take a run as it was, unless it is on the page."""
+"""Seconds for which pages after the first one use the cached run, unless they show it."""
 
 SWEPT = 32
-"""Most other runs that a page with `patience` begins to compare with their histories."""
+"""Most other runs that a page with `patience` starts to compare with their histories."""
 
 SWEPT_AFTER = 10.0
-"""Seconds after which a run is compared again though no page shows it."""
+"""Seconds after which a run is compared again even if no page shows it."""
 
 _LIST = "waits"
-"""What the cursors are of."""
+"""Name of the list that the cursors belong to."""
 
 _Position = tuple[str, str, str]
-"""Since when, the run, and the wait."""
+"""Time when the wait opened, run id, and wait id."""
 
 _POSITION: TypeAdapter[_Position] = TypeAdapter(_Position)
 
@@ -57,7 +57,7 @@ class FoundWait:
     waiting: Waiting
     opened: OpenWait
     place: _Position = field(init=False, compare=False)
-    """Where it is in the order of the waits."""
+    """Sort key in the order of the waits."""
 
     def __post_init__(self) -> None:
         """Compute the place once, since every page sorts by it."""
@@ -72,7 +72,7 @@ class FoundWait:
 
     @property
     def view(self) -> WaitView:
-        """The wait as every reader has it."""
+        """The wait as every caller sees it."""
         status = self.waiting.status
         context = context_of(status, self.waiting.asked, self.waiting.said)
         return wait_view(
@@ -85,16 +85,16 @@ class WaitingRuns:
     """The runs that wait for an answer."""
 
     runs: Mapping[str, str]
-    """By run, its oldest wait, as the store has it."""
+    """The oldest wait of each run, as the store has it."""
     is_whole: bool
-    """Whether these are all."""
+    """Whether all waiting runs are listed."""
     others: frozenset[str] = frozenset()
-    """Those of which only some waits are shown."""
+    """Runs that show only some of their waits."""
     may_look_at: Callable[[Await], bool] = lambda _: False
-    """Whether a wait of those is one of them."""
+    """Check whether a wait of one of the `others` is shown."""
 
     def shows(self, found: FoundWait) -> bool:
-        """Whether a wait of these runs is shown."""
+        """Check whether a wait of these runs is shown."""
         return found.run_id not in self.others or self.may_look_at(found.opened.wait)
 
 
@@ -104,28 +104,28 @@ class FoundWaits:
 
     waits: list[FoundWait]
     cursor: str | None
-    """Where the next page begins."""
+    """Cursor of the next page, or None after the last page."""
     is_whole: bool
     """Whether all waiting runs were listed."""
     count: int
-    """How many open waits are asked for, as far as they are known."""
+    """Number of known open waits that fit the filter, on all pages."""
     unread: int
-    """Runs that were not read in time; they are being read."""
+    """Number of runs that were not read in time. They are read in the background."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the history of a run said."""
+    """The waits of a run, as read from its history."""
 
     version: tuple[str, int]
-    """The execution, and the length of its history."""
+    """The execution's id, and the length of its history."""
     awaiting: str
-    """What the store said then."""
+    """The run's oldest wait in the store at that time."""
     waiting: Waiting | None
-    """None if this service cannot answer it: the run is deleted, or of workers whose codec is not here."""
+    """None if this service cannot read the run: it is deleted, or its workers use a codec that this service lacks."""
     found: tuple[FoundWait, ...]
     at: float = field(default_factory=time.monotonic)
-    """When it was compared with the history."""
+    """Monotonic time when it was last compared with the history."""
 
 
 class OpenWaits:
@@ -154,7 +154,7 @@ class OpenWaits:
         cursor: str | None,
         patience: float | None = None,
     ) -> FoundWaits:
-        """A page of the open waits of these runs.
+        """Return a page of the open waits of these runs.
 
         Without `patience` the first page compares every run with its history, by a read that begins after the call. Calls
         that arrive meanwhile share the read. Later pages compare only the runs of the page, those for which the store has
@@ -224,11 +224,11 @@ class OpenWaits:
         return len({each.run_id for each in self._found(listed.runs) if listed.shows(each)})
 
     def forget(self, run_id: str) -> None:
-        """Read a run anew, since something was sent to it."""
+        """Drop a run from the cache, after something was sent to it."""
         self._known.discard(run_id)
 
     async def of_run(self, run_id: str) -> Waiting | None:
-        """The open waits of one run, as they are now, or None if it cannot be read here.
+        """Return the current open waits of one run, or None if it cannot be read here.
 
         Raises:
             ServerUnavailable: The server does not answer.
@@ -291,7 +291,7 @@ class OpenWaits:
                 task.result()
 
     def _next(self, run_id: str, awaiting: str) -> asyncio.Task[None]:
-        """The next reading of a run that begins, for all callers that come before it does."""
+        """Return the next read of a run to start. All callers before its start share it."""
         if (known := self._queued.get(run_id)) is not None:
             return known
 

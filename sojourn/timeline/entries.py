@@ -1,7 +1,7 @@
 """The entries of a timeline, in the order of their events, and its turns.
 
-A `Timeline` changes an entry in place while the run goes on, and sets the entry's version then.
-Renderers read entries and never change them.
+While the run is open, a `Timeline` changes entries in place, and then sets their versions. Renderers read
+entries and never change them.
 """
 
 from dataclasses import dataclass, field
@@ -57,11 +57,11 @@ class Spent:
 
     @classmethod
     def of(cls, used: Usage | ToolTelemetry) -> "Spent":
-        """What a usage record or a call's telemetry says."""
+        """Read the tokens and cost of a usage record or of a call's telemetry."""
         return cls(used.input_tokens, used.output_tokens, used.cost)
 
     def plus(self, used: Usage | ToolTelemetry | None) -> "Spent":
-        """Add a usage record or a call's telemetry."""
+        """Return the sum with a usage record or a call's telemetry."""
         if used is None:
             return self
         cost = self.cost if used.cost is None else (self.cost or 0.0) + used.cost
@@ -128,14 +128,14 @@ class Attempt:
 
 @dataclass(slots=True)
 class Draft:
-    """What the planner is writing now. Only live readers have it."""
+    """Text and calls that the planner is writing now. Only live readers have it."""
 
     text: str = ""
     thinking: str = ""
     tools: list[str] = field(default_factory=list[str])
     """Tools of the calls that it is writing, by index."""
     retry: Attempt | None = None
-    """The attempt that comes, while the plan waits for it."""
+    """The next attempt, while the plan waits for it."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -156,7 +156,7 @@ class Plan(Entry):
     """Ids of its calls that have begun."""
     draft: Draft = field(default_factory=Draft)
     progress: str = ""
-    """The planner's last note on what it does, while it is open."""
+    """The planner's last progress note, while the plan is open."""
     done: float | None = None
     total: float | None = None
     attempts: list[Attempt] = field(default_factory=list[Attempt])
@@ -208,7 +208,7 @@ class Decision:
 
     @property
     def who(self) -> str:
-        """Who answered: the name in the answer, or the client's identity."""
+        """The sender of the answer: the name in it, or else the client's identity."""
         return self.event.by or self.event.identity or ""
 
     @property
@@ -285,7 +285,7 @@ class Call(Entry):
 
     @property
     def bounds(self) -> Bounds | None:
-        """How much of the full data its result has."""
+        """Bounds of its result, or None without a result or bounds."""
         return self.result.bounds if self.result else None
 
     @property
@@ -295,7 +295,7 @@ class Call(Entry):
 
     @property
     def telemetry(self) -> ToolTelemetry | None:
-        """What it used."""
+        """Telemetry of its result, such as tokens and cost."""
         return self.result.telemetry if self.result else None
 
 
@@ -340,7 +340,7 @@ class End(Entry):
 
     @property
     def is_of_turn(self) -> bool:
-        """Whether a turn ended, and the run goes on."""
+        """Whether a turn ended, and the run continues."""
         return is_turn_end(self.event)
 
     @property
@@ -383,10 +383,10 @@ class OpenWait:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a conversation accepted under a message id."""
+    """A message or answer that a conversation accepted under a message id."""
 
     event: MessageReceivedEvent | AwaitAnsweredEvent
-    """The message; or the answer to a wait, if the message was that."""
+    """The message, or the answer to a wait if the message was one."""
     before: str
     """Cursor before the message; of an answer, the cursor after the event that opened the wait."""
     after: str
@@ -398,7 +398,7 @@ class Turn:
     """A turn of a conversation."""
 
     key: str
-    """Its first event in the timeline."""
+    """The event_id of its first event in the timeline."""
     id: str
     at: datetime
     messages: list[UserMessage] = field(default_factory=list[UserMessage])
@@ -406,18 +406,18 @@ class Turn:
     missing: list[str] = field(default_factory=list[str])
     """Ids of the other messages that opened it."""
     entries: list[Entry] = field(default_factory=list[Entry])
-    """Its messages, plans, calls, waits and notes in order; a message that steers stands where it joined."""
+    """Its messages, plans, calls, waits and notes in order. A steering message is at the point when it joined."""
     ids: set[str] = field(default_factory=set[str])
-    """Ids of the user turns in it: an answer to a question begins another one."""
+    """Ids of its user turns. An answer to a question begins another user turn."""
     end: End | None = None
     calls: int = 0
     """Calls that have started."""
     spent: Spent = Spent()
-    """What its plans and calls used so far."""
+    """Tokens and cost of its plans and calls so far."""
     model: str = ""
     """The last model that it used."""
     dropped: int = 0
-    """Entries that are no longer kept."""
+    """Number of entries that were dropped."""
     has_start: bool = True
     """Whether the timeline has its beginning."""
     is_over: bool = False
@@ -440,7 +440,7 @@ class Turn:
 
     @property
     def waited(self) -> timedelta:
-        """How long its first message waited for it."""
+        """Time from the arrival of its first message to its start."""
         return self.at - self.messages[0].at if self.messages else timedelta(0)
 
     @property
