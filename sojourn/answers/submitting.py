@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 MAX_REASON = 10_000
-"""Longest reason, in characters; the rest is cut off."""
+"""Longest reason, in characters. The rest is cut off."""
 
 USER = "user"
 """The role that answers questions and returns results of external calls."""
@@ -170,7 +170,7 @@ async def submit(
         message_id: The id of the message that is the answer, which is delivered once.
         conversation: The conversation above the run, which remembers the message too.
         trusted: Whether the caller writes to the namespace itself, as commands do: then questions and external calls need
-            no role. Who may decide on a call is checked all the same.
+            no role. The check of who may decide on a call applies anyway.
 
     Raises:
         ApprovalVoid: The tool was changed since it was shown, so that the call did not run.
@@ -269,10 +269,10 @@ async def answered_before(
 
 
 def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal | None = None) -> bool:
-    """Whether a closed wait has this answer, from this principal.
+    """Return whether a closed wait already has this answer from this principal.
 
     With None as the principal, only the answers are compared. The history has no results of
-    external calls to compare, so any results count as the same if the wait ended by an answer.
+    external calls to compare, so any results count as the same if an answer ended the wait.
     """
     event = closed.event
     if principal is not None and not _is_by(event, principal):
@@ -410,7 +410,7 @@ def _is_by(event: AwaitAnsweredEvent, principal: Principal) -> bool:
 
 
 def _voided(closed: ClosedWait, event: Event) -> ClosedWait:
-    """The closed wait, with why its approval is void if this event says so."""
+    """Return the closed wait, with the reason if this event says that its approval is void."""
     call = closed.view.call
     if call is None or event.run_id != closed.view.run_id:
         return closed

@@ -22,9 +22,9 @@ class WaitRef:
     await_id: str
     """The wait."""
     digest: str = ""
-    """Of an approval, the digest of the arguments that were shown."""
+    """For an approval, the digest of the displayed arguments."""
     call_id: str = ""
-    """Of a wait for results, the call."""
+    """For a wait for results, the id of the call."""
 
     def token(self, root: str) -> str:
         """Return the id of the wait for a client that follows the run `root`.
@@ -67,6 +67,6 @@ class WaitRef:
 
 
 def _bound(text: str) -> tuple[str, str]:
-    """The digest or the call of a token."""
+    """Return the digest or the call of a token."""
     is_digest = len(text) == _DIGEST and set(text) <= set("0123456789abcdef")
     return (text, "") if is_digest else ("", text)

@@ -208,7 +208,7 @@ class WaitView(_Shape):
         return self.call is not None and is_restricted(self.call)
 
     def may_answer(self, principal: Principal) -> bool:
-        """Whether a principal may answer in some way.
+        """Return whether a principal may give any answer to the wait.
 
         A principal that asked for a call may at least deny it.
         """
@@ -217,11 +217,11 @@ class WaitView(_Shape):
         return may_decide(self.call, principal, approved=False)
 
     def may_approve(self, principal: Principal) -> bool:
-        """Whether a principal may approve the call, as far as roles say."""
+        """Return whether a principal may approve the call, as far as roles say."""
         return self.call is not None and may_decide(self.call, principal)
 
     def without_calls(self, call_ids: Sequence[str]) -> "WaitView":
-        """The view without these external calls, whose results were given."""
+        """Return the view without these external calls, whose results were given."""
         calls = [call for call in self.calls if call.tool_call_id not in call_ids]
         return self.model_copy(update={"calls": calls})
 
@@ -284,7 +284,7 @@ def open_waits(status: RunStatus) -> list[WaitView]:
 
 
 def status_view(status: RunStatus) -> StatusView:
-    """The status with its waits as every reader has them."""
+    """Return the status, with its waits as views."""
     fields: dict[str, Any] = {name: getattr(status, name) for name in RunStatus.model_fields}
     fields["awaits"] = [wait_view(wait, status.run_id, status=status) for wait in status.awaits]
     fields["child_awaits"] = {

@@ -18,7 +18,7 @@ from sojourn.forms.fields import Choice, choices_of
 __all__ = ["MAX_FORM_BYTES", "MAX_FORM_FIELDS", "CleanText", "elicitation_schema", "sanitize_form"]
 
 CleanText = Callable[[str, int], str]
-"""Makes a server's text safe to show; the second argument is the most characters."""
+"""Makes a server's text safe to display. The second argument is the longest length, in characters."""
 
 MAX_FORM_FIELDS = 50
 """Fields of one form."""
@@ -32,7 +32,7 @@ _MAX_DESCRIPTION = 500
 _MAX_CHOICES = 100
 _MAX_CHOICE = 200
 _FARTHEST = 1e300
-"""Largest number that is shown, positive or negative; a larger integer may have thousands of digits."""
+"""Largest number to display, positive or negative. A larger integer may have thousands of digits."""
 
 
 def _is_number(value: Any) -> bool:
@@ -166,7 +166,7 @@ def _chosen(place: str, kind: str, choices: Sequence[Choice] | None, clean: Clea
 
 
 def _is_default(field: Schema, value: Any) -> bool:
-    """Whether a value can be displayed, and would be accepted as an answer."""
+    """Return whether a value can be displayed, and would be accepted as an answer."""
     if field["type"] == "array":
         can_be_shown = is_array(value) and len(value) <= _MAX_CHOICES and all(map(_IS["string"], value))
     else:

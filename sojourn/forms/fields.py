@@ -75,7 +75,7 @@ class FormField:
     pattern: str = ""
     example: str = ""
     texts: tuple[str, ...] = ()
-    """The texts in the field; of choices, their numbers."""
+    """Texts in the field. For choices, their numbers."""
     fault: str = ""
     """Why the texts are no value of the field."""
     is_null_empty: bool = False
@@ -259,7 +259,7 @@ def _text_field(base: FormField, schema: Schema) -> FormField:
 
 
 def _takes_null(schema: Any) -> bool:
-    """Whether a field's schema names null beside other values."""
+    """Return whether a field's schema names null beside other values."""
     if not is_object(schema):
         return False
     options = [each for word in ("anyOf", "oneOf") for each in _items(schema.get(word))]

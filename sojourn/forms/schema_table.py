@@ -1,8 +1,8 @@
 """A JSON Schema as the rows of a table.
 
 Each field has its types and rules in words, and its description. Schemas come from authors and from
-foreign servers: what is no schema is left out, a type that contains itself is shown once, and a
-table has at most 200 rows.
+foreign servers. So anything that is not a schema is left out, a type that contains itself appears once,
+and a table has at most 200 rows.
 """
 
 import json
@@ -48,7 +48,7 @@ class SchemaRow:
     """A row: one field."""
 
     name: str
-    """The name, with `[]` after it for the items of an array; an alternative has its title in parentheses."""
+    """The name, with `[]` after it for the items of an array. An alternative has its title in parentheses."""
     depth: int
     """Number of fields that the field is nested in."""
     types: str
@@ -96,13 +96,13 @@ class _Reader:
     def row(
         self, name: str, schema: Any, depth: int, is_required: bool, above: tuple[int, ...]
     ) -> Iterator[SchemaRow]:
-        """The row of a field, and those of the fields in it."""
+        """Yield the row of a field, and those of the fields in it."""
         found = resolve_field(self.root, schema)
         yield SchemaRow(name, depth, self._types(found), is_required, _rules(found), _about(found))
         yield from self._inside(name, found, depth, above)
 
     def fields(self, schema: Schema, depth: int, above: tuple[int, ...]) -> Iterator[SchemaRow]:
-        """The rows of an object's fields."""
+        """Yield the rows of an object's fields."""
         required = schema.get("required")
         names = required if is_array(required) else []
         properties = schema.get("properties")

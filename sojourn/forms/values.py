@@ -130,7 +130,7 @@ def typed_value(form: Mapping[str, Any] | None, name: str, text: str) -> Any:
     """Return the value of a text for a field, as in `NAME=TEXT` on a command line.
 
     The text stays as it is if the field may be a string or has no type, or if the text is not JSON.
-    The run's own check then says what is wrong.
+    The run's own check then reports the error.
     """
     root = dict(form or {})
     properties = root.get("properties")
@@ -153,7 +153,7 @@ def read_number(text: str, *, is_whole: bool) -> int | float:
         is_whole: Whether it must be a whole number, such as `1e3` or `3.0`.
 
     Raises:
-        ValueError: It is no such number. The message says what is wrong.
+        ValueError: It is not such a number. The message says why.
     """
     plain = text.strip()
     if not _NUMBER.match(plain):
@@ -191,7 +191,7 @@ def _value(field: FormField, texts: Sequence[str]) -> Any:
     """Return the value of texts that are not empty.
 
     Raises:
-        ValueError: They are no value of the field; the message says what would be.
+        ValueError: They are not a value of the field. The message says what would be.
     """
     text = texts[-1]
     match field.kind:

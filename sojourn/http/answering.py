@@ -34,8 +34,8 @@ async def submit_answer(
 
     Args:
         service: The service.
-        asking: Who answers.
-        wait: The wait as it was shown, or what names it.
+        asking: The principal that answers.
+        wait: The wait as it was displayed, or its reference.
         answer: The answer.
         message_id: The id of the message that is the answer.
         conversation: The conversation above the run, which remembers the message too.

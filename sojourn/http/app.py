@@ -41,7 +41,7 @@ next, `then`."""
 A2A = "/a2a/{agent_id}{rest:path}"
 
 Pages = Callable[[FastAPI, Service, Auth | None, str], Site]
-"""Adds pages to an application, and returns what the security middleware has to know of them.
+"""Adds pages to an application, and returns what the security middleware needs to know about them.
 
 The arguments are the application, its service, how a visitor is authenticated, and the prefix of all paths.
 """
@@ -117,13 +117,13 @@ class _Door(Route):
     """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether the route is that of a request."""
+        """Return whether the route is that of a request."""
         match, found = super().matches(scope)
         return match, {**found, "route": self} if match is Match.FULL else found
 
 
 def _document_of(web: FastAPI, *, is_locked: bool) -> Callable[[], dict[str, Any]]:
-    """The OpenAPI document, with our problems in place of FastAPI's own errors."""
+    """Return the OpenAPI document, with our problems in place of FastAPI's own errors."""
 
     def document() -> dict[str, Any]:
         if web.openapi_schema is None:

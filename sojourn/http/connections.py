@@ -1,8 +1,8 @@
 """Limit the connections of a process, and the time and bytes that each may take.
 
-The limits apply before a connection has sent a request, and while it does not read its answer.
-uvicorn bounds none of that: a connection that sends nothing, or one byte of a head each second, or
-reads no answer, would stay open forever.
+The limits apply before a connection has sent a request, and while it does not read its response.
+Uvicorn has no such limits: a connection that sends nothing, or one byte of a head each second, or
+reads no response, would stay open forever.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ class Connection(H11Protocol):
 
     @classmethod
     def of(cls, connections: Connections) -> "type[Connection]":
-        """The class of the connections that are counted together."""
+        """Return a protocol class whose connections are counted together."""
         return type("Connection", (cls,), {"connections_of_process": connections})
 
     def __init__(
@@ -183,13 +183,13 @@ class Connection(H11Protocol):
             self._expect_head()
 
     def pause_writing(self) -> None:
-        """Give the client some time to take what is sent."""
+        """Abort the connection if the client reads nothing for `STALLED` seconds."""
         super().pause_writing()
         if self._stalled is None:
             self._stalled = self.loop.call_later(STALLED, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It has taken most of it."""
+        """Stop the timer, since the client has read most of the buffer."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()
@@ -212,7 +212,7 @@ class Connection(H11Protocol):
 
 
 def _is_of_events(begin: bytes) -> bool:
-    """Whether a request line may have a long cursor.
+    """Return whether a request line may have a long cursor.
 
     An example is `GET /.../events?after=... HTTP/1.1`. The cursor may also be in a header.
     """

@@ -51,7 +51,7 @@ BEAT = b": heartbeat\n\n"
 """That comment."""
 
 STALL = 30.0
-"""Seconds in which a client has to take what is sent; after that it is dropped, and can resume."""
+"""Seconds in which a client must read what is sent. Otherwise it is dropped, and can resume."""
 
 Write = Callable[[bytes], Awaitable[None]]
 """Sends a part of the stream.
@@ -125,14 +125,14 @@ RETRY = b"retry: 1000\n\n"
 
 
 def wants_stream(accept: str | None) -> bool:
-    """Whether a request asks for a stream, by its `Accept`."""
+    """Return whether the `Accept` header of a request asks for a stream."""
     return "text/event-stream" in (accept or "").lower()
 
 
 class RunEventResponse(SseResponse):
     """The events of a run after a cursor, to the run's end.
 
-    A stream that ends before that ends with an event `problem`, whose data are problem details: the client connects again.
+    A stream that ends before that ends with an event `problem`, whose data are problem details. The client then connects again.
 
     Args:
         feeds: The live feeds of the process.

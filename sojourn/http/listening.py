@@ -14,7 +14,7 @@ USUAL_PORT = 8460
 """The port of the service, unless it is taken."""
 
 TRIED = 100
-"""Most ports that are tried, from the usual one on."""
+"""Most ports to try, from the usual one on."""
 
 BACKLOG = 2_048
 
@@ -23,7 +23,7 @@ UNREAD = 60_000
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
+    """Return whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -69,6 +69,6 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 
 def address_of(listener: socket.socket) -> str:
-    """The URL of what listens there."""
+    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

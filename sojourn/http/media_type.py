@@ -28,9 +28,9 @@ def content_length(start: Message) -> int | None:
 
 
 def is_stream(start: Message) -> bool:
-    """Whether an answer is a stream.
+    """Return whether a response is a stream.
 
-    This is a stream of events, or another answer without a `Content-Length`, such as a table that
+    This is an event stream, or another response without a `Content-Length`, such as a table that
     is sent while it is read.
     """
     if media_type(start) == "text/event-stream":

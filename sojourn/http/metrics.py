@@ -36,7 +36,7 @@ class Metrics:
         """Subscribers that were dropped because they read too slowly."""
 
     def text(self) -> str:
-        """The counts in Prometheus' text format."""
+        """Return the counts in Prometheus' text format."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:

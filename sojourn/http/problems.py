@@ -224,7 +224,7 @@ def _of_status(error: HTTPException) -> Problem:
 
 
 def not_sent_as_json() -> Problem:
-    """The problem of a body that is not said to be JSON."""
+    """Return the problem of a body whose content type is not JSON."""
     then = "Send it with the header `Content-Type: application/json`."
     return Problem(415, NOT_JSON, "the body was not sent as JSON", then=then)
 

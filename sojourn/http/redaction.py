@@ -1,7 +1,7 @@
-"""Redact what is for operators only from everything that is sent over HTTP.
+"""Redact details that are for operators only from all HTTP responses.
 
-An HTTP client may be a stranger. It does not see the file and line of an author's code, or the name
-of a client of Temporal's, which by default is a process id and a host. Both are in Temporal's own
+An HTTP client may be a stranger. It does not see the file and line of an author's code, or the identity
+of a Temporal client, which by default is a process id and a host. Operators find both in Temporal's own
 history and at the command line.
 """
 
@@ -66,7 +66,7 @@ def _redact(value: Any) -> Any:
 
 
 def _is_read(value: Any) -> bool:
-    """Whether a value can have records in it.
+    """Return whether a value can contain records.
 
     Plain JSON belongs to authors, and is sent unchanged.
     """

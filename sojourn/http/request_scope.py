@@ -56,7 +56,7 @@ class RequestScope:
         disconnect_of(self._scope).hold()
 
     def release(self) -> None:
-        """End the hold: what the request had to send is sent."""
+        """End the hold, since the request has sent everything that it had to send."""
         disconnect_of(self._scope).release()
 
     async def wait(self, awaited: Coroutine[Any, Any, Result], seconds: float) -> Result:

@@ -128,7 +128,7 @@ class Service:
                     self._watching = asyncio.create_task(self._watch(server, self._stopping), name="watch")
 
     async def is_up(self, patience: float) -> bool:
-        """Whether the Temporal server answers within so many seconds."""
+        """Return whether the Temporal server answers within so many seconds."""
         try:
             await self.open()
             limit = timedelta(seconds=patience)
@@ -137,11 +137,11 @@ class Service:
             return False
 
     async def is_reachable(self, patience: float, *, fresh: float) -> bool:
-        """Whether the Temporal server answers, or answered less than `fresh` seconds ago."""
+        """Return whether the Temporal server answers, or answered less than `fresh` seconds ago."""
         return await self._health.get(patience, lambda: self.is_up(patience), seconds=fresh)
 
     async def is_available(self) -> bool:
-        """Whether the Temporal server answers, for pages that wait for it."""
+        """Return whether the Temporal server answers, for pages that wait for it."""
         self.is_down = not await self.is_reachable(CHECK, fresh=CHECK)
         return not self.is_down
 
@@ -193,7 +193,7 @@ class Service:
         return self._reader
 
     def agent(self, agent_id: str) -> Agent:
-        """An agent of the app.
+        """Return an agent of the app.
 
         Raises:
             Problem: The app has none of this id.
@@ -288,7 +288,7 @@ class Service:
     # Visibility: only the methods below decide who may see what.
 
     async def has_started(self, asking: Principal, run_id: str, body: StartBody) -> bool:
-        """Whether this request has started a run of the principal's before.
+        """Return whether this request has started a run of the principal's before.
 
         Raises as `run` does.
         """
@@ -335,7 +335,7 @@ class Service:
             return self.client.get_run(run_id)
 
     async def _asks(self, asking: Principal, run_id: str, await_id: str) -> bool:
-        """Whether a run of the tenant has or had this wait, and the principal may see it."""
+        """Return whether a run of the tenant has or had this wait, and the principal may see it."""
         described = await self._described(run_id)
         if described is None or not await may_see(View(asking.tenant), described, self.app):
             return False
@@ -365,7 +365,7 @@ class Service:
         return found if found.workflow_type == AGENT_RUN else None
 
     async def _may_see(self, view: View, described: WorkflowExecutionDescription) -> bool:
-        """Whether a run may be seen: a child run is seen by who sees the run at the root."""
+        """Return whether a run may be seen: a child run is seen by who sees the run at the root."""
         seen = await may_see(view, described, self.app)
         if seen is False and view.viewer and described.root_id not in (None, described.id):
             seen = None
@@ -379,7 +379,7 @@ class Service:
         return status.principal is not None and mark_of(status.principal) == view.viewer
 
     async def may_see(self, asking: Principal, described: WorkflowExecutionDescription) -> bool:
-        """Whether a principal may see a run, as Temporal describes it.
+        """Return whether a principal may see a run, as Temporal describes it.
 
         Raises as `run` does.
         """
@@ -546,7 +546,7 @@ class Service:
             self._counts.put(view, count - 1)
 
     def sees_deployment(self, asking: Principal) -> bool:
-        """Whether the principal may see what all tenants share.
+        """Return whether the principal may see what all tenants share.
 
         That is the workers, the task queues, and the settings.
         """

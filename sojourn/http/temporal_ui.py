@@ -8,7 +8,7 @@ __all__ = ["execution_url", "ui_address"]
 
 
 def ui_address(url: str) -> str:
-    """The address of Temporal's UI, as links begin with it.
+    """Return the address of Temporal's UI, as links begin with it.
 
     Raises:
         DefinitionError: It is no address of a web page.
@@ -27,7 +27,7 @@ def ui_address(url: str) -> str:
 
 
 def execution_url(address: str, namespace: str, workflow_id: str, run_id: str) -> str:
-    """The page of Temporal's UI that shows an execution.
+    """Return the page of Temporal's UI that shows an execution.
 
     Args:
         address: As `ui_address` has it.

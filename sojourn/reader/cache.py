@@ -51,7 +51,7 @@ class Cache(Generic[K, V]):
         self._reads: dict[K, asyncio.Task[V]] = {}
 
     def __len__(self) -> int:
-        """The number of entries that have not expired."""
+        """Return the number of entries that have not expired."""
         return len(self._entries)
 
     def peek(self, key: K) -> V | None:

@@ -107,7 +107,7 @@ async def read_tail(client: Access, run_id: str) -> Sequence[HistoryEvent]:
 
 
 async def decode_preview(client: Access, events: Sequence[HistoryEvent]) -> Preview:
-    """The last message in these events."""
+    """Return the last message in these events."""
     reader = HistoryReader(client.temporal.data_converter)
     at = events[-1].event_time.ToDatetime(UTC)
     found = Preview(at)
@@ -120,7 +120,7 @@ async def decode_preview(client: Access, events: Sequence[HistoryEvent]) -> Prev
 
 
 def _message_in(record: HistoryRecord) -> tuple[str, bool]:
-    """The text of a record's message, and whether the agent wrote it."""
+    """Return the text of a record's message, and whether the agent wrote it."""
     value = record.value
     if isinstance(value, PlanOutcome):
         final = value.final or value.message

@@ -107,7 +107,7 @@ class Feed:
         return self.next - len(self._entries)
 
     def covers(self, position: Position, *, children: bool) -> bool:
-        """Whether every event after a position is in the buffer, or yet to come."""
+        """Return whether every event after a position is in the buffer, or yet to come."""
         for run_id, event_id in self._dropped.position.after.items():
             if run_id != self.run_id and (not children or run_id not in position.after):
                 continue  # the subscriber does not want it, or has read it to its end
@@ -116,7 +116,7 @@ class Feed:
         return True
 
     def since(self, seq: int, most: int) -> Sequence[Entry]:
-        """The kept entries from a number on."""
+        """Return the kept entries from a number on."""
         begin = seq - self.first
         return list(islice(self._entries, begin, begin + most))
 

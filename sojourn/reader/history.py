@@ -158,7 +158,7 @@ async def read_snapshot(client: Client, run_id: str, *, most: int) -> Snapshot:
 
 
 def may_be_stuck(status: RunStatus) -> bool:
-    """Whether a run should proceed by itself, since no wait is open."""
+    """Return whether a run should proceed by itself, since no wait is open."""
     return status.status == "running" and not (status.awaits or status.child_awaits)
 
 
@@ -180,7 +180,7 @@ async def _fold_of(client: Client, run_id: str, execution: str) -> tuple[Fold, l
 
 
 def _ended_status(fold: Fold, described: WorkflowExecutionDescription) -> RunStatus:
-    """The status of a run that has ended, as `Run.status` has it."""
+    """Return the status of a run that has ended, as `Run.status` has it."""
     found = fold.status()
     more = {"status": status_name(described.status), "closed_at": described.close_time}
     return found.model_copy(update={**more, "started_at": found.started_at or described.start_time})

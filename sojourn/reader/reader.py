@@ -98,7 +98,7 @@ class Reader:
         cursor: str | None = None,
         fresh: float = 0.0,
     ) -> Runs:
-        """A page of runs.
+        """Return a page of runs.
 
         Args:
             selection: The runs.
@@ -184,7 +184,7 @@ class Reader:
         return await _each({run.run_id: run for run in runs}, read)
 
     async def status(self, run_id: str) -> RunStatus:
-        """The status of a run, as it was at most a second ago.
+        """Return the status of a run, as it was at most a second ago.
 
         Raises:
             RunNotFound: There is no such run.
@@ -253,7 +253,7 @@ class Reader:
         return await _each({run_id: run_id for run_id in run_ids}, read)
 
     async def turns(self, run_ids: Iterable[str], *, most: int) -> dict[str, Turns]:
-        """The turns of conversations, without those that cannot be read.
+        """Return the turns of conversations, without those that cannot be read.
 
         Args:
             run_ids: The conversations.

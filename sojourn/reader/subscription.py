@@ -356,7 +356,7 @@ def _stopped(run_id: str) -> FeedStopped:
 
 
 def _within(entries: Sequence[Entry], most: int) -> Sequence[Entry]:
-    """The first entries with so many characters, one at least."""
+    """Return the first entries with so many characters, one at least."""
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry.line)
@@ -378,7 +378,7 @@ class _Unread:
         self._floors: dict[str, tuple[int, ...]] = {}
 
     def is_new(self, event: BaseEvent, place: tuple[int, ...]) -> bool:
-        """Whether the subscriber has not had the event."""
+        """Return whether the subscriber has not had the event."""
         run_id = event.run_id
         if run_id not in self._at:  # its start was dropped: it is open in the position, or was read
             self._at[run_id] = self._position if run_id in self._position.after else None

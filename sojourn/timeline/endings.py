@@ -36,12 +36,12 @@ RUN_END_TYPES = frozenset({"run_canceled", "run_completed", "run_failed", "run_t
 
 
 def is_run_end(event: BaseEvent) -> TypeGuard[RunEnd]:
-    """Whether an event ends its run."""
+    """Return whether an event ends its run."""
     return isinstance(event, RunEnd)
 
 
 def is_turn_end(event: BaseEvent) -> TypeGuard[TurnEnd]:
-    """Whether an event ends a turn of a conversation."""
+    """Return whether an event ends a turn of a conversation."""
     return isinstance(event, TurnEnd)
 
 

@@ -137,11 +137,11 @@ class Timeline:
         return list(self._entries)
 
     def last(self, most: int) -> list[Entry]:
-        """The last entries."""
+        """Return the last entries."""
         return list(islice(self._entries, max(0, len(self._entries) - most), None))
 
     def changed(self, since: int) -> list[Entry]:
-        """The entries that were added or changed after a version."""
+        """Return the entries that were added or changed after a version."""
         return [entry for entry in self._entries if entry.version > since]
 
     def call(self, call_id: str) -> Call | None:

@@ -42,7 +42,7 @@ def read_message(
 
     Args:
         parts: The parts as the client sent them.
-        read_part: Reads one part; returns None for a part that agents do not read, and raises for one that is invalid.
+        read_part: Reads one part. Returns None for a part that agents do not read, and raises if the part is invalid.
         role: `user` or `assistant`.
     """
     found = [part for each in parts if (part := read_part(each)) is not None]

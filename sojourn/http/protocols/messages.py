@@ -63,8 +63,11 @@ class IncomingMessage:
     message_id: str = ""
     """Idempotency key: a message that is sent again is delivered once. Generated if empty."""
     is_named: bool = True
-    """Whether the sender gave the id. One that is made of the text names a repeated message, but no repeated answer: a person who says
-    `yes` twice may answer two questions."""
+    """Whether the sender gave the id.
+
+    An id made from the text identifies a repeated message, but not a repeated answer: a person who says `yes` twice
+    may answer two questions.
+    """
     context: Sequence[DocumentPart] | None = None
     """Documents that the page adds to the message, or None if the protocol has none.
 
@@ -73,7 +76,7 @@ class IncomingMessage:
 
     @property
     def text(self) -> str:
-        """Its text, which is what an answer is."""
+        """The text of the message. An answer consists of it."""
         return self.message.text
 
     @property
@@ -104,7 +107,7 @@ class IncomingMessage:
         return own == self.message.parts and all(isinstance(each, DocumentPart) for each in rest)
 
     def check_same(self, delivery: Delivery, run_id: str) -> None:
-        """Check that what was delivered under its id is this message.
+        """Check that the message delivered under its id is this one.
 
         Raises:
             Problem: It was something else.
@@ -384,7 +387,7 @@ async def answer_reply(
 
 
 def _ends_with(text: str, end: str) -> bool:
-    """Whether a text ends with another, whatever white space a client has changed."""
+    """Return whether a text ends with another, ignoring changes of white space."""
     return " ".join(text.split()).endswith(" ".join(end.split()))
 
 

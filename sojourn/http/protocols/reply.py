@@ -55,13 +55,16 @@ __all__ = [
 ]
 
 FREE = 200
-"""Events that are read before a request needs a turn among those that read much."""
+"""Events that a request may read before it must wait for its turn among the heavy reads."""
 
 MAX_HISTORY = 100
-"""Most messages of a task that are kept, the newest."""
+"""Most messages of a task to keep, the newest ones."""
 
 MAX_ITEMS = 10_000
-"""Most messages, decisions and entries that are kept of a conversation; it knows the ids of as many messages itself."""
+"""Most messages, decisions and entries of a conversation to keep.
+
+The conversation itself remembers the ids of as many messages.
+"""
 
 _GAP = "\n\n"
 
@@ -131,13 +134,13 @@ class Reply:
     is_task: bool = False
     """Whether it continues once its questions are answered. Its text then has no questions."""
     state: Literal["open", "answered", "asked", "failed"] = "open"
-    """How it ends; `open` until then."""
+    """How the reply ended; `open` until then."""
     text: str = ""
     """The agent's messages, then its question, separated by an empty line."""
     asked: WaitView | None = None
     """With `asked`: the wait; of a task, the oldest open wait."""
     history: list[HistoryMessage] = field(default_factory=list[HistoryMessage])
-    """Of a task: its message, and its questions with their answers."""
+    """For a task: its message, and its questions with their answers."""
     is_there: bool = False
     """Whether the history has any events of the reply. It has none for a token that a client made up."""
     cursor: str = ""
@@ -322,7 +325,7 @@ async def follow(
 
     Raises:
         Problem: This process stops, or the reader is too slow.
-        SojournError: The events cannot be read, or the token is none of the run's.
+        SojournError: The events cannot be read, or the token is not one of the run.
     """
     token, lasts = reply.token, ("open", "asked") if to_end else ("open",)
     if reply.is_task:  # a recorded question may have been answered since
@@ -350,7 +353,7 @@ async def read_to_end(service: Service, reply: Reply, *, to_end: bool = False) -
 
 
 async def read(service: Service, token: ReplyToken, *, is_task: bool = False) -> Reply:
-    """Return what the histories have of a reply or a task. Raises as `follow`."""
+    """Return a reply or a task as the histories have it. Raises as `follow`."""
     reply = Reply(token, is_task=is_task)
     async with aclosing(_recorded_in_turn(service, token)) as events:
         async for event, cursor in events:
@@ -367,7 +370,7 @@ async def read_timeline(service: Service, token: ReplyToken, *, until: str = "")
     Args:
         service: The service.
         token: Where to start.
-        until: A message id; reading stops once something was delivered under it.
+        until: A message id. Reading stops at the delivery under this id.
 
     Raises:
         RunNotFound: There is no such run or place.
@@ -430,7 +433,7 @@ def _cursor_of(token: ReplyToken) -> Cursor:
     """Return the cursor of a token.
 
     Raises:
-        RunNotFound: The cursor is none of the run: a client has made it up.
+        RunNotFound: The cursor is not one of the run, because a client made it up.
     """
     try:
         return Cursor(token.run_id, token.after)

@@ -27,7 +27,10 @@ class ReplyToken:
     after: str = ""
     """The cursor after which the events of the reply come."""
     message_id: str = ""
-    """The message that is replied to; empty if the reply starts at once: at a run's start, or after an answer."""
+    """Id of the message that the reply answers.
+
+    Empty if the reply starts at once: at a run's start, or after an answer.
+    """
 
     @property
     def text(self) -> str:

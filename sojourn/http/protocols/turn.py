@@ -47,7 +47,7 @@ class Begin:
     after: str
     """The event_id before the turn; empty for the beginning of the run."""
     message_id: str | None
-    """The message that opens, or joins, the turn; None for the turn of the answers."""
+    """Id of the message that opens or joins the turn; None for the turn of the answers."""
     answers: frozenset[str] = frozenset()
     """Ids of waits. The client has seen the events before their answers."""
 

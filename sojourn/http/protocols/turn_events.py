@@ -96,7 +96,7 @@ _PLAN_ENDS = (
 
 @dataclass(kw_only=True)
 class RunEvent(CustomEvent, name="sojourn_noted"):
-    """An event of ours, as it is."""
+    """An unchanged Sojourn event."""
 
     event: dict[str, Any]
 
@@ -161,7 +161,7 @@ class NativeEvents:
         """Takes out of texts what another protocol would read as a mark of ours."""
 
     def take(self, seen: Seen) -> list[AgentStreamEvent]:
-        """The native events of an event."""
+        """Return the native events of an event."""
         event = seen.event
         if event.run_id != self._run_id:
             return self._of_child(event) if seen.is_shown else []
@@ -182,7 +182,7 @@ class NativeEvents:
         return [RunEvent(event=exact(event.model_dump(mode="json")))] if is_progress else []
 
     def _events(self, event: Event) -> Iterator[AgentStreamEvent]:
-        """The native events of an event of the conversation's run, in their place."""
+        """Yield the native events of an event of the conversation's run, in their place."""
         is_of_plan = isinstance(event, (AssistantMessageEvent, AwaitClarificationEvent))
         self.id_base = self._plan if self._plan and (is_of_plan or not event.event_id) else event.event_id
         yield from self._of_draft(event)
@@ -226,7 +226,7 @@ class NativeEvents:
         yield PlanStep(step=f"plan {event.event_id}", is_begin=True)
 
     def close(self) -> Iterator[AgentStreamEvent]:
-        """End what is open: a plan has its outcome, or the stream ends."""
+        """End open parts, after the outcome of a plan or at the end of the stream."""
         yield from self._close()
         if self._is_stepping:
             self._is_stepping = False
@@ -302,7 +302,7 @@ class NativeEvents:
 
 
 def _object(raw: str | None) -> dict[str, Any] | None:
-    """The arguments of a call as a model wrote them, if they are an object."""
+    """Return the arguments of a call as a model wrote them, if they are an object."""
     try:
         found: Any = json.loads(raw or "")
     except ValueError:
@@ -324,7 +324,7 @@ class TurnEvents:
         """Set where the events end before the turn does; what the encoder makes of it is not the client's."""
 
     async def events(self) -> AsyncGenerator[AgentStreamEvent]:
-        """The native events of the turn.
+        """Yield the native events of the turn.
 
         Raises:
             RunFailed: The turn failed.

@@ -51,7 +51,10 @@ __all__ = [
 ]
 
 LONGEST = 30.0
-"""Seconds; by then the follower of the run, which gets the present draft from its beginning, listens by itself."""
+"""Most seconds to hold the early subscription.
+
+By then the follower of the run has subscribed itself. It gets the present draft from its beginning.
+"""
 
 OnDisconnect = Annotated[
     Literal["interrupt"] | None,
@@ -73,11 +76,11 @@ class ClientAnswer:
     id: str
     """The id of the `ClientWait`."""
     payload: Any = None
-    """Of a question a text or values by field, of an approval `{approved, reason, scope}`, of an external call its result."""
+    """For a question a text or values by field, for an approval `{approved, reason, scope}`, for an external call its result."""
     is_declined: bool = False
     """Whether the client gives no answer: it declines the question, denies the call, has no result."""
     error: str = ""
-    """Of an external call: why it has no result."""
+    """For an external call: why it has no result."""
     message_id: str = ""
     """Id of the message that is the answer, if it names no wait. The message is delivered once."""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -158,11 +161,11 @@ class TurnRequest:
     """
 
     sent: Sequence[IncomingMessage] = ()
-    """The newest messages of the user, in order; the turn is that of the last one."""
+    """The newest messages of the user, in order. The turn is that of the last one."""
     answers: Sequence[ClientAnswer] = ()
-    """Answers to what the conversation waits for."""
+    """Answers to the waits of the conversation."""
     results: Sequence[Result] = ()
-    """Results that the client has seen last, or made itself: those of external calls go to the run."""
+    """Results that the client has seen last, or made itself. Those of external calls go to the run."""
     seen: Sequence[str] = ()
     """Ids of waits whose answers the client has seen."""
 

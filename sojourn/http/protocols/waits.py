@@ -50,7 +50,7 @@ class ClientWait:
     id: str
     """Token that a client answers with. An answer to a call that has changed since fits no open wait."""
     view: WaitView
-    """The wait; of a wait for results, with this call only."""
+    """The wait. A wait for results has this call only."""
     call_id: str | None = None
     """The conversation's own call that it belongs to: of a child run, the call that the child run answers."""
 
@@ -125,7 +125,7 @@ async def explain_external_calls(service: Service, run_id: str) -> str:
 def chat_text(view: WaitView) -> str:
     """Return a wait as text for a chat.
 
-    A call begins with the tool and all arguments, so that the reader has seen what runs.
+    The text of a call begins with the tool and all arguments, so that the reader sees them before approving.
     """
     if view.call is None:
         more = view.question.clarifying_prompt if view.question else ""
@@ -161,7 +161,7 @@ class Verdict:
     reason: str = ""
     """The reason of a denial."""
     code: str = ""
-    """The code of the call that is meant; empty if the text names none."""
+    """Code of the call that the text names, or empty."""
     is_plain: bool = True
     """Whether the text begins with a word of approval or denial.
 

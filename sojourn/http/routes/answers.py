@@ -1,4 +1,4 @@
-"""Routes that answer what a run waits for.
+"""Routes that answer the waits of a run.
 
 They are `/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`.
 """

@@ -83,7 +83,7 @@ async def events_answer(
     deltas: bool,
     most: int,
 ) -> Response:
-    """The events of a run that exists, as the request asks for them.
+    """Return the events of a run that exists, as the request asks for them.
 
     Raises:
         InvalidInput: `after`, or `Last-Event-ID`, is no cursor.
@@ -144,7 +144,7 @@ async def _cursor_at(run: Run, after: str | None) -> Cursor:
 
 
 def _plain(run: Run, after: str | None) -> Cursor:
-    """The cursor of a reader who reads no child runs, of whom it says nothing."""
+    """Return a cursor without positions in child runs, for a client that does not read them."""
     run.events(after=after, follow=False)  # raises if the text is no cursor
     return Cursor(run.id, after)
 

@@ -23,7 +23,7 @@ class KnownQueryRoute(APIRoute):
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, behind the check."""
+        """Return the handler, with the check before it."""
         handle = super().get_route_handler()
         known = sorted(set(_names(self.dependant)))
 
@@ -40,7 +40,7 @@ class KnownQueryRoute(APIRoute):
 
 
 def _names(dependant: Dependant) -> Iterator[str]:
-    """The names of the parameters of a query, also those that its dependencies read."""
+    """Yield the names of the query parameters of a route and of its dependencies."""
     yield from (each.alias for each in dependant.query_params)
     for below in dependant.dependencies:
         yield from _names(below)

@@ -32,7 +32,7 @@ from sojourn.serving.pace import Pace
 __all__ = ["Since", "Status", "Wait", "labels_of", "routes"]
 
 LONGEST_WAIT = 60
-"""Most seconds that a request for an answer waits."""
+"""Most seconds for which a request waits for an answer."""
 
 Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the answer.")]
 
@@ -45,7 +45,7 @@ def _is_text(value: Any) -> Any:
 
 
 def _in_utc(value: datetime | None) -> datetime | None:
-    """The moment in UTC, which has no year 0 and none after 9999."""
+    """Return the moment in UTC, which has no year 0 and none after 9999."""
     try:
         return value and value.astimezone(UTC)
     except OverflowError:
@@ -118,7 +118,7 @@ async def start_run(
 
 
 async def _is_same(service: Service, asking: Principal, run_id: str, body: StartBody) -> bool:
-    """Whether a run of the principal's was started with this body.
+    """Return whether a run of the principal was started with this body.
 
     Raises:
         Problem: It is the principal's, and was started with another one.

@@ -80,7 +80,7 @@ async def _asked(service: Service, turn: SessionTurn) -> RunStatus | None:
 
 
 def _waits(status: RunStatus) -> bool:
-    """Whether the conversation waits for an answer.
+    """Return whether the conversation waits for an answer.
 
     While the planner plans, it may have read the messages that close its questions.
     """

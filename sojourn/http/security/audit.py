@@ -196,7 +196,7 @@ class _Line:
 
 
 def _code(problem: bytes | None) -> str | None:
-    """The code of a problem, or of an error in OpenAI's shape."""
+    """Return the code of a problem, or of an error in OpenAI's shape."""
     try:
         found = json.loads(problem or b"{}")
     except ValueError:

@@ -149,7 +149,7 @@ def disconnect_of(scope: Scope) -> Disconnect:
 
 
 def is_admitted(scope: Scope) -> bool:
-    """Whether a request reached the application."""
+    """Return whether a request reached the application."""
     return _KEY in scope
 
 

@@ -74,7 +74,7 @@ class HeaderLimits:
 
 
 def has_long_cursor(method: str, path: str) -> bool:
-    """Whether a request may have a cursor longer than the usual limit on a head.
+    """Return whether a request may have a cursor longer than the usual limit on a head.
 
     Only requests for the events of a run may.
     """

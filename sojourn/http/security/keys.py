@@ -142,7 +142,7 @@ def rotate_key(path: Path, name: str, *, tenant: str | None = None) -> tuple[Key
 
 
 def _made(name: str, tenant: str, roles: Sequence[str]) -> tuple[Key, str]:
-    """A new key with its text."""
+    """Return a new key with its text."""
     if fault := principal_fault(Principal(subject=name, tenant=tenant, roles=list(roles))):
         raise InvalidInput(fault.replace("principal.subject", "a key's name").replace("principal.", ""))
     key_id = secrets.token_hex(6)
@@ -195,7 +195,7 @@ def revoke_key(path: Path, which: str, *, older: bool = False) -> list[Key]:
 
 
 def read_keys(path: Path) -> list[Key]:
-    """The keys of a file.
+    """Return the keys of a file.
 
     Raises:
         DefinitionError: There is no such file, it is no key file, others than its owner may write it, or it, or the link to it, is neither
@@ -311,7 +311,7 @@ class ApiKeys:
         return known.principal if known else None
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Whether the key of a request is still active."""
+        """Return whether the key of a request is still active."""
         return await self(request) == asking
 
     def _present(self) -> list[Key]:

@@ -145,7 +145,7 @@ class Oidc:
         return self._principal(claims)
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Whether the token is still valid, for the same principal.
+        """Return whether the token is still valid, for the same principal.
 
         Raises as the first authentication does.
         """
@@ -173,7 +173,7 @@ class Oidc:
         return found
 
     def _known(self, told: object) -> list[str]:
-        """The roles of a token, as they are called here."""
+        """Return the roles of a token, as they are called here."""
         if isinstance(told, str):
             names = told.split()
         elif isinstance(told, list):
@@ -274,7 +274,7 @@ class Jwks:
         return self._clock() - self._fetched <= STALE
 
     def _is_due(self, kid: str | None) -> bool:
-        """Whether the keys are to be fetched now."""
+        """Return whether the keys are to be fetched now."""
         now = self._clock()
         if now - self._failed < PAUSE:
             return False
@@ -308,7 +308,7 @@ class Jwks:
 
 
 async def _json(client: httpx2.AsyncClient, url: str) -> Mapping[str, Any]:
-    """An object that is fetched.
+    """Return an object that is fetched.
 
     Raises:
         httpx2.HTTPError: It cannot be fetched.
@@ -349,7 +349,7 @@ def _key_set(found: Mapping[str, Any]) -> KeySet:
 
 
 def checked_url(url: str) -> str:
-    """An address of HTTPS, or on this machine of HTTP.
+    """Return an address of HTTPS, or on this machine of HTTP.
 
     Raises:
         DefinitionError: It is another one.

@@ -113,13 +113,13 @@ def _host_of(scope: Scope) -> tuple[str, str | None]:
 
 
 def _is_own(scope: Scope, host: str, port: str | None) -> bool:
-    """Whether a request says that a page of the service itself has sent it."""
+    """Return whether a request says that a page of the service itself has sent it."""
     given = header_values(scope, "origin")
     return len(given) == 1 and _is_same(given[0], host, port)
 
 
 def _is_same(origin: str, host: str, port: str | None) -> bool:
-    """Whether an origin is the service itself.
+    """Return whether an origin is the service itself.
 
     The scheme is not compared: behind a proxy the service does not know whether the client used
     TLS.
@@ -140,7 +140,7 @@ def _foreign(origin: str) -> Problem:
 
 
 def _checked_origin(origin: str) -> str:
-    """An origin as browsers send it."""
+    """Return an origin as browsers send it."""
     parts = urlsplit(origin.lower())
     plain = f"{parts.scheme}://{parts.netloc}"
     if parts.scheme not in _PORTS or not _HOST.match(parts.netloc) or origin.lower().rstrip("/") != plain:

@@ -63,7 +63,7 @@ class AuthAgain(Auth, Protocol):
     """
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Whether the request would be authenticated as the same principal now.
+        """Return whether the request would be authenticated as the same principal now.
 
         An exception means that it would not.
         """
@@ -102,7 +102,7 @@ class FirstOf:
         return None
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Whether the method that authenticated the request would do so now.
+        """Return whether the method that authenticated the request would do so now.
 
         True if the method cannot authenticate again.
         """

@@ -51,7 +51,7 @@ def header_values(scope: Scope, name: str) -> list[str]:
 
 
 def path_of(scope: Scope) -> str:
-    """The path of a request within the application, wherever that is mounted."""
+    """Return the path of a request within the application, wherever that is mounted."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     return path[len(root) :] if root and path.startswith(root + "/") else path
 
@@ -117,7 +117,7 @@ def address_of(scope: Scope) -> str:
 
 
 def network_of(host: str) -> str:
-    """The address, or of IPv6 the network, that one client has."""
+    """Return the address, or of IPv6 the network, that one client has."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -139,11 +139,11 @@ class Site(Protocol):
     """Headers of every answer, in place of those of the API."""
 
     def covers(self, path: str) -> bool:
-        """Whether a path is that of a page, or of what a page loads."""
+        """Return whether a path is that of a page, or of what a page loads."""
         ...
 
     def is_open(self, path: str) -> bool:
-        """Whether everybody may ask for it: it says nothing of any run."""
+        """Return whether everybody may ask for it: it says nothing of any run."""
         ...
 
     def with_credentials(self, scope: Scope) -> Scope:
@@ -151,7 +151,7 @@ class Site(Protocol):
         ...
 
     def refused(self, problem: Problem, scope: Scope) -> Response:
-        """The page that says why a request was refused, and what to do."""
+        """Return the page that says why a request was refused, and what to do."""
         ...
 
 
@@ -173,7 +173,7 @@ def site_of(scope: Scope) -> Site | None:
 
 
 def has_files(scope: Scope) -> bool:
-    """Whether a request is a form of a page that may have files.
+    """Return whether a request is a form of a page that may have files.
 
     Their bytes are not text.
     """

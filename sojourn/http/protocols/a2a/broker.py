@@ -190,7 +190,7 @@ async def _check_open(service: Service, token: ReplyToken, code: str) -> None:
     """Check that a task has not ended.
 
     Raises:
-        Problem: It has; with this code.
+        Problem: The task has ended; the problem has this code.
     """
     reply = await read(service, token, is_task=True)
     if reply.state not in LASTS:

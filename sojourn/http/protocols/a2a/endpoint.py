@@ -39,10 +39,10 @@ _REASONS = {
     -32005: "CONTENT_TYPE_NOT_SUPPORTED",
     -32009: "VERSION_NOT_SUPPORTED",
 }
-"""The reason of an error of the protocol (A2A 1.0, section 3.3.2); any other error has its own code."""
+"""Reasons of the protocol's errors (A2A 1.0, section 3.3.2). Any other error has its own code."""
 
 _VERSIONS = ("", "0.3", "1.0")
-"""Versions of the protocol that a header may name; none is 0.3 (A2A 1.0, section 3.6)."""
+"""Versions of the protocol that a header may name. An empty one means 0.3 (A2A 1.0, section 3.6)."""
 _MAX_METHOD = 100
 _READS = (
     "GetTask",
@@ -167,10 +167,10 @@ def _check_headers(request: Request) -> None:
 
 
 def _parsed(body: bytes) -> Any:
-    """The value of a body.
+    """Return the JSON value of a body.
 
     Raises:
-        Problem: It is no JSON.
+        Problem: The body is not JSON.
     """
     try:
         return json.loads(body)
@@ -206,10 +206,10 @@ def _with_json_names(asked: dict[str, Any], body: bytes) -> bytes:
 
 
 def _check_supported(method: str) -> None:
-    """Check that a method is none of those for which `fasta2a` has no token.
+    """Check that the service supports a method.
 
     Raises:
-        Problem: It is.
+        Problem: The method lists tasks (409), or sets up push notifications (422).
     """
     if method in ("ListTasks", "tasks/list"):
         then = "Get a task by its id; GET /v1/sessions lists conversations."
@@ -220,7 +220,7 @@ def _check_supported(method: str) -> None:
 
 
 def _waits(asked: dict[str, Any]) -> bool:
-    """Whether a message that is sent is answered once its task has ended, or asks."""
+    """Return whether the request waits until its task has ended or asks something."""
     try:
         params: Any = asked.get("params") or {}
         settings: Any = params.get("configuration") or {}
@@ -274,7 +274,7 @@ def _let_keep(start: Message, card: bytes) -> None:
 def _again(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that replays the body, which was read already.
 
-    After the body it passes on what the server sends.
+    After the body it passes on the server's messages.
     """
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -285,7 +285,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _answering(asked: _Asked) -> Any:
-    """A handler of exceptions for a request."""
+    """Return an exception handler for a request."""
 
     async def handled(_request: Request, error: Exception) -> JSONResponse:
         return _error(error, asked)

@@ -47,7 +47,7 @@ class RunStorage(Storage[Any]):
         self._submitted = Task(id="", context_id="", status={"state": "submitted"})
 
     async def load_task(self, task_id: str, history_length: int | None = None) -> Task:
-        """The task as it is now.
+        """Return the current state of a task.
 
         Raises:
             RunNotFound: There is none for the principal.
@@ -58,7 +58,7 @@ class RunStorage(Storage[Any]):
         return task
 
     async def task(self, token: ReplyToken) -> Task:
-        """The task of a token."""
+        """Return the task of a token."""
         reply = await read(self._service, token, is_task=True)
         status = await self._service.client.get_run(token.run_id).status()
         data = await artifact_data(self._service, self._asking, reply)
@@ -169,7 +169,7 @@ class RunStorage(Storage[Any]):
 
 
 def _id_of(message: Message) -> str:
-    """The id of a message, as a conversation knows it."""
+    """Return the id of a message, as a conversation knows it."""
     id = message["message_id"]
     return id if len(id) <= MAX_ID_CHARS else f"{id[: MAX_ID_CHARS - 33]}-{digest_of(id)}"
 

@@ -1,4 +1,4 @@
-"""AG-UI: a thread is a conversation.
+"""The AG-UI protocol, in which a thread is a conversation.
 
-A run of the client is what the client reads of one turn.
+A run of the client is its reading of one turn.
 """

@@ -92,7 +92,7 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
         self._is_begun = False
 
     def begin_turn(self) -> None:
-        """Make what comes next a message of its own, as it is in a stream of its own."""
+        """Start a new message for the next events, as a new stream would."""
         self._turn = None
 
     async def handle_event(self, event: Any) -> AsyncIterator[BaseEvent]:
@@ -203,14 +203,14 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
         return spec.result.json_schema if spec and spec.result else None
 
     async def after_stream(self) -> AsyncIterator[BaseEvent]:
-        """The end, with the interrupts."""
+        """Yield the last event, with the interrupts."""
         async for each in super().after_stream():
             if self._interrupts and isinstance(each, RunFinishedEvent):
                 each.outcome = RunFinishedInterruptOutcome(interrupts=self._interrupts)
             yield each
 
     async def on_error(self, error: Exception) -> AsyncIterator[BaseEvent]:
-        """The failure of the turn, with its code."""
+        """Yield the failure of the turn, with its code."""
         async for each in super().on_error(error):
             if isinstance(each, RunErrorEvent) and isinstance(error, RunFailed):
                 each.code = error.code

@@ -1,7 +1,7 @@
 """Rebuild the messages of a thread for a page that was loaded again.
 
-They are what an AG-UI client has made of the streams of the thread's turns. Such a page knows its thread
-and nothing else. Its messages have the ids that they had in the streams, so that the page can continue
+They are the messages that an AG-UI client has built from the streams of the thread's turns. Such a page
+knows only its thread. Its messages have the ids that they had in the streams, so that the page can continue
 from them. A turn in progress is left out, since the page reads its events.
 """
 

@@ -73,7 +73,7 @@ def result_of(reply: Reply) -> CallToolResult:
 
 
 def failed(text: str, **meta: Any) -> CallToolResult:
-    """The result of a call that has none."""
+    """Return the error result of a call."""
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True, _meta=meta or None)
 
 

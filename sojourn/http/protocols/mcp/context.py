@@ -36,7 +36,7 @@ def asking_of(context: Context) -> Principal:
 
 
 def request_scope_of(service: Service, context: Context) -> RequestScope:
-    """The waiting of a request.
+    """Return the `RequestScope` of a request.
 
     Raises:
         RuntimeError: The request passed no security middleware.
@@ -49,7 +49,7 @@ def request_scope_of(service: Service, context: Context) -> RequestScope:
 def with_mcp_errors(
     handle: Callable[[Context, Params], Awaitable[Answer]],
 ) -> Callable[[Context, Params], Awaitable[Answer]]:
-    """A handler whose problems are errors of the protocol."""
+    """Return a handler that raises problems as errors of the protocol."""
 
     async def handled(context: Context, params: Params) -> Answer:
         try:

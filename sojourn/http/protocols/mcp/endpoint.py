@@ -15,7 +15,7 @@ from sojourn.http.service import Service
 __all__ = ["MCPEndpoint"]
 
 GRACE = 5.0
-"""Seconds that a stream has to send its result, once uvicorn was asked to stop: what a call then says takes a moment on a busy machine."""
+"""Seconds in which a stream must send its result at shutdown. This may take a moment on a busy machine."""
 
 
 class MCPEndpoint:

@@ -64,7 +64,10 @@ from sojourn.http.service import Service
 __all__ = ["check_arguments", "server_of"]
 
 PATIENCE = 30.0
-"""Seconds after which a call that waits only for results from outside is answered; what hosts of MCP wait is little more."""
+"""Seconds after which to answer a call that waits only for external results.
+
+MCP hosts wait little longer.
+"""
 
 _MESSAGE = {
     "type": "object",
@@ -185,7 +188,7 @@ class _Answers:
 
 
 def server_of(service: Service) -> Server[Any]:
-    """The server of a service."""
+    """Return the server of a service."""
     answers = _Answers(service)
     server: Server[Any] = Server(
         service.app.name or "sojourn",
@@ -342,7 +345,7 @@ async def _told_to_end(service: Service, context: Context, reply: Reply, numbers
 
 
 MAX_FAULTS = 5
-"""Most faults that one answer names."""
+"""Most faults that one response names."""
 
 
 def check_arguments(tool: str, schema: dict[str, Any], arguments: dict[str, Any]) -> None:
@@ -354,7 +357,7 @@ def check_arguments(tool: str, schema: dict[str, Any], arguments: dict[str, Any]
         arguments: What the client sent.
 
     Raises:
-        Problem: They do not fit the schema (422); the detail names each field.
+        Problem: They do not fit the schema (422). The detail names each field.
     """
     validator: Any = Draft202012Validator(schema)
     faults = [

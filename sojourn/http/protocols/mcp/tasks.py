@@ -54,7 +54,7 @@ class UpdateParams(TaskParams):
 
 
 def declares_tasks(context: Context) -> bool:
-    """Whether the client of a request takes a task for a result."""
+    """Return whether the client of a request accepts a task in place of a result."""
     capabilities = context.session.client_capabilities
     return bool(capabilities and TASKS in (capabilities.extensions or {}))
 

@@ -25,7 +25,7 @@ __all__ = ["chunks", "completion", "failure", "last_reply", "without_marks"]
 
 
 def completion(reply: Reply, model: str) -> dict[str, Any]:
-    """The completion of a reply that has ended."""
+    """Return the completion of a reply that has ended."""
     text = reply.text + (mark_of(reply.token) if reply.asked else "")
     message = {"role": "assistant", "content": text, "refusal": None}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
@@ -33,7 +33,7 @@ def completion(reply: Reply, model: str) -> dict[str, Any]:
 
 
 async def chunks(service: Service, reply: Reply, model: str, *, usage: bool) -> AsyncGenerator[str]:
-    """The chunks of a reply, as frames of a stream."""
+    """Yield the chunks of a reply, as frames of a stream."""
     common = _common(reply, model, "chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> str:

@@ -22,7 +22,7 @@ class OpenAIRoute(APIRoute):
     """A route whose errors have OpenAI's shape."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, with its errors answered."""
+        """Return the handler, with its errors as responses in OpenAI's format."""
         handle = super().get_route_handler()
 
         async def handled(request: Request) -> Response:
@@ -44,14 +44,14 @@ def _answer(error: Exception) -> JSONResponse:
 
 
 def answer_of(problem: Problem) -> JSONResponse:
-    """A problem as the answer."""
+    """Return a problem as a response."""
     return JSONResponse(error_of(problem), problem.status, headers=problem.headers)
 
 
 def refused(
     message: str, param: str | None = None, *, status: int = 400, code: str = "invalid_value"
 ) -> Problem:
-    """The problem of a request that asks for what there is not."""
+    """Return the problem of a request that the service cannot fulfill."""
     return Problem(status, code, message, then="Correct the request.", param=param)
 
 
@@ -59,7 +59,7 @@ _NO_PATH = "this service has only models, chat/completions and responses of Open
 
 
 def error_of(problem: Problem) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error."""
     kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
     usual = "server_error" if problem.status >= 500 else "invalid_request_error"
     told = {

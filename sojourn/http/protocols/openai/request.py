@@ -21,7 +21,10 @@ __all__ = ["ChatBody", "Metadata", "ResponseBody", "StreamOptions", "Turn", "mes
 _READ_ROLES = ("user", "assistant")
 
 _UNREAD_ROLES = {"developer", "function", "system", "tool"}
-"""The roles of OpenAI's API whose messages are not read; a client's own word for a role is in no header."""
+"""Roles of OpenAI's API whose messages are ignored.
+
+A role that only the client knows is not named in the warning header.
+"""
 
 _UNREAD_ITEMS = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
 
@@ -102,7 +105,7 @@ class _Asking(_Body):
         return "; ".join(told)
 
     def named(self, name: str) -> str:
-        """A value of the metadata."""
+        """Return a value of the metadata."""
         return (self.metadata or {}).get(name, "")
 
 
@@ -167,7 +170,7 @@ class ResponseBody(_Asking):
 
 
 def messages_of(turns: list[Turn], param: str) -> list[Message]:
-    """The messages of the user and the agent.
+    """Return the messages of the user and the agent.
 
     Raises:
         Problem: The last one is not the user's, or has what a message cannot have.

@@ -24,7 +24,7 @@ _STATUS = {"open": "in_progress", "answered": "completed", "asked": "completed",
 
 
 def response_id(place: ReplyToken) -> str:
-    """Return the id of the response that a reply token names."""
+    """Return the id of a response."""
     return _PREFIX + place.text
 
 
@@ -34,7 +34,7 @@ def token_of_response(id: str) -> ReplyToken | None:
 
 
 def response(reply: Reply, model: str, **more: Any) -> dict[str, Any]:
-    """The response of a reply, as far as it was read."""
+    """Return the response of a reply, as far as it has been read."""
     status = "cancelled" if reply.is_canceled else _STATUS[reply.state]
     has_ended = reply.state != "open"
     error = None if reply.is_canceled else reply.error
@@ -60,7 +60,7 @@ def response(reply: Reply, model: str, **more: Any) -> dict[str, Any]:
 
 
 async def response_events(service: Service, reply: Reply, model: str, **more: Any) -> AsyncGenerator[str]:
-    """The events of a reply, as frames of a stream."""
+    """Yield the events of a reply, as frames of a stream."""
     number = -1
 
     def frame(kind: str, **fields: Any) -> str:

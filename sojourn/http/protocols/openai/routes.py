@@ -35,7 +35,7 @@ from sojourn.http.service import Service
 __all__ = ["routes"]
 
 LONGEST = 600.0
-"""Seconds in which a reply that is not streamed has to end; the time after which OpenAI's client gives up too."""
+"""Seconds in which a reply without streaming must end. OpenAI's client gives up after the same time."""
 
 Key = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""The AI SDK's `useChat`: a chat is a conversation.
+"""The protocol of the AI SDK's `useChat`, in which a chat is a conversation.
 
-A message of the assistant is what a message or an answer led to.
+A message of the assistant is the reply to a message or an answer.
 """

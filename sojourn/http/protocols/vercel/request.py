@@ -235,10 +235,10 @@ def _part(part: Any) -> Part | None:
 
 
 def card_id(wait_id: str, message_id: str) -> str:
-    """The id of an approval in a message of the assistant."""
+    """Return the id of an approval in a message of the assistant."""
     return f"{wait_id}~{message_id}"
 
 
 def wait_id(card_id: str) -> str:
-    """The id of the wait that a card is of."""
+    """Return the id of the wait that a card displays."""
     return _CARD.sub(r"\1", card_id)

@@ -1,6 +1,6 @@
 """Routes for the AI SDK's `useChat`: `POST /vercel/{agent_id}`.
 
-A chat is a conversation. A message of the assistant is what a message or an answer led to.
+A chat is a conversation. A message of the assistant is the reply to a message or an answer.
 """
 
 import asyncio

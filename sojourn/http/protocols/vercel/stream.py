@@ -99,10 +99,10 @@ class Encoder(StableEncoder, VercelAIEventStream[Any, Any]):
             yield _output(call_id, event.result)
 
     def _cards(self, waits: Sequence[ClientWait]) -> Iterator[BaseChunk]:
-        """The calls to approve, each as it runs.
+        """Yield the calls to approve, each with the arguments that it runs with.
 
         `useChat` sends decisions once no call of the last step is open. So calls of child runs begin a step: the conversation's own call,
-        which waits for the child run, is in the one before.
+        which waits for the child run, is in the step before.
         """
         begins_step = any(wait.view.run_id != self.turn_events.turn.run.id for wait in waits)
         if begins_step:
