@@ -183,7 +183,7 @@ class Connection(H11Protocol):
             self._expect_head()
 
     def pause_writing(self) -> None:
-        """Abort the connection if the client reads nothing for `STALLED` seconds."""
+        """Abort the connection unless the client reads most of the buffer within `STALLED` seconds."""
         super().pause_writing()
         if self._stalled is None:
             self._stalled = self.loop.call_later(STALLED, self.transport.abort)

@@ -61,9 +61,9 @@ async def require_same(
 
 
 async def _delivered(run: Run, accepted: Accepted) -> Delivered | None:
-    """Find what was delivered under the message's id, or None.
+    """Return the delivery under the message's id, or None.
 
-    The histories may have it no longer.
+    The histories may no longer have it.
     """
     after = None if accepted.is_answer else accepted.after or None
     events = run.events(after=after, follow=False, children=accepted.is_answer)

@@ -1,4 +1,4 @@
-"""The app, the client and the feeds behind every route, and who may see what."""
+"""The app, the client and the feeds behind every route, with access checks."""
 
 import asyncio
 import hashlib
@@ -46,40 +46,43 @@ from sojourn.reader import Cache, Feeds, FoundWait, FoundWaits, Reader, Runs, St
 __all__ = ["Service"]
 
 COUNTING = 1.0
-"""Seconds for which a count waits for what it does not know of the runs it counts; the next one has the rest."""
+"""Seconds for which a count waits for runs that are not cached. The next count includes the rest."""
 
 CALL = "confirm-"
-"""With what the id of a call begins that waits for an approval."""
+"""Prefix of the ids of waits for an approval."""
 
 CHECK = 5.0
-"""Seconds that the Temporal server has to answer a check, and for which the outcome is shared."""
+"""Seconds in which the Temporal server must answer a check, and for which the outcome is cached."""
 
 COUNT_FRESH = 3.0
-"""Seconds for which the count beside the inbox is shared by all who see the same."""
+"""Seconds for which the count beside the inbox is cached, for all principals with the same view."""
 
 COUNT_PATIENCE = 0.1
-"""Seconds that a page waits for it."""
+"""Seconds for which a page waits for the count."""
 
 COUNT_OLD = 60.0
-"""Seconds after which a count that could not be read again is not shown."""
+"""Seconds after which a page no longer shows a count that could not be read again."""
 
 LIST_FRESH = 1.0
-"""Seconds for which the list of the waiting runs is not read again for a page with patience."""
+"""Seconds for which a page with `patience` uses the cached list of waiting runs."""
 
 LIST_SHARE = 5
-"""The list is read again after so many times the time that reading it took, if that is longer: a store takes most of a second for a thousand runs."""
+"""Factor of the time that reading the list took, after which it is read again if that is longer.
+
+A store takes most of a second for a thousand runs.
+"""
 
 LIST_OLD = 30.0
-"""Seconds after which the list is not used while it is read again."""
+"""Seconds after which the old list is no longer used while it is read again."""
 
 FIRST = 1.0
-"""Seconds that a page waits for the first list, and then for what it shows of it."""
+"""Seconds for which a page waits for the first list, and then for the waits that it shows."""
 
 LEAST = 0.05
-"""Seconds that a page waits for the waits that it shows, though the list took all of its time."""
+"""Fewest seconds for which a page waits for the waits that it shows, even if the list took all its time."""
 
 MAX_VIEWS = 1_000
-"""Most lists and counts that are cached."""
+"""Most lists and counts to cache."""
 
 
 class Service:
@@ -128,7 +131,7 @@ class Service:
                     self._watching = asyncio.create_task(self._watch(server, self._stopping), name="watch")
 
     async def is_up(self, patience: float) -> bool:
-        """Return whether the Temporal server answers within so many seconds."""
+        """Return whether the Temporal server answers within `patience` seconds."""
         try:
             await self.open()
             limit = timedelta(seconds=patience)
@@ -137,11 +140,11 @@ class Service:
             return False
 
     async def is_reachable(self, patience: float, *, fresh: float) -> bool:
-        """Return whether the Temporal server answers, or answered less than `fresh` seconds ago."""
+        """Return whether the Temporal server is up. The result is cached for `fresh` seconds."""
         return await self._health.get(patience, lambda: self.is_up(patience), seconds=fresh)
 
     async def is_available(self) -> bool:
-        """Return whether the Temporal server answers, for pages that wait for it."""
+        """Return whether the Temporal server is up, and update `is_down`."""
         self.is_down = not await self.is_reachable(CHECK, fresh=CHECK)
         return not self.is_down
 
@@ -196,7 +199,7 @@ class Service:
         """Return an agent of the app.
 
         Raises:
-            Problem: The app has none of this id.
+            Problem: The app has no agent with this id.
         """
         agent = self.app.agent(agent_id)
         if agent is None:
@@ -288,7 +291,7 @@ class Service:
     # Visibility: only the methods below decide who may see what.
 
     async def has_started(self, asking: Principal, run_id: str, body: StartBody) -> bool:
-        """Return whether this request has started a run of the principal's before.
+        """Return whether this request has already started a run of the principal.
 
         Raises as `run` does.
         """
@@ -325,7 +328,7 @@ class Service:
 
         Raises as `run` does.
 
-        A principal that may not see the run gets it if it may look at this wait: it may decide on it, or could have.
+        A principal that may not see the run gets it if it may see this wait, because it may decide on it, or could have.
         """
         try:
             return await self.run(asking, run_id)
@@ -335,7 +338,7 @@ class Service:
             return self.client.get_run(run_id)
 
     async def _asks(self, asking: Principal, run_id: str, await_id: str) -> bool:
-        """Return whether a run of the tenant has or had this wait, and the principal may see it."""
+        """Return whether a run of the tenant has or had this wait, visible to the principal."""
         described = await self._described(run_id)
         if described is None or not await may_see(View(asking.tenant), described, self.app):
             return False
@@ -365,7 +368,7 @@ class Service:
         return found if found.workflow_type == AGENT_RUN else None
 
     async def _may_see(self, view: View, described: WorkflowExecutionDescription) -> bool:
-        """Return whether a run may be seen: a child run is seen by who sees the run at the root."""
+        """Return whether a view includes a run. It includes child runs of visible root runs."""
         seen = await may_see(view, described, self.app)
         if seen is False and view.viewer and described.root_id not in (None, described.id):
             seen = None
@@ -416,8 +419,8 @@ class Service:
 
         Raises as `runs` does.
 
-        A principal that decides on calls gets all runs of its tenant: of those that it may not see (`may_see`), it looks
-        only at what `may_look_at` lets.
+        A principal that decides on calls gets all runs of its tenant. In those that it may not see (`may_see`), it sees
+        only the waits that `may_look_at` allows.
         """
         view = view_of(asking)
         view = View(asking.tenant) if view.deciding else view
@@ -512,8 +515,8 @@ class Service:
     async def _count_calls(self, asking: Principal, selection: Selection) -> int:
         """Count further runs of the tenant that wait for a decision by the principal.
 
-        These are runs that wait for an approval first. The store knows no roles. It says whether
-        there are such runs. Which of them the principal sees, their waits say.
+        These are runs whose oldest wait is for an approval. The store tells whether there are such runs, but
+        it knows no roles. So their waits decide which of them the principal sees.
         """
         calls = replace(selection, status="waiting", awaits=CALL)
         every = self._seen(calls, View(asking.tenant))
@@ -541,12 +544,12 @@ class Service:
             return self._counts.peek(view)  # the page itself says that the server does not answer
 
     def note_answered(self, asking: Principal) -> None:
-        """Count one waiting run less, which the store says only in a while."""
+        """Count one waiting run less, before the store reflects the answer."""
         if count := self._counts.peek(view := view_of(asking)):
             self._counts.put(view, count - 1)
 
     def sees_deployment(self, asking: Principal) -> bool:
-        """Return whether the principal may see what all tenants share.
+        """Return whether the principal may see the deployment that all tenants share.
 
         That is the workers, the task queues, and the settings.
         """

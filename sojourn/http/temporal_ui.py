@@ -8,10 +8,10 @@ __all__ = ["execution_url", "ui_address"]
 
 
 def ui_address(url: str) -> str:
-    """Return the address of Temporal's UI, as links begin with it.
+    """Return the address of Temporal's UI, as a prefix of links.
 
     Raises:
-        DefinitionError: It is no address of a web page.
+        DefinitionError: It is not the address of a web page.
     """
     try:
         parts = urlsplit(url)
@@ -27,13 +27,13 @@ def ui_address(url: str) -> str:
 
 
 def execution_url(address: str, namespace: str, workflow_id: str, run_id: str) -> str:
-    """Return the page of Temporal's UI that shows an execution.
+    """Return the URL of the page of Temporal's UI that shows an execution.
 
     Args:
-        address: As `ui_address` has it.
+        address: The address that `ui_address` returned.
         namespace: The namespace.
-        workflow_id: The workflow; Sojourn's run id.
-        run_id: The execution, as Temporal calls it; without it the latest one.
+        workflow_id: The workflow id, which is Sojourn's run id.
+        run_id: Temporal's run id of the execution. Defaults to the latest one.
     """
     place = "/".join(quote(each, safe="") for each in (workflow_id, run_id) if each)
     return f"{address}/namespaces/{quote(namespace, safe='')}/workflows/{place}"

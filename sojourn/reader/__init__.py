@@ -1,6 +1,6 @@
 """Cached, coalesced reads of Temporal for commands, the service and the console.
 
-Nothing here decides who may see what. A caller passes a selection that has the tenant and the
+Nothing here checks access. A caller passes a selection that has the tenant and the
 viewer, and the selection is part of the cache key.
 """
 

@@ -33,12 +33,12 @@ class Cache(Generic[K, V]):
 
     The least recently used values are evicted. Errors are not cached.
 
-    A key holds everything that the value depends on: the version of a history,
-    or who may see what is in it.
+    A key contains everything that the value depends on, such as the version of a
+    history, or the view of a principal.
 
     Args:
         size: Most entries.
-        seconds: Lifetime of an entry, from the beginning of its reading.
+        seconds: Lifetime of an entry, from the start of its read.
         clock: Returns the time in seconds.
     """
 

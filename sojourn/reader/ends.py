@@ -1,4 +1,4 @@
-"""How runs ended, what they used, and the last messages of conversations.
+"""Outcomes and usage of runs, and the last messages of conversations.
 
 These are read from the ends of histories.
 """

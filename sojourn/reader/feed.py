@@ -22,7 +22,7 @@ from sojourn.serving.pace import Pace
 __all__ = ["Entry", "Feed", "OpenPlan", "Redact"]
 
 Redact = Callable[[Event], Event]
-"""Returns an event without what subscribers may not see."""
+"""Returns an event without the parts that subscribers may not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Entry:
     """Its number in this feed."""
     event: Event
     place: tuple[int, ...]
-    """Of its event_id; empty for a live event."""
+    """Place of its event_id; empty for a live event."""
     line: str
     """The event as JSON."""
 
@@ -43,11 +43,11 @@ class OpenPlan:
     """A plan that a planner is making."""
 
     seq: int
-    """Of its `plan_started`."""
+    """Number of its `plan_started` event in the feed."""
     number: int
-    """In the run, from 1; in the feed if that does not begin with the run."""
+    """Number of the plan in the run, from 1. If the feed begins later, its number in the feed."""
     attempt: int = 1
-    """The attempt that the deltas are of."""
+    """The attempt that the deltas belong to."""
 
 
 class Feed:
@@ -116,12 +116,12 @@ class Feed:
         return True
 
     def since(self, seq: int, most: int) -> Sequence[Entry]:
-        """Return the kept entries from a number on."""
+        """Return the buffered entries from a number on."""
         begin = seq - self.first
         return list(islice(self._entries, begin, begin + most))
 
     async def changed(self, seq: int, patience: float) -> None:
-        """Wait so many seconds for an event of this number, or for the end."""
+        """Wait for the event of this number, for the end, or until the timeout in seconds."""
         if self.next > seq or self.is_ended:
             return
         with contextlib.suppress(TimeoutError):

@@ -52,7 +52,7 @@ TURNS = 20
 """Turns of a conversation that are read at once."""
 
 MAX_TURNS = 200
-"""Most turns of a conversation that are read from an event on."""
+"""Most turns of a conversation to read from an event on."""
 
 MAX_TURN_ENTRIES = 5_000
 """Most entries of those turns."""
@@ -61,7 +61,7 @@ ENOUGH_TURNS = 4
 """Whole turns for which no execution before is read."""
 
 MAX_EXECUTIONS = 4
-"""Most executions that are read for them."""
+"""Most executions to read for those turns."""
 
 MAX_EVENTS = 20_000
 """Most events of a run to read for its decisions."""
@@ -158,7 +158,7 @@ async def read_snapshot(client: Client, run_id: str, *, most: int) -> Snapshot:
 
 
 def may_be_stuck(status: RunStatus) -> bool:
-    """Return whether a run should proceed by itself, since no wait is open."""
+    """Return whether a run has no open wait, so that it should make progress."""
     return status.status == "running" and not (status.awaits or status.child_awaits)
 
 
@@ -180,7 +180,7 @@ async def _fold_of(client: Client, run_id: str, execution: str) -> tuple[Fold, l
 
 
 def _ended_status(fold: Fold, described: WorkflowExecutionDescription) -> RunStatus:
-    """Return the status of a run that has ended, as `Run.status` has it."""
+    """Return the status of a run that has ended, as `Run.status` does."""
     found = fold.status()
     more = {"status": status_name(described.status), "closed_at": described.close_time}
     return found.model_copy(update={**more, "started_at": found.started_at or described.start_time})

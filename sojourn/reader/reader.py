@@ -31,10 +31,10 @@ STUCK_RUNS = 200
 """Most running runs to check for whether they are stuck, newest first."""
 
 MAX_PAGES = 1_000
-"""Most pages and counts that are cached."""
+"""Most pages and counts to cache."""
 
 MAX_RUNS = 5_000
-"""Most runs with a cached detail."""
+"""Most runs in each cache of details."""
 
 MAX_READS = 16
 """Most concurrent reads of runs for a page."""
@@ -105,10 +105,10 @@ class Reader:
             labels: The labels that a run needs.
             most: Most runs of the page.
             cursor: The cursor of the page before.
-            fresh: Seconds for which the page may be shared.
+            fresh: Seconds for which the page may be cached.
 
         Raises:
-            InvalidInput: The cursor is none of this list, or the search attributes are not registered.
+            InvalidInput: The cursor is not one of this list, or the search attributes are not registered.
             ServerUnavailable: The server does not answer.
         """
         wanted = dict(labels or {})
@@ -184,13 +184,13 @@ class Reader:
         return await _each({run.run_id: run for run in runs}, read)
 
     async def status(self, run_id: str) -> RunStatus:
-        """Return the status of a run, as it was at most a second ago.
+        """Return the status of a run, at most a second old.
 
         Raises:
             RunNotFound: There is no such run.
             RunUnreadable: The run's records cannot be decoded here.
             ServerUnavailable: The server does not answer.
-            TimeoutError: It did not come in two seconds.
+            TimeoutError: The status did not arrive within two seconds.
         """
 
         async def read() -> RunStatus:
@@ -257,7 +257,7 @@ class Reader:
 
         Args:
             run_ids: The conversations.
-            most: Most histories that are read at the same time.
+            most: Most concurrent reads of histories.
 
         Raises:
             ServerUnavailable: The server does not answer.

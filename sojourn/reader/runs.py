@@ -59,7 +59,7 @@ def encode_cursor(position: bytes, of: str) -> str:
 
     Args:
         position: The position.
-        of: What the list is of; the cursor is refused by any other list.
+        of: The name of the list. Any other list refuses the cursor.
     """
     return base64.urlsafe_b64encode(_checksum(position, of) + position).decode().rstrip("=")
 

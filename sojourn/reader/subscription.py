@@ -1,7 +1,7 @@
 """Deliver each event after a cursor once, from a run's feed or its history.
 
-What waits for a subscriber is bounded. One that needs older events than the feed has reads the
-history by itself, and can resume at any process.
+The backlog of a subscriber is bounded. A subscriber that needs older events than the feed has reads the
+history itself. It can resume on any process.
 """
 
 import asyncio
@@ -35,25 +35,28 @@ from sojourn.serving.pace import Pace
 __all__ = ["STOPPED", "Delivery", "FeedStopped", "Feeds", "Gauges", "SlowSubscriber", "Subscription"]
 
 MAX_EVENTS = 2_000
-"""Most events of a run that are kept."""
+"""Most events to keep of a run."""
 
 MAX_BYTES = 4_000_000
-"""Most bytes of a run's events that are kept."""
+"""Most bytes to keep of a run's events."""
 
 MAX_TOTAL = 128_000_000
-"""Most bytes of all runs' events that are kept."""
+"""Most bytes to keep of all runs' events."""
 
 READINGS = 3
-"""How often a subscriber may read the history: once for what was before it, and when it was slow for a moment."""
+"""Most times that a subscriber may read the history.
+
+It needs one read for the events before its start, and further ones when it was slow for a moment.
+"""
 
 LINGER = 10.0
-"""Seconds for which a run is followed after its last subscriber has left: most come back at once."""
+"""Seconds for which to follow a run after its last subscriber has left, since most reconnect at once."""
 
 BATCH = 100
-"""Most events that are delivered at once."""
+"""Most events in one batch."""
 
 BATCH_BYTES = 256_000
-"""Characters after which a batch ends: so much waits for each client that takes nothing."""
+"""Characters after which a batch ends. As much is buffered for each client that reads nothing."""
 
 _DELTAS = (TextDeltaEvent, ThinkingDeltaEvent, ToolCallDeltaEvent, StreamRestartedEvent)
 
@@ -122,7 +125,7 @@ class Feeds:
         max_events: Most events to keep of a run.
         max_bytes: Most bytes to keep of a run's events.
         max_total: Most bytes to keep of all runs' events.
-        readings: How often a subscriber may read the history by itself before it counts as too slow.
+        readings: Most times that a subscriber may read the history itself before it counts as too slow.
         linger: Seconds for which a run without subscribers is followed.
     """
 
@@ -161,7 +164,7 @@ class Feeds:
 
         Args:
             run_id: The run.
-            cursor: How far the subscriber has read; the subscription moves it.
+            cursor: How far the subscriber has read. The subscription moves it.
             children: Include the events of child runs.
             deltas: Include what planners are writing.
 
@@ -236,7 +239,7 @@ class Subscription:
         cursor: How far the subscriber has read.
         children: Whether it wants the events of child runs.
         deltas: Whether it wants what planners are writing.
-        readings: How often it may read the history if what it needs is no longer kept.
+        readings: Most times that it may read the history, if the feed no longer has the events that it needs.
     """
 
     def __init__(self, feed: Feed, cursor: Cursor, *, children: bool, deltas: bool, readings: int) -> None:
@@ -293,7 +296,7 @@ class Subscription:
             await self._feed.changed(self._seq, due - time.monotonic())
 
     def _join(self) -> bool:
-        """Go on with what the feed keeps, if that is all that the subscriber has not had."""
+        """Continue from the feed, if it has all events that the subscriber has not received."""
         position = self._cursor.position
         if not self._feed.covers(position, children=self._children):
             return False
@@ -356,7 +359,7 @@ def _stopped(run_id: str) -> FeedStopped:
 
 
 def _within(entries: Sequence[Entry], most: int) -> Sequence[Entry]:
-    """Return the first entries with so many characters, one at least."""
+    """Return the first entries within a number of characters, but at least one."""
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry.line)
@@ -378,7 +381,7 @@ class _Unread:
         self._floors: dict[str, tuple[int, ...]] = {}
 
     def is_new(self, event: BaseEvent, place: tuple[int, ...]) -> bool:
-        """Return whether the subscriber has not had the event."""
+        """Return whether the subscriber has not received the event yet."""
         run_id = event.run_id
         if run_id not in self._at:  # its start was dropped: it is open in the position, or was read
             self._at[run_id] = self._position if run_id in self._position.after else None

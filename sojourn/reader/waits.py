@@ -24,10 +24,10 @@ from sojourn.reader.runs import NO_CURSOR, decode_cursor, encode_cursor
 __all__ = ["FoundWait", "FoundWaits", "OpenWaits", "WaitingRuns"]
 
 MAX_READS = 16
-"""Most runs that are read at the same time."""
+"""Most concurrent reads of runs."""
 
 MAX_RUNS = 10_000
-"""Most runs whose waits are cached."""
+"""Most runs to cache the waits of."""
 
 FRESH = 1.0
 """Seconds after a comparison with its history for which a page with `patience` uses the cached run."""
@@ -213,7 +213,7 @@ class OpenWaits:
     async def count_runs(self, listed: WaitingRuns, patience: float) -> int:
         """Return how many of these runs have a wait that `listed` shows.
 
-        Runs that are not known within so many seconds are not counted.
+        Runs that are not read within `patience` seconds are not counted.
 
         Raises:
             ServerUnavailable: The server does not answer.

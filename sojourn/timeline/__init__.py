@@ -1,7 +1,7 @@
 """Fold a run's events into one timeline, which every face renders.
 
 A timeline has messages, plans, calls, waits, notes and ends, grouped in turns. It also has the open
-waits, the decisions, and what was delivered under each message id.
+waits, the decisions, and the delivery under each message id.
 
 The package is pure, and imports only contracts and core. Begin with `Timeline`. `TimelineTree`
 covers child runs too.

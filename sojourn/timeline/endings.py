@@ -26,7 +26,7 @@ __all__ = [
 RunEnd: TypeAlias = (
     RunCompletedEvent | RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent
 )
-"""The event that ends a run. `RunStreamEndEvent` follows it, and says only that no event comes after."""
+"""The event that ends a run. `RunStreamEndEvent` follows it, and only marks the end of the stream."""
 
 TurnEnd: TypeAlias = TurnCompletedEvent | TurnFailedEvent
 """The event that ends a turn of a conversation."""
@@ -46,7 +46,7 @@ def is_turn_end(event: BaseEvent) -> TypeGuard[TurnEnd]:
 
 
 def verdict_of(event: AwaitAnsweredEvent) -> str:
-    """How a wait ended, in a word.
+    """Return the outcome of a wait in one word.
 
     Returns:
         `approved`, `denied` or `answered`; or the code of the event, such as `declined` or `expired`.

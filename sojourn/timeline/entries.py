@@ -228,10 +228,10 @@ class Call(Entry):
     start_event_id: str = ""
     """Its `tool_start`, from which a fork makes it again."""
     started_at: datetime | None = None
-    """When it began to run; None if it has not, as a call that was denied."""
+    """When it began to run; None if it has not, such as a denied call."""
     ended_at: datetime | None = None
     duration: timedelta | None = None
-    """From start to end without the time before it started; None until `tool_end`."""
+    """Time from its start to its end, without the time before it started; None until `tool_end`."""
     end_event_id: str = ""
     """Its `tool_end`, from which a fork can go on."""
     result: ToolResult | None = None
@@ -388,7 +388,7 @@ class Delivery:
     event: MessageReceivedEvent | AwaitAnsweredEvent
     """The message, or the answer to a wait if the message was one."""
     before: str
-    """Cursor before the message; of an answer, the cursor after the event that opened the wait."""
+    """Cursor before the message. For an answer, the cursor after the event that opened the wait."""
     after: str
     """Cursor after the event."""
 

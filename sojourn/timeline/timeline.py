@@ -1,7 +1,7 @@
-"""Fold the events of one run into entries, and tell what changed since a version.
+"""Fold the events of one run into entries, and find the changes since a version.
 
-A child run appears as the call that started it, and has a timeline of its own. A timeline keeps its
-newest entries. The history has those before.
+A child run appears as the call that started it, and has its own timeline. A timeline keeps its newest
+entries. The history has the older ones.
 """
 
 from collections import deque
@@ -45,7 +45,10 @@ MOST_WAITS = 10_000
 """Most open waits, the newest ones."""
 
 MAX_DRAFT = 60_000
-"""Longest draft, in characters. Of a longer one the last half stays, so that its beginning changes seldom."""
+"""Longest draft, in characters.
+
+A longer draft is cut to its last half, so that its beginning changes seldom.
+"""
 
 MAX_ATTEMPTS = 20
 """Most attempts of a call or a plan, the newest ones."""

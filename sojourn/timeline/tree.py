@@ -21,7 +21,7 @@ from sojourn.timeline.timeline import MOST_ENTRIES, Timeline
 __all__ = ["TimelineTree"]
 
 MOST_RUNS = 500
-"""Most child runs whose timelines are kept; those that ended go first."""
+"""Most child runs with a timeline. Those that ended are dropped first."""
 
 
 class TimelineTree:

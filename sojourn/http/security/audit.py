@@ -1,7 +1,7 @@
 """The audit log, with one line per decision.
 
-A line says who asked for what, the hash of the body, the address, and the outcome. A decision is a
-request that changes something, and any request that is refused, also inside an answer of JSON-RPC.
+A line has the principal, the request, the hash of the body, the address, and the outcome. A decision is a
+request that changes something, and any request that is refused, also inside a JSON-RPC response.
 The code that decides adds fields by `audit.bind`. The logger is `sojourn.http.audit`.
 """
 
@@ -59,7 +59,7 @@ _fields: ContextVar[AuditFields | None] = ContextVar("sojourn.audit", default=No
 
 
 def _begin(fields: AuditFields) -> None:
-    """Bind what follows, also in tasks begun here, to this request."""
+    """Bind later fields, also from tasks that start here, to this request."""
     _fields.set(fields)
 
 
@@ -83,7 +83,7 @@ def bind_answer(run_id: str, await_id: str, **decided: Any) -> None:
 
 
 def bind_jsonrpc() -> None:
-    """Mark the request as a call of JSON-RPC.
+    """Mark the request as a JSON-RPC call.
 
     It is a decision only if a field says so, and its line is written at its end.
     """

@@ -22,19 +22,19 @@ from sojourn.serving.pace import Pace
 __all__ = ["BodyLimits", "depth_of"]
 
 MAX_OBJECTS = 20_000
-"""Most objects of a body: each becomes a thousand bytes or more, and is validated by itself."""
+"""Most objects of a body. Each takes a thousand bytes of memory or more, and is validated separately."""
 
 MAX_VALUES = 100_000
-"""Most values of a body: a million of them, in 2 MB, would hold up the event loop for a second."""
+"""Most values of a body. A million of them, in 2 MB, would block the event loop for a second."""
 
 LONG = 32 * 1024
-"""Size of a body whose names are compared in a thread, since that takes milliseconds."""
+"""Size from which the names of a body are compared in a thread, since that takes milliseconds."""
 
 CHUNK = 64 * 1024
-"""Bytes of a body that are counted at once."""
+"""Bytes of a body to count at once."""
 
 OBJECT = 500
-"""Bytes that one counts for, beside its text."""
+"""Bytes that an object counts for, beside its text."""
 
 COST = 100_000
 """Bytes of a body that cost its principal as much as one request."""
@@ -43,7 +43,7 @@ STRANGER_BYTES = 8 * 1024
 """Largest body of a request without a principal: the form to sign in with."""
 
 STRANGER_SECONDS = 10.0
-"""Longest time for it."""
+"""Seconds in which that body must arrive."""
 
 _BACKSLASHES = re.compile(rb"\\*")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -230,7 +230,7 @@ class _Scan:
 
 
 def _chunks(body: bytes) -> Iterator[bytes]:
-    """Split a body so that no piece ends between a backslash and what it escapes."""
+    """Split a body so that no piece ends between a backslash and the character it escapes."""
     begin = 0
     while begin < len(body):
         end = begin + CHUNK

@@ -27,7 +27,7 @@ class ByteBudget:
 
     Args:
         most: Most bytes of all requests.
-        most_of_one: Most bytes of one principal; it may have one request with more.
+        most_of_one: Most bytes of one principal. It may have one request with more.
     """
 
     def __init__(self, most: int, most_of_one: int) -> None:
@@ -42,7 +42,7 @@ class ByteBudget:
         return ByteShare(self, client_key(scope))
 
     def fault(self, by: Hashable, more: int, own: int) -> Problem | None:
-        """Return why so many more bytes do not fit, or None if they do.
+        """Return the problem if this many more bytes do not fit, or None.
 
         Args:
             by: The client, or None for a local one, which only the budget as a whole bounds.
@@ -79,7 +79,7 @@ class ByteShare:
         """Bytes that it has."""
 
     def fits(self, more: int) -> bool:
-        """Take so many more bytes if the budget has them."""
+        """Take this many more bytes, if the budget has them."""
         if self._budget.fault(self._by, more, self.bytes):
             return False
         self._add(more)

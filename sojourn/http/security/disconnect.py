@@ -35,7 +35,7 @@ RECHECK = 15.0
 """Seconds after which a long request is authenticated again."""
 
 HELD = 60.0
-"""Most seconds for which a disconnect is kept from an application."""
+"""Most seconds for which to hold back a disconnect from an application."""
 
 _GONE: Message = {"type": "http.disconnect"}
 _KEY = "sojourn.disconnect"

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 MAX_HEAD = 64 * 1024
-"""Largest head of a request without its cursor, in bytes; h11 has the same limit."""
+"""Largest head of a request without its cursor, in bytes. The limit of h11 is the same."""
 
 MAX_CURSOR = 256_000
 """Longest cursor of a request for events, in `after` and in `Last-Event-ID`.
@@ -74,7 +74,7 @@ class HeaderLimits:
 
 
 def has_long_cursor(method: str, path: str) -> bool:
-    """Return whether a request may have a cursor longer than the usual limit on a head.
+    """Return whether a request may have a cursor beyond the usual limit on a head.
 
     Only requests for the events of a run may.
     """
@@ -133,7 +133,7 @@ _UNLESS_SET = {
 }
 _OF_A_PAGE = "frame-ancestors 'none'"
 _OF_A_SITE = _ALWAYS | {"Referrer-Policy": "same-origin"}
-"""Under `no-referrer` a browser sends the forms of a page with `Origin: null`, as those of anybody."""
+"""Under `no-referrer` a browser sends the forms of a page with `Origin: null`, like those of unknown pages."""
 
 
 class SecurityHeaders:

@@ -142,7 +142,7 @@ def rotate_key(path: Path, name: str, *, tenant: str | None = None) -> tuple[Key
 
 
 def _made(name: str, tenant: str, roles: Sequence[str]) -> tuple[Key, str]:
-    """Return a new key with its text."""
+    """Return a new key, and its text."""
     if fault := principal_fault(Principal(subject=name, tenant=tenant, roles=list(roles))):
         raise InvalidInput(fault.replace("principal.subject", "a key's name").replace("principal.", ""))
     key_id = secrets.token_hex(6)
@@ -198,8 +198,8 @@ def read_keys(path: Path) -> list[Key]:
     """Return the keys of a file.
 
     Raises:
-        DefinitionError: There is no such file, it is no key file, others than its owner may write it, or it, or the link to it, is neither
-            root's nor of this process's user.
+        DefinitionError: There is no such file, it is not a key file, others than its owner may write it, or it, or the link to it,
+            belongs neither to root nor to this process's user.
     """
     try:
         with path.open("rb") as file:

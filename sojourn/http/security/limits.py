@@ -261,7 +261,7 @@ def count_stream(scope: Scope) -> None:
 
 
 _answered: ContextVar[_StreamSlot | None] = ContextVar("sojourn.answered", default=None)
-"""The request that is answered here, in tasks that are begun here too."""
+"""The current request, also in tasks that start here."""
 
 
 def charge(scope: Scope, cost: float) -> None:

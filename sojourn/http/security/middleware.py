@@ -47,7 +47,7 @@ class SecuritySettings:
     max_depth: int = 100
     """Deepest nesting of a body's arrays and objects."""
     body_seconds: float = 30.0
-    """Longest time for a body to arrive."""
+    """Seconds in which a body must arrive."""
     requests: float = 50.0
     """Requests a second of one principal, on average."""
     burst: int = 200
@@ -55,13 +55,13 @@ class SecuritySettings:
     streams: int = 100
     """Open streams of events of one principal, and requests that wait."""
     address_requests: float = 50.0
-    """Requests a second of one address whose sender is not known, on average."""
+    """Unauthenticated requests a second of one address, on average."""
     address_burst: int = 500
-    """Such requests of one address at once."""
+    """Unauthenticated requests of one address at once."""
     bytes_in_flight: int = 256_000_000
-    """Bytes of bodies that are received and not yet answered, and as many of answers that are made and not yet taken."""
+    """Bytes of request bodies that await a response, and as many of responses that clients have not read yet."""
     principal_bytes_in_flight: int = 64_000_000
-    """The same of one principal; it may have one answer with more."""
+    """The same for one principal. It may have one response with more."""
 
 
 class SecurityMiddleware:

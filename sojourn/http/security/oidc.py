@@ -43,7 +43,7 @@ ALGORITHMS = (
     "EdDSA",
     "Ed25519",
 )
-"""Algorithms of signatures that can be allowed: those of public keys. A token never says by itself which one is trusted."""
+"""Signature algorithms that can be allowed, all with public keys. A token never chooses the trusted one."""
 
 Claim = str | Sequence[str]
 """A claim of a token by its name, or one in another claim by both names, such as `("realm_access", "roles")`."""
@@ -173,7 +173,7 @@ class Oidc:
         return found
 
     def _known(self, told: object) -> list[str]:
-        """Return the roles of a token, as they are called here."""
+        """Return the roles of a token, by their names in the service."""
         if isinstance(told, str):
             names = told.split()
         elif isinstance(told, list):
@@ -212,7 +212,10 @@ STALE = 3600.0
 """Seconds for which they are used while the issuer does not answer."""
 
 PAUSE = 10.0
-"""Fewest seconds between two fetches for keys that are not known, and after one that failed: anybody can send a token."""
+"""Fewest seconds between two fetches for unknown keys, and after a failed one.
+
+Any client can send a token with an unknown key.
+"""
 
 MAX_BYTES = 1_000_000
 MAX_KEYS = 100
@@ -236,7 +239,7 @@ class Jwks:
         clock: Returns the seconds of a monotonic clock.
 
     Raises:
-        DefinitionError: An address is not one of HTTPS, nor of this machine.
+        DefinitionError: An address uses no HTTPS, and is not on this machine.
     """
 
     def __init__(
@@ -274,7 +277,7 @@ class Jwks:
         return self._clock() - self._fetched <= STALE
 
     def _is_due(self, kid: str | None) -> bool:
-        """Return whether the keys are to be fetched now."""
+        """Return whether to fetch the keys now."""
         now = self._clock()
         if now - self._failed < PAUSE:
             return False
@@ -308,11 +311,11 @@ class Jwks:
 
 
 async def _json(client: httpx2.AsyncClient, url: str) -> Mapping[str, Any]:
-    """Return an object that is fetched.
+    """Fetch a JSON object.
 
     Raises:
-        httpx2.HTTPError: It cannot be fetched.
-        ValueError: It is none, or too large.
+        httpx2.HTTPError: The object cannot be fetched.
+        ValueError: The response is not an object, or is too large.
     """
     data = bytearray()
     async with asyncio.timeout(_PATIENCE), client.stream("GET", url, headers=_PLAIN) as answer:
@@ -349,10 +352,10 @@ def _key_set(found: Mapping[str, Any]) -> KeySet:
 
 
 def checked_url(url: str) -> str:
-    """Return an address of HTTPS, or on this machine of HTTP.
+    """Return the URL if it uses HTTPS, or HTTP on this machine.
 
     Raises:
-        DefinitionError: It is another one.
+        DefinitionError: It is another URL.
     """
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:

@@ -113,7 +113,7 @@ def _host_of(scope: Scope) -> tuple[str, str | None]:
 
 
 def _is_own(scope: Scope, host: str, port: str | None) -> bool:
-    """Return whether a request says that a page of the service itself has sent it."""
+    """Return whether the headers of a request name a page of the service as its sender."""
     given = header_values(scope, "origin")
     return len(given) == 1 and _is_same(given[0], host, port)
 
@@ -140,7 +140,7 @@ def _foreign(origin: str) -> Problem:
 
 
 def _checked_origin(origin: str) -> str:
-    """Return an origin as browsers send it."""
+    """Return an origin in the form that browsers send."""
     parts = urlsplit(origin.lower())
     plain = f"{parts.scheme}://{parts.netloc}"
     if parts.scheme not in _PORTS or not _HOST.match(parts.netloc) or origin.lower().rstrip("/") != plain:

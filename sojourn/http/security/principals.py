@@ -37,7 +37,7 @@ _WAYS = "sojourn.ways"
 _bearer = HTTPBearer(
     auto_error=False, description="A key of `sojourn keys create`, or a token of the issuer."
 )
-"""Describes the credentials in the OpenAPI document; it checks nothing."""
+"""Describes the credentials in the OpenAPI document. It checks nothing."""
 
 
 class Auth(Protocol):
@@ -102,7 +102,7 @@ class FirstOf:
         return None
 
     async def still_lets_in(self, request: Request, asking: Principal) -> bool:
-        """Return whether the method that authenticated the request would do so now.
+        """Return whether the method that authenticated the request still accepts it.
 
         True if the method cannot authenticate again.
         """

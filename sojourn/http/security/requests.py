@@ -1,7 +1,7 @@
-"""Read what security needs of a request, and refuse one.
+"""Read the parts of a request that security checks need, and refuse requests.
 
 The console's pages (`Site`) are behind the same middleware as the API. A browser sends no
-`Authorization` by itself, so on these paths a cookie is read as one. Since a browser sends cookies
+`Authorization` header, so on these paths a cookie takes its place. Since a browser sends cookies
 with requests from any page, a request that changes something has to come from one of the console's
 pages.
 """
@@ -51,7 +51,7 @@ def header_values(scope: Scope, name: str) -> list[str]:
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path of a request within the application, wherever that is mounted."""
+    """Return the path of a request within the application, without the mount path."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     return path[len(root) :] if root and path.startswith(root + "/") else path
 
@@ -117,7 +117,7 @@ def address_of(scope: Scope) -> str:
 
 
 def network_of(host: str) -> str:
-    """Return the address, or of IPv6 the network, that one client has."""
+    """Return the IPv4 address, or the IPv6 network, of one client."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -139,11 +139,11 @@ class Site(Protocol):
     """Headers of every answer, in place of those of the API."""
 
     def covers(self, path: str) -> bool:
-        """Return whether a path is that of a page, or of what a page loads."""
+        """Return whether a path is that of a page, or of a resource that a page loads."""
         ...
 
     def is_open(self, path: str) -> bool:
-        """Return whether everybody may ask for it: it says nothing of any run."""
+        """Return whether a path is public, since it reveals nothing about any run."""
         ...
 
     def with_credentials(self, scope: Scope) -> Scope:
@@ -151,7 +151,7 @@ class Site(Protocol):
         ...
 
     def refused(self, problem: Problem, scope: Scope) -> Response:
-        """Return the page that says why a request was refused, and what to do."""
+        """Return the page for a refused request, with the reason and what to do next."""
         ...
 
 
