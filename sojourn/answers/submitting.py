@@ -128,7 +128,7 @@ class Answered:
 
 
 class AlreadyAnswered(Answered):
-    """The wait has this answer already.
+    """The wait already has this answer.
 
     Either nothing was sent, or the run has ignored it.
     """
@@ -199,7 +199,7 @@ async def submit(
             raise
         return earlier
     if message_id and conversation is not None and conversation.id != run.id:
-        with suppress(InvalidInput):  # raised if the run above is no conversation, which gets no message
+        with suppress(InvalidInput):  # raised if the run above is not a conversation, which gets no message
             await conversation.remember(message_id)
     return Answered(run.id, await_id, answer.done, _name(principal, by))
 
@@ -225,7 +225,7 @@ def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answ
         if why := why_not(wait.call, principal, approved=answer.approved):
             raise NotApprover(why, run_id=wait.run_id, deciders=in_words(wait.call) or _APPROVERS)
         return
-    # A principal with a role of the app's own may repeat a decision that it could make.
+    # A principal with a role that the app defines may repeat a decision that it was able to make.
     is_of_service = principal is not None and set(principal.roles) <= set(ROLES)
     if principal is not None and is_of_service and APPROVER not in principal.roles:
         why = f"{principal.subject} does not have the role {APPROVER}"
@@ -430,7 +430,7 @@ def _voided(closed: ClosedWait, event: Event) -> ClosedWait:
 
 
 def _how_closed(closed: ClosedWait, answer: GivenAnswer) -> str:
-    """How a wait was closed, for a sender whose answer is another one."""
+    """Describe how a wait was closed, for a sender with a different answer."""
     event, await_id = closed.event, visible(closed.view.await_id)
     if event.code == "expired":
         return f"{await_id} has expired"

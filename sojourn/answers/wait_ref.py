@@ -61,7 +61,7 @@ class WaitRef:
             path, _, bound = below.partition("#")
             return cls(f"{root}/{path}", await_id, *_bound(bound))
         await_id, mark, bound = token.rpartition("#")
-        if not mark or bound.isdigit():  # `question#2` is the second wait of that name
+        if not mark or bound.isdigit():  # `question#2` is the second wait with that name
             return cls(root, token)
         return cls(root, await_id, *_bound(bound))
 

@@ -44,7 +44,7 @@ MAX_TEXT = 2_000
 """Longest text of a wait's context, in characters."""
 
 _AWAITED = ("requested", "running", "waiting")
-"""States of an external call whose result has not come."""
+"""States of an external call whose result is missing."""
 
 
 class _Shape(BaseModel):

@@ -19,7 +19,7 @@ MAX_FIELDS = 60
 """Most fields of a form. A schema with more is answered as JSON."""
 
 LONG_TEXT = 200
-"""A text that may have more characters gets several lines."""
+"""Characters beyond which a text field gets several lines."""
 
 MAX_REFERENCES = 6
 """Most references to follow from one schema."""
@@ -77,7 +77,7 @@ class FormField:
     texts: tuple[str, ...] = ()
     """Texts in the field. For choices, their numbers."""
     fault: str = ""
-    """Why the texts are no value of the field."""
+    """Why the texts are not a value of the field."""
     is_null_empty: bool = False
     """Whether the value is required and may be null, which it is if the field is empty."""
     is_optional: bool = False

@@ -18,7 +18,7 @@ __all__ = ["MAX_ROWS", "SchemaRow", "SchemaTable", "schema_table"]
 
 MAX_ROWS = 200
 MAX_DEPTH = 6
-"""Deepest nesting of fields that is shown."""
+"""Deepest nesting of fields to show."""
 
 MAX_CHOICES = 12
 MAX_VALUE = 80
@@ -45,7 +45,7 @@ _RULES = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaRow:
-    """A row: one field."""
+    """One row of the table, for one field."""
 
     name: str
     """The name, with `[]` after it for the items of an array. An alternative has its title in parentheses."""
@@ -65,7 +65,7 @@ class SchemaTable:
 
     rows: Sequence[SchemaRow]
     is_whole: bool
-    """Whether these are all rows."""
+    """Whether the rows are complete."""
     about: str
     """The schema's own description."""
 

@@ -57,7 +57,7 @@ class FilledForm:
 
     @property
     def has_faults(self) -> bool:
-        """Whether the texts of a field are no value of it."""
+        """Whether any field has texts that are not a value of it."""
         return any(field.fault for field in self.fields)
 
 

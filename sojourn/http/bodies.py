@@ -38,7 +38,7 @@ __all__ = [
 Name = Annotated[str, Field(max_length=200)]
 Reason = Annotated[str, Field(max_length=10_000)]
 MAX_PARTS = 200
-"""Most parts of a message."""
+"""Most parts of one message."""
 
 Labels = Annotated[dict[str, str], Field(max_length=64)]
 

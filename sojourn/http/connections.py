@@ -154,7 +154,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take in bytes, unless they make a head too large."""
+        """Receive bytes, unless they make a head too large."""
         if self._is_refused or self.transport.is_closing():
             return
         if is_head := self.conn.their_state is h11.IDLE:
@@ -174,7 +174,7 @@ class Connection(H11Protocol):
             self.loop.call_later(DRAINED, self.transport.close)
 
     def on_response_complete(self) -> None:
-        """Go on with the next request of the connection."""
+        """Continue with the next request of the connection."""
         self._has_head()
         super().on_response_complete()
         if (

@@ -45,10 +45,10 @@ __all__ = [
 ]
 
 HEARTBEAT = 15.0
-"""Seconds without an event after which a comment is sent, so that no proxy takes the connection for dead."""
+"""Seconds without an event after which to send a comment, so that no proxy closes the connection as idle."""
 
 BEAT = b": heartbeat\n\n"
-"""That comment."""
+"""The comment to send."""
 
 STALL = 30.0
 """Seconds in which a client must read what is sent. Otherwise it is dropped, and can resume."""
@@ -57,7 +57,7 @@ Write = Callable[[bytes], Awaitable[None]]
 """Sends a part of the stream.
 
 Raises:
-    TimeoutError: The client takes nothing.
+    TimeoutError: The client reads nothing.
 """
 
 
@@ -121,7 +121,7 @@ async def _left(receive: Receive) -> None:
 
 
 RETRY = b"retry: 1000\n\n"
-"""How soon a browser connects again, in milliseconds."""
+"""Milliseconds after which a browser reconnects."""
 
 
 def wants_stream(accept: str | None) -> bool:
@@ -187,7 +187,7 @@ DisconnectCallback = Callable[[], Awaitable[None]]
 _leaving: set[asyncio.Task[None]] = set()
 
 
-class StreamCut(Exception):  # noqa: N818 - it is no error of the turn
+class StreamCut(Exception):  # noqa: N818 - it is not an error of the turn
     """The stream ends before its turn does.
 
     The connection closes without the protocol's end, so that the client connects again.

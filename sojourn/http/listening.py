@@ -19,7 +19,10 @@ TRIED = 100
 BACKLOG = 2_048
 
 UNREAD = 60_000
-"""Milliseconds after which the kernel drops a connection whose client takes nothing: closing it would wait for that for ever."""
+"""Milliseconds after which the kernel drops a connection whose client reads nothing.
+
+Without this, closing such a connection would wait forever.
+"""
 
 
 def is_loopback(host: str) -> bool:

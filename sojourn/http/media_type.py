@@ -1,4 +1,4 @@
-"""The media type of an answer, by its first message."""
+"""The media type of a response, from its first message."""
 
 from starlette.types import Message
 

@@ -82,7 +82,7 @@ class Counted:
         self._waiting = frozenset(waiting)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and count it when its answer begins."""
+        """Pass a request on, and count it when its response starts."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -39,7 +39,7 @@ __all__ = [
 MEDIA_TYPE = "application/problem+json"
 
 NOT_JSON = "not_json"
-"""The code of a body that is not said to be JSON, and the type of its fault."""
+"""Code of a body whose content type is not JSON, and the type of its fault."""
 
 MAX_DETAIL = 2_000
 """Longest `detail`, in characters."""
@@ -271,7 +271,7 @@ def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[st
             return render_problem(problem_of(error), request.scope)
         path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         fits = [(pattern.pattern, names) for pattern, names in methods if pattern.match(path)]
-        # only the first pattern counts: a later one that fits takes the end of the path for a part of an id
+        # only the first pattern counts: a later match would read the end of the path as part of an id
         allowed = {method for pattern, names in fits if pattern == fits[0][0] for method in names}
         error.headers = {"Allow": ", ".join(sorted(allowed))}  # Starlette names the methods of one route only
         return render_problem(problem_of(error), request.scope)

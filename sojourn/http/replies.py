@@ -1,4 +1,4 @@
-"""Shapes of answers that are not records of the library."""
+"""Response bodies that are not records of the library."""
 
 from typing import Any, Literal
 

@@ -25,7 +25,7 @@ class ServerStopping(TimeoutError):  # noqa: N818 - it says why the time is over
 
 
 class RequestScope:
-    """The waiting of one request.
+    """Waits on behalf of one request.
 
     Args:
         service: The service.
@@ -45,7 +45,7 @@ class RequestScope:
         count_stream(self._scope)
 
     def add_stop_header(self, name: str, value: str) -> None:
-        """Add a header to the answer that is sent if the server shuts down meanwhile."""
+        """Add a header to the response that the client gets if the server shuts down meanwhile."""
         disconnect_of(self._scope).if_stopped[name] = value
 
     def hold(self) -> None:

@@ -288,7 +288,7 @@ class Service:
         """
         return None if run_id is None else chosen_id(asking, run_id)
 
-    # Visibility: only the methods below decide who may see what.
+    # Visibility: only the methods below check which principal may see which run.
 
     async def has_started(self, asking: Principal, run_id: str, body: StartBody) -> bool:
         """Return whether this request has already started a run of the principal.

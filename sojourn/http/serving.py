@@ -111,6 +111,6 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, so that their clients go on elsewhere, then the rest."""
+        """End the streams, so that their clients reconnect to another process, then the rest."""
         await self._service.end_streams()
         await super().shutdown(sockets)

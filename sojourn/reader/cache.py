@@ -23,7 +23,7 @@ V = TypeVar("V")
 class _Entry(Generic[V]):
     value: V
     began: float
-    """When its reading began: what happened later may be missing from it."""
+    """Time when its read started. The value may miss later changes."""
     ended: float
     expires: float
 

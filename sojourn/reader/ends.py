@@ -54,7 +54,7 @@ class Preview:
     """The last message of a conversation, from a user or the agent."""
 
     at: datetime | None = None
-    """When something happened last."""
+    """Time of the last event."""
     text: str = ""
     is_agent: bool = False
     """Whether the agent wrote it."""
@@ -68,7 +68,7 @@ class Turns:
     queued: int
     """Messages that wait for their turn."""
     last: MessageReceivedEvent | None = None
-    """None if there was none, or none for long."""
+    """The last message, or None if there was none, or none for long."""
 
 
 async def read_end(client: Access, run_id: str) -> RunEnd:

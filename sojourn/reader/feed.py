@@ -110,7 +110,7 @@ class Feed:
         """Return whether every event after a position is in the buffer, or yet to come."""
         for run_id, event_id in self._dropped.position.after.items():
             if run_id != self.run_id and (not children or run_id not in position.after):
-                continue  # the subscriber does not want it, or has read it to its end
+                continue  # the subscriber does not want the run, or has read it to its end
             if place_of(position.of(run_id)) < place_of(event_id):
                 return False
         return True
@@ -133,7 +133,7 @@ class Feed:
         self._live.wanted.set()
 
     def drop_first(self) -> None:
-        """Keep the first entry no longer."""
+        """Drop the first entry."""
         entry = self._entries.popleft()
         self._dropped.add(entry.event)
         self._resize(-len(entry.line))

@@ -46,10 +46,10 @@ __all__ = [
 ]
 
 MAX_ENTRIES = 100_000
-"""More entries than a part has."""
+"""Most entries of a part's timeline, more than any part has."""
 
 TURNS = 20
-"""Turns of a conversation that are read at once."""
+"""Turns of a conversation to read at once."""
 
 MAX_TURNS = 200
 """Most turns of a conversation to read from an event on."""
@@ -58,7 +58,7 @@ MAX_TURN_ENTRIES = 5_000
 """Most entries of those turns."""
 
 ENOUGH_TURNS = 4
-"""Whole turns for which no execution before is read."""
+"""Complete turns that suffice, so that no earlier execution is read."""
 
 MAX_EXECUTIONS = 4
 """Most executions to read for those turns."""

@@ -80,7 +80,7 @@ class Entry:
     kind: ClassVar[str]
     """`message`, `plan`, `call`, `wait`, `note` or `end`."""
     key: str
-    """Unique in the timeline."""
+    """Key that is unique in the timeline."""
     event_id: str
     """The event that added it."""
     at: datetime
@@ -119,7 +119,7 @@ class Attempt:
     """An attempt after a failed one."""
 
     number: int
-    """From 2 on."""
+    """Number of the attempt, from 2 on."""
     error: str
     """Why the attempt before it failed."""
     due: datetime | None
@@ -144,7 +144,7 @@ class Plan(Entry):
 
     kind: ClassVar[str] = "plan"
     number: int
-    """In this timeline, from 1."""
+    """Number of the plan in this timeline, from 1."""
     ended_at: datetime | None = None
     message: Message | None = None
     """The planner's message: its answer, or its calls."""
@@ -163,7 +163,7 @@ class Plan(Entry):
 
     @property
     def is_open(self) -> bool:
-        """Whether the planner is at work on it."""
+        """Whether the planner is working on it."""
         return self.ended_at is None
 
     @property
@@ -226,14 +226,14 @@ class Call(Entry):
     state: str = "running"
     """`running`, `waiting`, `done`, `failed`, `denied`, `not_executed` or `canceled`."""
     start_event_id: str = ""
-    """Its `tool_start`, from which a fork makes it again."""
+    """Its `tool_start`, from which a fork repeats the call."""
     started_at: datetime | None = None
     """When it began to run; None if it has not, such as a denied call."""
     ended_at: datetime | None = None
     duration: timedelta | None = None
     """Time from its start to its end, without the time before it started; None until `tool_end`."""
     end_event_id: str = ""
-    """Its `tool_end`, from which a fork can go on."""
+    """Its `tool_end`, from which a fork can continue."""
     result: ToolResult | None = None
     wait: AwaitConfirmation | None = None
     """The approval that it needs or needed."""
@@ -429,7 +429,7 @@ class Turn:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan that the planner is at work on."""
+        """The plan that the planner is working on, or None."""
         last = next((each for each in reversed(self.entries) if isinstance(each, Plan)), None)
         return last if last is not None and last.is_open and not self.is_over else None
 

@@ -163,7 +163,7 @@ class Timeline:
 
     @property
     def has_start(self) -> bool:
-        """Whether the run's beginning is here."""
+        """Whether the timeline has the beginning of the run."""
         return self.started is not None and not self.dropped
 
     def _has(self, event: Event) -> bool:
@@ -523,7 +523,7 @@ class Timeline:
         if event.message_id:
             after = opened.after if opened else self.cursor
             self._deliver(event.message_id, Delivery(event, after, self.cursor))
-        if opened is None:  # it was opened before the first event that is here
+        if opened is None:  # the wait was opened before the first event of this timeline
             self._note(event)
             return
         entry = opened.entry

@@ -46,10 +46,10 @@ __all__ = [
 ]
 
 REUSED = "idempotency_key_reused"
-"""The code of the problem of a request whose id another one had."""
+"""Problem code of a request that reuses the id of another request."""
 
 BEGINS = 5.0
-"""Seconds in which the turn of a message that is canceled has to begin."""
+"""Seconds in which the turn of a canceled message must start."""
 
 ATTEMPTS = 3
 """Most times that an answer looks for its wait, if others close the waits that it finds."""

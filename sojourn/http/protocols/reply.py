@@ -158,11 +158,11 @@ class Reply:
     end: str = ""
     """Cursor after the event that ends the reply. The reply to an answer starts there."""
     agent_id: str = ""
-    """The agent."""
+    """Id of the agent."""
     turn_id: str = ""
     """The turn that took the message, once that has begun."""
     begun: float | None = None
-    """The time of its first event, as seconds of the epoch."""
+    """Unix time of its first event, in seconds."""
 
     def __post_init__(self) -> None:
         self.tree = TimelineTree(self.token.run_id, is_conversation=bool(self.token.message_id))

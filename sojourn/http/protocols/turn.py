@@ -162,7 +162,7 @@ class Turn:
         return Seen(event, is_shown or self.is_ended)
 
     def _note_answers(self, event: Event) -> None:
-        """Note which of the answers that the client has seen came."""
+        """Note that the event of an answer that the client has seen has arrived."""
         if wait := wait_in(event):
             waits = client_waits(wait_view(wait, event.run_id), self.run.id)
             self._ids[event.run_id, wait.id] = [each.id for each in waits]

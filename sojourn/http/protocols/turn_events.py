@@ -83,7 +83,7 @@ _NOTED = {
     "tool_update",
     "turn_steered",
 }
-"""Types of events that no protocol has a word for: they are passed on as they are."""
+"""Types of events that no protocol has a term for. They are passed on unchanged."""
 
 _PLAN_ENDS = (
     "assistant_message",
@@ -168,7 +168,7 @@ class NativeEvents:
         made = list(self._events(event))
         if seen.is_shown:
             return made
-        self._part, self._is_stepping = None, False  # no client has seen them begin
+        self._part, self._is_stepping = None, False  # no client has received their start
         self._unmarked = Unmarked()
         for text in self._texts.values():
             text.begin()

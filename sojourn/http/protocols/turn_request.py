@@ -1,4 +1,4 @@
-"""Open the turn that a request of a user interface asks for, or join it."""
+"""Open or join the turn that a user interface requests."""
 
 import asyncio
 from collections.abc import Hashable, Mapping, Sequence
@@ -78,7 +78,7 @@ class ClientAnswer:
     payload: Any = None
     """For a question a text or values by field, for an approval `{approved, reason, scope}`, for an external call its result."""
     is_declined: bool = False
-    """Whether the client gives no answer: it declines the question, denies the call, has no result."""
+    """Whether the client gives no answer: it declines the question, denies the call, or has no result."""
     error: str = ""
     """For an external call: why it has no result."""
     message_id: str = ""

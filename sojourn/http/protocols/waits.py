@@ -52,7 +52,7 @@ class ClientWait:
     view: WaitView
     """The wait. A wait for results has this call only."""
     call_id: str | None = None
-    """The conversation's own call that it belongs to: of a child run, the call that the child run answers."""
+    """Id of the conversation's own call that it belongs to. For a child run, the call that the child run answers."""
 
     @property
     def prompt(self) -> str:

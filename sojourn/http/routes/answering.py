@@ -1,4 +1,4 @@
-"""Parameters that routes share, and answers with their possible problems."""
+"""Parameters that routes share, and responses with their possible problems."""
 
 from typing import Annotated, Any
 
@@ -24,7 +24,10 @@ STREAM: dict[str, Any] = {
         "required": ["data"],
     },
 }
-"""A stream of Server-Sent Events for the OpenAPI document, which describes each event, as OpenAPI 3.2 and FastAPI do."""
+"""Response with Server-Sent Events for the OpenAPI document.
+
+It describes each event, as OpenAPI 3.2 and FastAPI do.
+"""
 
 _TITLES = {
     400: "The request is not JSON in UTF-8.",
@@ -52,7 +55,7 @@ async def _service(request: Request) -> Service:
 
 
 Serving = Annotated[Service, Depends(_service)]
-"""The parameter of a route that is the service, which is connected."""
+"""The parameter of a route that takes the connected service."""
 
 
 async def _attendance(request: Request, service: Serving) -> RequestScope:

@@ -11,7 +11,7 @@ from sojourn.http.service import Service
 __all__ = ["routes"]
 
 PATIENCE = 2.0
-"""Seconds that the Temporal server may take to answer."""
+"""Seconds in which the Temporal server must answer."""
 
 FRESH = 0.5
 """Seconds for which the result is cached, since any client may ask without credentials and without limit."""

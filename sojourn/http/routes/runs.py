@@ -1,4 +1,4 @@
-"""`/v1/runs`: start runs, list them, look at them, follow them and steer them."""
+"""`/v1/runs`: start, list, read, follow and steer runs."""
 
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wai
 
 
 def _is_text(value: Any) -> Any:
-    """Refuse a number, which pydantic would take for seconds since 1970."""
+    """Refuse a number, which pydantic would read as seconds since 1970."""
     if isinstance(value, str) and "-" not in value[1:]:
         raise ValueError("a moment is as 2027-01-02T03:04:05Z")
     return value
@@ -127,7 +127,7 @@ async def _is_same(service: Service, asking: Principal, run_id: str, body: Start
         if await service.has_started(asking, run_id, body):
             return True
     except RunNotFound:
-        return False  # it is another principal's
+        return False  # the run is another principal's
     raise Problem(
         409,
         "idempotency_key_reused",

@@ -38,4 +38,4 @@ def _in_one_segment(
 
 
 SessionId = Annotated[str, Depends(_in_one_segment)]
-"""The parameter of a route that is a session's id."""
+"""The parameter of a route that takes a session's id."""

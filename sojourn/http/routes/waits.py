@@ -1,4 +1,4 @@
-"""`/v1/waits`: one inbox of whatever runs wait for."""
+"""`/v1/waits`: one inbox for the open waits of all runs."""
 
 from typing import Annotated, Literal
 

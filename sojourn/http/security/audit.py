@@ -131,7 +131,7 @@ class AuditLog:
 
 
 class _Line:
-    """The line of one request, which is written once."""
+    """The audit line of one request, which is written once."""
 
     def __init__(self, scope: Scope, fields: AuditFields) -> None:
         self._scope = scope

@@ -107,7 +107,7 @@ class BodyLimits:
 def _check_head(scope: Scope, most: int) -> None:
     (length, *_) = [*header_values(scope, "content-length"), ""]
     if length and header_values(scope, "transfer-encoding"):
-        raise Problem(  # a proxy may use the other one, and take the rest for another client's request
+        raise Problem(  # a proxy may use the other one, and read the rest as another client's request
             400,
             "bad_request",
             "the request has both a Content-Length and a Transfer-Encoding",

@@ -98,11 +98,11 @@ class ByteShare:
         self._add(more)
 
     def give_back(self, bytes_: int) -> None:
-        """Give some of them back."""
+        """Release some of the bytes."""
         self._add(-bytes_)
 
     def close(self) -> None:
-        """Give all of them back."""
+        """Release all bytes."""
         self._add(-self.bytes)
 
     def _add(self, more: int) -> None:
@@ -190,12 +190,12 @@ def reserve(scope: Scope, more: int) -> bool:
     return share.fits(more) if isinstance(share, ByteShare) else True
 
 
-class CutOff(TimeoutError):  # noqa: N818 - it is raised through the application, which takes it for a client that takes nothing
+class CutOff(TimeoutError):  # noqa: N818 - it passes through the application, which treats it as a client that reads nothing
     """Ends an application whose response was refused or whose client reads nothing."""
 
 
 class _Answer:
-    """The answer to one request."""
+    """The response to one request."""
 
     def __init__(self, scope: Scope, share: ByteShare, send: Send) -> None:
         self.is_cut = False

@@ -75,7 +75,7 @@ class Disconnect:
         self._may_be_told.clear()
 
     def release(self) -> None:
-        """Let the application know of a disconnect from now on."""
+        """Pass disconnects on to the application from now on."""
         self._may_be_told.set()
 
     async def receive(self) -> Message:

@@ -69,7 +69,7 @@ class Key(Record):
 
     @property
     def principal(self) -> Principal:
-        """Whom it lets in."""
+        """The principal that the key authenticates."""
         return Principal(subject=self.name, tenant=self.tenant, roles=self.roles)
 
 

@@ -185,8 +185,8 @@ class RateLimits:
             await refuse(lasting.refusal(), scope, receive, send)
 
 
-class _TooManyStreams(Exception):  # noqa: N818 - it is raised through the application, which does not know it
-    """Ends an application that begins a stream too many."""
+class _TooManyStreams(Exception):  # noqa: N818 - it passes through the application, which does not know it
+    """Ends an application that starts a stream beyond the limit."""
 
 
 class _StreamSlot:
@@ -239,7 +239,7 @@ class _StreamSlot:
         return _too_many("too_many_streams", detail, 1)
 
     def close(self) -> None:
-        """Give the slot back."""
+        """Release the slot."""
         if not self._is_open:
             return
         self._places[self._whose] -= 1
@@ -276,7 +276,7 @@ def charge(scope: Scope, cost: float) -> None:
 
 @contextlib.asynccontextmanager
 async def heavy_read(*, begins_free: bool = False) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
-    """Limit how many requests read much at once, per principal and in all.
+    """Limit the concurrent heavy reads, per principal and in total.
 
     Further requests wait for their turn.
 
@@ -312,7 +312,7 @@ async def _turn(lasting: _StreamSlot) -> AsyncGenerator[None]:
 
 
 class _HeavyReads:
-    """Turns to read much."""
+    """Turns of heavy reads."""
 
     def __init__(self) -> None:
         self._all = asyncio.Semaphore(READINGS)

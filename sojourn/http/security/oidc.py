@@ -140,7 +140,7 @@ class Oidc:
             self._claims.validate(claims)
         except ExpiredTokenError:
             raise unauthenticated("the token has expired") from None
-        except Exception as error:  # noqa: BLE001 - a stranger wrote it; whatever is wrong with it, it opens nothing
+        except Exception as error:  # noqa: BLE001 - a stranger may have written the token; any fault in it means no access
             raise _invalid(error) from None
         return self._principal(claims)
 
@@ -206,10 +206,10 @@ def _invalid(error: Exception) -> Exception:
 
 
 FRESH = 600.0
-"""Seconds for which keys are used without asking the issuer again."""
+"""Seconds for which keys are cached."""
 
 STALE = 3600.0
-"""Seconds for which they are used while the issuer does not answer."""
+"""Seconds for which cached keys are used while the issuer does not answer."""
 
 PAUSE = 10.0
 """Fewest seconds between two fetches for unknown keys, and after a failed one.
@@ -326,7 +326,7 @@ async def _json(client: httpx2.AsyncClient, url: str) -> Mapping[str, Any]:
                 raise ValueError(f"{url} has more than {MAX_BYTES:,} bytes")
     found = json.loads(data)
     if not isinstance(found, dict):
-        raise ValueError(f"{url} is no JSON object")  # noqa: TRY004 - what the issuer sends is no argument
+        raise ValueError(f"{url} is no JSON object")  # noqa: TRY004 - what the issuer sends is not an argument
     return cast("dict[str, Any]", found)
 
 

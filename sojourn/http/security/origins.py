@@ -94,7 +94,7 @@ class OriginCheck:
     def _check_origin(self, scope: Scope, host: str, port: str | None) -> None:
         given = header_values(scope, "origin")
         if not given:
-            # A browser sends no origin if a page only embeds, as an image does. Following a link is no embedding.
+            # A browser sends no origin if a page only embeds, as an image does. Following a link is not embedding.
             site, mode = header_values(scope, "sec-fetch-site"), header_values(scope, "sec-fetch-mode")
             if not {"cross-site", "same-site"}.isdisjoint(site) and mode != ["navigate"]:
                 raise _foreign("another site")
@@ -163,7 +163,7 @@ _REQUEST_HEADERS = frozenset(
     )
 )
 _REQUEST_FAMILIES = ("a2a-", "mcp-", "openai-", "x-stainless-")
-"""How the names begin that the clients of A2A, MCP and OpenAI send."""
+"""Prefixes of the header names that clients of A2A, MCP and OpenAI send."""
 
 _ANSWER_HEADERS = (
     "Allow",

@@ -41,7 +41,7 @@ _bearer = HTTPBearer(
 
 
 class Auth(Protocol):
-    """Finds out from its headers who sent a request.
+    """Finds the principal of a request from its headers.
 
     It is called before the body is read.
     """

@@ -104,7 +104,7 @@ async def _drain(receive: Receive) -> None:
 
 
 _PREFIX = 64
-"""Bits of an address of IPv6 that stand for one client, who commonly has all those below them."""
+"""Prefix length of an IPv6 network that counts as one client, which commonly has all addresses in it."""
 
 
 def address_of(scope: Scope) -> str:

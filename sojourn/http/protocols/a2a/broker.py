@@ -37,7 +37,7 @@ from sojourn.http.service import Service
 __all__ = ["RunBroker", "RunTaskManager", "Watched", "require_open"]
 
 PATIENCE = 60.0
-"""Seconds for which a message that is sent without a stream waits for its task."""
+"""Seconds for which a message without a stream waits for its task."""
 
 
 LASTS = ("open", "asked")
@@ -88,11 +88,11 @@ class Watched(EventBus):
         yield _status(reply, context_id)
 
     async def emit(self, task_id: str, event: StreamResponse) -> None:
-        """Never called: a worker of the library's emits events, and here there is none."""
+        """Never called, since only a worker of the library emits events. This service has none."""
         raise NotImplementedError
 
     async def close(self, task_id: str) -> None:
-        """Nothing: a stream ends with its task."""
+        """Do nothing, since a stream ends with its task."""
 
 
 def _status(reply: Reply, context_id: str) -> StreamResponse:
@@ -161,14 +161,14 @@ class RunBroker(Broker):
             await self._attending.wait(read_to_end(self._service, reply, to_end=True), PATIENCE)
 
     async def __aenter__(self) -> Self:
-        """Nothing to open."""
+        """Do nothing, since there is nothing to open."""
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Nothing to close."""
+        """Do nothing, since there is nothing to close."""
 
     async def receive_task_operations(self) -> AsyncIterator[TaskOperation]:
-        """None: there is no worker of the library's."""
+        """None, since there is no worker of the library."""
         return
         yield
 

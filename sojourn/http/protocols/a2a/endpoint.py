@@ -136,7 +136,9 @@ class A2AEndpoint:
             docs_url=None,
             exception_handlers={
                 **dict.fromkeys((*_KNOWN, Exception), _answering(asked)),
-                HTTPException: _answering(None),  # wrong path or method, no error of the protocol
+                HTTPException: _answering(
+                    None
+                ),  # wrong path or method, which is not an error of the protocol
             },
             default_input_modes=_MODES,
             default_output_modes=_MODES,
@@ -265,7 +267,7 @@ async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _let_keep(start: Message, card: bytes) -> None:
-    """Let a client keep a card for a minute (A2A 1.0, section 8.6.1)."""
+    """Let a client cache an agent card for a minute (A2A 1.0, section 8.6.1)."""
     headers = MutableHeaders(scope=start)
     headers["Cache-Control"] = "private, max-age=60"
     headers["ETag"] = f'"{hashlib.sha256(card).hexdigest()[:32]}"'

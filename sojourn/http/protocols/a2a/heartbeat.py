@@ -14,7 +14,7 @@ __all__ = ["answer_alive"]
 
 
 async def answer_alive(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer with an application, with heartbeats if the answer is an event stream.
+    """Call an application, and add heartbeats if its response is an event stream.
 
     Any other response passes through unchanged. Raises what the application raises.
     """

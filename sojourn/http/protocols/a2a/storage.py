@@ -1,4 +1,4 @@
-"""Tasks as the histories have them. To submit one is to deliver its message."""
+"""Tasks as the histories have them. Submitting a task delivers its message."""
 
 from typing import Any, cast
 
@@ -158,7 +158,7 @@ class RunStorage(Storage[Any]):
         new_artifacts: list[Artifact] | None = None,
         new_messages: list[Message] | None = None,
     ) -> Task:
-        """Never called: a worker of the library's changes tasks, and here there is none."""
+        """Never called, since only a worker of the library changes tasks. This service has none."""
         raise NotImplementedError
 
     async def load_context(self, context_id: str) -> None:

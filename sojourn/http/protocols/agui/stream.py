@@ -160,7 +160,8 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
         kept = [
             {**each, "content": ""} if comes(each) else each
             for each in self._messages
-            if not comes(each) or each.get("role") == "reasoning"  # clients keep reasoning that is left out
+            if not comes(each)
+            or each.get("role") == "reasoning"  # clients keep reasoning that a snapshot leaves out
         ]
         return MessagesSnapshotEvent.model_validate({"messages": kept, "type": "MESSAGES_SNAPSHOT"})
 

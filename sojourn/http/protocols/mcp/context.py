@@ -1,4 +1,4 @@
-"""The principal of a request of MCP, and our errors as errors of the protocol."""
+"""The principal of an MCP request, and Sojourn's errors as errors of the protocol."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar

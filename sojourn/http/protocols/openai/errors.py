@@ -32,7 +32,7 @@ class OpenAIRoute(APIRoute):
                 return _of_validation(error)
             except (Problem, SojournError, HTTPException) as error:
                 return _answer(error)
-            except Exception as error:  # noqa: BLE001 - the answer of the whole application would have another shape
+            except Exception as error:  # noqa: BLE001 - the application's own response would have another shape
                 _log.error("request_failed", path=request.url.path, exc_info=error)
                 return _answer(error)
 

@@ -43,7 +43,7 @@ Key = Annotated[
 ]
 
 routes = APIRouter(prefix="/openai/v1", include_in_schema=False, route_class=OpenAIRoute)
-"""They are described by OpenAI, and not in our document."""
+"""Routes of OpenAI's API. OpenAI documents them, so our OpenAPI document leaves them out."""
 
 
 @routes.get("/models", summary="List the agents as models")
