@@ -144,7 +144,7 @@ def _field(name: str, schema: Any, clean: CleanText) -> Schema:
 def _choices(schema: Schema) -> list[Choice] | None:
     """Return the choices of a schema, or None if it has none.
 
-    The list is empty if the schema has alternatives that are no choices.
+    The list is empty if the schema has alternatives that are not choices.
     """
     found = choices_of(schema)
     return [] if found is None and any(is_array(schema.get(word)) for word in ("oneOf", "anyOf")) else found

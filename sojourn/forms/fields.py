@@ -16,7 +16,7 @@ from sojourn.core.values.visible import one_line, readable
 __all__ = ["MOMENT", "Choice", "FormField", "choices_of", "form_fields", "resolve_field", "whole_field"]
 
 MAX_FIELDS = 60
-"""Most fields of a form. A schema with more is answered as JSON."""
+"""Most fields of a form. The user answers a schema with more fields as JSON."""
 
 LONG_TEXT = 200
 """Characters beyond which a text field gets several lines."""
@@ -158,7 +158,7 @@ def whole_field(schema: Mapping[str, Any] | None, key: str, label: str, example:
 def resolve_field(root: Schema, schema: Any, *, drop_null: bool = False) -> Schema:
     """Return a schema with its references resolved.
 
-    The schema's own keywords win over those that it refers to. The result is empty if it is no schema.
+    The schema's own keywords win over those that it refers to. The result is empty if it is not a schema.
 
     Args:
         root: The whole schema.

@@ -73,7 +73,7 @@ class SchemaTable:
 def schema_table(schema: Any) -> SchemaTable:
     """Return the rows of a JSON Schema.
 
-    A value that is no object has one row without a name.
+    A value that is not an object has one row without a name.
     """
     if not isinstance(schema, Mapping):
         return SchemaTable([], is_whole=True, about="")

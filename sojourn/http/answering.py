@@ -43,7 +43,7 @@ async def submit_answer(
     Raises:
         MissingRole: The principal may not answer.
         RunNotFound: There is no such run, or none that the principal may see.
-        RunError: As `submit`.
+        RunError: As in `submit`.
     """
     bind_answer(**audit_facts(wait, answer))
     if isinstance(answer, Decision):  # a decider may see the call of a run that it may not see

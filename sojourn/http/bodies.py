@@ -1,6 +1,6 @@
 """Request bodies, validated strictly.
 
-None has the name of a person: the principal of the request is the one who acts.
+No body names a person, since the principal of the request acts.
 """
 
 from collections.abc import Sequence

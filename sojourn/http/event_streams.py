@@ -1,6 +1,6 @@
 """Server-Sent Events that end on disconnect and drop slow clients.
 
-A stream that cannot go on here, such as one whose key was revoked, is aborted: the connection
+A stream that cannot continue here, such as one whose key was revoked, is aborted: the connection
 closes without an end, so that its client connects again and resumes by its cursor. sse-starlette
 can abort a stream only by an exception, which the server logs as a fault of the application. Its
 heartbeat is a task beside the stream, while these streams know when they are idle.

@@ -105,7 +105,7 @@ class ProblemDetails(BaseModel):
 
 
 class Problem(Exception):  # noqa: N818 - the RFC's name for it
-    """Raised by a route or a lock: the request is answered with these problem details.
+    """A refusal that a route or middleware raises. The client gets these problem details.
 
     Args:
         status: The HTTP status.
@@ -254,7 +254,7 @@ def _escaped(part: Any) -> str:
 
 
 def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[str]]]) -> None:
-    """Let every error of the application be answered as a problem.
+    """Answer every error of the application with a problem.
 
     Args:
         web: The application.

@@ -115,7 +115,7 @@ class Service:
         self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Connect, unless that is done.
+        """Connect, unless the service is connected.
 
         Raises:
             ServerUnavailable: The server does not answer.
@@ -156,7 +156,7 @@ class Service:
     async def end_streams(self) -> None:
         """End every stream and every wait.
 
-        Clients go on at another process, or at this one while it still answers.
+        Clients reconnect to another process, or to this one while it still accepts requests.
         """
         if self._stopping is not None and not self._stopping.done():
             self._stopping.set_result(None)

@@ -68,7 +68,7 @@ def decode_cursor(cursor: str | None, of: str) -> bytes | None:
     """Decode a cursor, or None for the beginning of the list.
 
     Raises:
-        InvalidInput: It is no cursor of this list.
+        InvalidInput: It is not a cursor of this list.
     """
     if not cursor:
         return None

@@ -161,7 +161,7 @@ class OpenWaits:
         another oldest wait, and those that were not compared for a while.
 
         With `patience` a page compares only runs that are not cached, those for which the store has another oldest wait,
-        and those that it displays. After so many seconds it returns what is cached, and the rest is read in the background.
+        and those that it displays. After `patience` seconds it returns the cached waits, and reads the rest in the background.
 
         Args:
             listed: The waiting runs.
@@ -169,7 +169,7 @@ class OpenWaits:
             newest: Whether the newest waits come first. Otherwise the oldest do.
             most: Most waits of the page.
             cursor: The cursor of the page before.
-            patience: Seconds.
+            patience: Seconds to wait for reads of histories.
 
         Raises:
             InvalidInput: The cursor is not one of this list.

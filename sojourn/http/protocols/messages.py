@@ -250,7 +250,7 @@ async def token_of_task(service: Service, asking: Principal, task_id: str) -> Re
     """Return the token of a task that the principal may see.
 
     Raises:
-        RunNotFound: There is none.
+        RunNotFound: There is no such task.
     """
     token = ReplyToken.parse(task_id)
     if token is None:

@@ -2,7 +2,7 @@
 
 A reply is text, then an answer, a question or an error. It ends at the first of these in the history, so
 every process reads the same, whenever it reads. A task has one id from its message to its answer. It
-continues after its questions, and reflects what the history says of it now.
+continues after its questions, and reflects the current history.
 """
 
 from collections.abc import AsyncGenerator
@@ -365,7 +365,7 @@ async def read(service: Service, token: ReplyToken, *, is_task: bool = False) ->
 
 
 async def read_timeline(service: Service, token: ReplyToken, *, until: str = "") -> TimelineTree:
-    """Read what a conversation was asked, has decided and got after a token.
+    """Read the waits, decisions and deliveries of a conversation after a token.
 
     Args:
         service: The service.
@@ -396,10 +396,10 @@ async def _recorded_in_turn(service: Service, token: ReplyToken) -> AsyncGenerat
 
 
 def _check_is_there(reply: Reply) -> None:
-    """Refuse a token that a client has made up: nothing would ever follow it.
+    """Refuse a token that a client made up, since no event would ever follow it.
 
     Raises:
-        RunNotFound: The events have nothing of it.
+        RunNotFound: No event belongs to the token.
     """
     if not reply.is_there:
         run_id = reply.token.run_id

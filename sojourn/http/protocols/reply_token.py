@@ -36,7 +36,7 @@ class ReplyToken:
     def text(self) -> str:
         """The token as letters, digits, `-` and `_`.
 
-        It is no secret, and gives no right to see the run.
+        It is not a secret, and gives no right to see the run.
         """
         fields = json.dumps([self.run_id, self.after, self.message_id], separators=(",", ":"))
         return base64.urlsafe_b64encode(fields.encode()).decode().rstrip("=")

@@ -86,7 +86,7 @@ async def events_answer(
     """Return the events of a run that exists, as the request asks for them.
 
     Raises:
-        InvalidInput: `after`, or `Last-Event-ID`, is no cursor.
+        InvalidInput: `after`, or `Last-Event-ID`, is not a cursor.
     """
     place = request.headers.get("last-event-id") or after or None  # the URL keeps its first `after`
     if wants_stream(request.headers.get("accept")):

@@ -121,7 +121,7 @@ async def _is_same(service: Service, asking: Principal, run_id: str, body: Start
     """Return whether a run of the principal was started with this body.
 
     Raises:
-        Problem: It is the principal's, and was started with another one.
+        Problem: The run is the principal's, and was started with another body.
     """
     try:
         if await service.has_started(asking, run_id, body):
@@ -168,7 +168,7 @@ def labels_of(pairs: list[str] | None) -> dict[str, str]:
     """Labels from pairs `NAME=VALUE`.
 
     Raises:
-        InvalidInput: One is no pair.
+        InvalidInput: An item is not such a pair.
     """
     found: dict[str, str] = {}
     for pair in pairs or []:

@@ -85,7 +85,7 @@ def bind_answer(run_id: str, await_id: str, **decided: Any) -> None:
 def bind_jsonrpc() -> None:
     """Mark the request as a JSON-RPC call.
 
-    It is a decision only if a field says so, and its line is written at its end.
+    It is a decision only if a field says so. Its line is written at its end.
     """
     if (found := _fields.get()) is not None:
         found.only_calls = True

@@ -317,7 +317,7 @@ class ApiKeys:
     def _present(self) -> list[Key]:
         """Return the keys, read again if the file has changed.
 
-        Without a readable file, there are none.
+        Without a readable file, there are no keys.
         """
         seen = change_time(self._path)
         if seen != self._seen:

@@ -154,7 +154,7 @@ class RateLimits:
     async def _counted(self, asking: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on.
 
-        If the response turns out to be a stream too many, it is replaced by a refusal.
+        A refusal replaces a response that turns out to be a stream beyond the limit.
         """
         lasting = scope[_KEY] = _StreamSlot(
             self._streams, (asking.tenant, asking.subject), self._most_streams, self._buckets, self._readings
@@ -226,11 +226,11 @@ class _StreamSlot:
         self._places[self._whose] = self._places.get(self._whose, 0) + 1
 
     def charge(self, cost: float) -> None:
-        """Charge the principal for what the request costs beside itself."""
+        """Charge the principal for the additional cost of the request."""
         self._buckets.charge(self._whose, cost)
 
     def reading(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Wait for the request's turn to read much."""
+        """Wait for the request's turn to do a heavy read."""
         return self._readings.turn(self._whose)
 
     def refusal(self) -> Problem:

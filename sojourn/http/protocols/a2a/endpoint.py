@@ -183,10 +183,10 @@ def _parsed(body: bytes) -> Any:
 
 
 def _check(asked: Any) -> None:
-    """Check that a value is a request of JSON-RPC: the library takes that for granted.
+    """Check that a value is a JSON-RPC request, since the library assumes that.
 
     Raises:
-        Problem: It is none.
+        Problem: The value is not a JSON-RPC request.
     """
     if fault := json_fault(asked, max_bytes=None):
         raise Problem(422, "invalid_request", fault.message, then="Correct it.")

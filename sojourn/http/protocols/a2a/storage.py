@@ -36,7 +36,7 @@ class RunStorage(Storage[Any]):
 
     Args:
         service: The service.
-        asking: Who asks.
+        asking: The principal.
         agent_id: The agent.
     """
 
@@ -50,7 +50,7 @@ class RunStorage(Storage[Any]):
         """Return the current state of a task.
 
         Raises:
-            RunNotFound: There is none for the principal.
+            RunNotFound: There is no such task, or none that the principal may see.
         """
         require(self._asking, "viewer")
         task = await self.task(await token_of_task(self._service, self._asking, task_id))
@@ -113,7 +113,7 @@ class RunStorage(Storage[Any]):
         Raises:
             AwaitClosed: The task has no open wait, or the wait has another answer.
             Problem: Another message had this message id.
-            RunError: As `submit`.
+            RunError: As in `submit`.
         """
         service, asking = self._service, self._asking
         reply = await read(service, token, is_task=True)

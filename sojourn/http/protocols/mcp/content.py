@@ -130,7 +130,7 @@ async def respond(
     Raises:
         Problem: The principal may not decide. It names the call and those who may decide, and says how to continue
             the task.
-        RunError: As `submit`.
+        RunError: As in `submit`.
     """
     if response.action == "cancel":
         return False

@@ -62,7 +62,7 @@ async def chunks(service: Service, reply: Reply, model: str, *, usage: bool) -> 
 def failure(reply: Reply) -> Problem:
     """Return the problem of a failed run or turn.
 
-    Its status is none that makes clients retry the request.
+    Its status does not make clients retry the request.
     """
     error = reply.error
     code = (error.code if error else "") or "run_failed"

@@ -173,7 +173,7 @@ def messages_of(turns: list[Turn], param: str) -> list[Message]:
     """Return the messages of the user and the agent.
 
     Raises:
-        Problem: The last one is not the user's, or has what a message cannot have.
+        Problem: The last message is not the user's, or has a part that a message cannot have.
     """
     told = [turn for turn in turns if turn.type == "message" and turn.role in _READ_ROLES]
     found = [read_message(turn.parts, partial(_part, param), turn.role) for turn in told]
@@ -205,7 +205,7 @@ def _part(param: str, part: dict[str, Any]) -> Part:
 
 
 def _at(value: Any, name: str) -> Any:
-    """Return a member of an object, or the value itself if it is no object."""
+    """Return a member of an object, or the value itself if it is not an object."""
     return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else value
 
 
