@@ -410,7 +410,7 @@ def _is_by(event: AwaitAnsweredEvent, principal: Principal) -> bool:
 
 
 def _voided(closed: ClosedWait, event: Event) -> ClosedWait:
-    """Return the closed wait, with the reason if this event says that its approval is void."""
+    """Return the closed wait, with the reason if this event voids its approval."""
     call = closed.view.call
     if call is None or event.run_id != closed.view.run_id:
         return closed

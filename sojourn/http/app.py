@@ -123,7 +123,7 @@ class _Door(Route):
 
 
 def _document_of(web: FastAPI, *, is_locked: bool) -> Callable[[], dict[str, Any]]:
-    """Return the OpenAPI document, with Sojourn's problems in place of FastAPI's own errors."""
+    """Return the OpenAPI document, with problems in place of FastAPI's own errors."""
 
     def document() -> dict[str, Any]:
         if web.openapi_schema is None:

@@ -73,7 +73,7 @@ class Connections:
         return self._of.total()
 
     def admit(self, address: str) -> bool:
-        """Count one more connection of an address, and return whether there is room for it."""
+        """Return whether there is room for a connection of an address, and count it if so."""
         is_many = self._of[address] >= self._most_of_one and not self._is_proxy(address)
         if self._of.total() >= self._most or is_many:
             return False
@@ -183,7 +183,10 @@ class Connection(H11Protocol):
             self._expect_head()
 
     def pause_writing(self) -> None:
-        """Abort the connection unless the client reads most of the buffer within `STALLED` seconds."""
+        """Abort the connection if the client stalls.
+
+        It must read most of the buffer within `STALLED` seconds.
+        """
         super().pause_writing()
         if self._stalled is None:
             self._stalled = self.loop.call_later(STALLED, self.transport.abort)

@@ -105,7 +105,7 @@ class ProblemDetails(BaseModel):
 
 
 class Problem(Exception):  # noqa: N818 - the RFC's name for it
-    """A refusal that a route or middleware raises. The client gets these problem details.
+    """Raised by a route or middleware to answer with these problem details.
 
     Args:
         status: The HTTP status.

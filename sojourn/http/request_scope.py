@@ -45,7 +45,7 @@ class RequestScope:
         count_stream(self._scope)
 
     def add_stop_header(self, name: str, value: str) -> None:
-        """Add a header to the response that the client gets if the server shuts down meanwhile."""
+        """Add a header to the response in case the server shuts down meanwhile."""
         disconnect_of(self._scope).if_stopped[name] = value
 
     def hold(self) -> None:

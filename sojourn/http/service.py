@@ -140,7 +140,7 @@ class Service:
             return False
 
     async def is_reachable(self, patience: float, *, fresh: float) -> bool:
-        """Return whether the Temporal server is up. The result is cached for `fresh` seconds."""
+        """Return whether the Temporal server is up, cached for `fresh` seconds."""
         return await self._health.get(patience, lambda: self.is_up(patience), seconds=fresh)
 
     async def is_available(self) -> bool:
@@ -338,7 +338,7 @@ class Service:
             return self.client.get_run(run_id)
 
     async def _asks(self, asking: Principal, run_id: str, await_id: str) -> bool:
-        """Return whether a run of the tenant has or had this wait, visible to the principal."""
+        """Return whether the principal sees this wait, present or past, in its tenant."""
         described = await self._described(run_id)
         if described is None or not await may_see(View(asking.tenant), described, self.app):
             return False
@@ -368,7 +368,10 @@ class Service:
         return found if found.workflow_type == AGENT_RUN else None
 
     async def _may_see(self, view: View, described: WorkflowExecutionDescription) -> bool:
-        """Return whether a view includes a run. It includes child runs of visible root runs."""
+        """Return whether a view includes a run.
+
+        A child run is visible if the root run is.
+        """
         seen = await may_see(view, described, self.app)
         if seen is False and view.viewer and described.root_id not in (None, described.id):
             seen = None

@@ -111,6 +111,9 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, so that their clients reconnect to another process, then the rest."""
+        """End the streams first, then the rest.
+
+        The clients of the streams reconnect to another process.
+        """
         await self._service.end_streams()
         await super().shutdown(sockets)

@@ -296,7 +296,7 @@ class Subscription:
             await self._feed.changed(self._seq, due - time.monotonic())
 
     def _join(self) -> bool:
-        """Continue from the feed, if it has all events that the subscriber has not received."""
+        """Continue from the feed, if it has all events that the subscriber lacks."""
         position = self._cursor.position
         if not self._feed.covers(position, children=self._children):
             return False

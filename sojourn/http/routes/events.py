@@ -144,7 +144,7 @@ async def _cursor_at(run: Run, after: str | None) -> Cursor:
 
 
 def _plain(run: Run, after: str | None) -> Cursor:
-    """Return a cursor without positions in child runs, for a client that does not read them."""
+    """Return a cursor without child runs, for a client that does not read them."""
     run.events(after=after, follow=False)  # raises if the text is no cursor
     return Cursor(run.id, after)
 

@@ -230,7 +230,7 @@ class _Scan:
 
 
 def _chunks(body: bytes) -> Iterator[bytes]:
-    """Split a body so that no piece ends between a backslash and the character it escapes."""
+    """Split a body, but never between a backslash and the character it escapes."""
     begin = 0
     while begin < len(body):
         end = begin + CHUNK

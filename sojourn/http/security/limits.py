@@ -365,7 +365,7 @@ def bind_address_buckets(scope: Scope, buckets: TokenBuckets) -> None:
 
 
 def is_unlogged(scope: Scope) -> bool:
-    """Check whether a refusal is one of many of its address, and is left out of the log."""
+    """Check whether a refusal is one of many of its address, and is not logged."""
     return scope.get(_UNLOGGED, False)
 
 

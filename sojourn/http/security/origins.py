@@ -113,7 +113,7 @@ def _host_of(scope: Scope) -> tuple[str, str | None]:
 
 
 def _is_own(scope: Scope, host: str, port: str | None) -> bool:
-    """Return whether the headers of a request name a page of the service as its sender."""
+    """Return whether the headers name a page of the service as the sender."""
     given = header_values(scope, "origin")
     return len(given) == 1 and _is_same(given[0], host, port)
 

@@ -67,7 +67,7 @@ def may_look_at(asking: Principal, wait: Await | None, answered: AwaitAnsweredEv
 
 
 async def may_see(view: View, found: WorkflowExecution, app: App) -> bool | None:
-    """Check whether a view includes a run, judging by Temporal's description of the run.
+    """Check whether a view includes a run, from Temporal's description of the run.
 
     None if the description does not say, and the runs of its agent are visible to their subjects
     only.

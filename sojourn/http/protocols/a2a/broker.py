@@ -88,7 +88,7 @@ class Watched(EventBus):
         yield _status(reply, context_id)
 
     async def emit(self, task_id: str, event: StreamResponse) -> None:
-        """Never called, since only a worker of the library emits events. This service has none."""
+        """Never called, since this service has no worker of the library."""
         raise NotImplementedError
 
     async def close(self, task_id: str) -> None:

@@ -158,7 +158,7 @@ class RunStorage(Storage[Any]):
         new_artifacts: list[Artifact] | None = None,
         new_messages: list[Message] | None = None,
     ) -> Task:
-        """Never called, since only a worker of the library changes tasks. This service has none."""
+        """Never called, since this service has no worker of the library."""
         raise NotImplementedError
 
     async def load_context(self, context_id: str) -> None:

@@ -51,7 +51,7 @@ ARTIFACTS = "sojourn://artifacts/"
 
 
 def result_of(reply: Reply) -> CallToolResult:
-    """Return the result of a reply that has ended: its answer, or the reason that it has none."""
+    """Return the result of a reply that has ended: its answer, or its error."""
     meta = {"sojourn/run_id": reply.token.run_id}
     if reply.output is None:
         return failed(without_tokens(str(reply.error)), **meta)

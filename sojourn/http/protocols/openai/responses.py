@@ -24,7 +24,7 @@ _STATUS = {"open": "in_progress", "answered": "completed", "asked": "completed",
 
 
 def response_id(place: ReplyToken) -> str:
-    """Return the id of a response."""
+    """Return the id of the response that a reply token names."""
     return _PREFIX + place.text
 
 

@@ -83,7 +83,10 @@ class Chat(TurnRequest):
 
     @property
     def replies(self) -> Sequence[ClientAnswer]:
-        """Answers that are the text of a message. The text may also be a message of its own."""
+        """Answers that are the text of a message.
+
+        The text may also be a message of its own.
+        """
         return [each for each in self.answers if each.message_id] if self.reply else ()
 
     def as_message(self) -> "Chat":
