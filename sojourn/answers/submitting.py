@@ -124,7 +124,7 @@ class Answered:
     done: str
     """The outcome in one word, such as `approved`."""
     by: str = ""
-    """Subject of the principal that answered."""
+    """Name of the principal that answered."""
 
 
 class AlreadyAnswered(Answered):
