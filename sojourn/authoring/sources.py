@@ -1,4 +1,4 @@
-"""Sources of tools: a function, a method of a service, or an executor.
+"""The sources of tools, such as a function, a method of a service, or an executor.
 
 The source executes the calls of its tool.
 """

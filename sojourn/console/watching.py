@@ -142,7 +142,7 @@ class Watched(ABC):
 
     @property
     def mark(self) -> str:
-        """Mark of a page that shows the current version: the watcher's id, and the version."""
+        """Mark of a page that shows the current version: the watcher's id and version."""
         return f"{self.id}.{self.version}"
 
     async def read(self) -> None:

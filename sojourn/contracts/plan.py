@@ -155,7 +155,7 @@ class PlanInput(Record):
 
     @property
     def memory(self) -> SessionMemory:
-        """Memory of the run, besides its transcript; read-only.
+        """Read-only memory of the run, besides its transcript.
 
         A plan changes it by its own `memory`, a tool by `WithMemory`.
         """

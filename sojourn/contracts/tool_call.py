@@ -213,7 +213,7 @@ class ToolCallMeta(Record):
 
     @property
     def memory(self) -> SessionMemory:
-        """Memory of the run when the step began, besides its transcript; read-only.
+        """Read-only memory of the run when the step began, besides its transcript.
 
         Raises:
             TypeError: The tool is not declared with `memory=True`.

@@ -1,4 +1,6 @@
-"""The decisions, as pure functions over frozen values: no clock, randomness or I/O, no Temporal.
+"""All decisions, as pure functions over frozen values.
+
+There is no clock, randomness, I/O or Temporal in them.
 
 Packages from the bottom: `values`; `schema` and `safeguards`; `payload`; `awaits`; `repair` and `run`;
 `history`. Each may import the packages below it, and contracts; workflow code may call all of it, so that a

@@ -399,9 +399,9 @@ class RunTrees:
 
 
 def _by_question(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries with each call that waits for a decision where its question was asked.
+    """Move each call that waits for a decision to the place of its question.
 
-    A call is asked about again after a note that says why.
+    A note that says why a person has to decide again comes before it.
     """
     ordered = [*entries]
     for call in entries:

@@ -177,7 +177,7 @@ class WaitForm:
 
     @property
     def stop_asking(self) -> str:
-        """Longest time for which a tool can be approved as a whole: `turn`, `run` or `never`."""
+        """For how long an approval may cover the tool: `turn`, `run` or `never`."""
         return self.wait.stop_asking or "never"
 
     @property
