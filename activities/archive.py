@@ -39,14 +39,23 @@ class ArchiveEventsActivity:
             Exception: The error of the storage.
         """
         info = activity.info()
-        if self._app.agent(task.agent_id) is None:
-            await pass_on(task.agent_id)
-        storage = storage_of(self._app)
+        storage = await _storage_for(self._app, task.agent_id)
         if storage is None:
             return Archived(claim=task.claim, until=task.after)
         run_id, execution = info.workflow_id or "", info.workflow_run_id or ""
         with beating(who={"agent_id": task.agent_id, "run_id": run_id}):
             return await _archived(activity.client(), storage, run_id, execution, task)
+
+
+async def _storage_for(app: App, agent_id: str) -> StorageDriver | None:
+    """Return the storage of the app, or None if it has none.
+
+    Raises:
+        ApplicationError: `WRONG_WORKER`, while another worker has the agent.
+    """
+    if app.agent(agent_id) is None:
+        await pass_on(agent_id)
+    return storage_of(app)
 
 
 async def _archived(
@@ -83,9 +92,7 @@ class StoreTranscriptActivity:
             Exception: The error of the storage.
         """
         info = activity.info()
-        if self._app.agent(task.agent_id) is None:
-            await pass_on(task.agent_id)
-        storage = storage_of(self._app)
+        storage = await _storage_for(self._app, task.agent_id)
         if storage is None:
             return Stored()
         run_id = info.workflow_id or ""

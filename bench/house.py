@@ -22,7 +22,7 @@ WAITS = re.compile(r"\b(Await|AwaitClarification|AwaitConfirmation|AwaitExternal
 EVENT = re.compile(r"[A-Z]\w*Event")
 BASE_EVENTS = {"Event", "BaseEvent"}
 FEWEST_EVENTS = 4
-"""Kinds of events that a class or a function tells apart, if it is counted as a reducer."""
+"""Fewest kinds of events that a reducer handles."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,10 @@ def place(source: Source, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFuncti
 
 
 def is_wait(node: ast.ClassDef) -> bool:
-    """Whether a class is an open wait: it extends one, has one as a field, or has a wait's id beside what is asked."""
+    """Return whether a class is an open wait.
+
+    It extends a wait, has one as a field, or has the id of a wait beside a prompt or a payload.
+    """
     fields = {
         field.target.id: ast.unparse(field.annotation)
         for field in node.body
@@ -99,7 +102,7 @@ def is_wait(node: ast.ClassDef) -> bool:
 
 
 def open_waits(files: list[Source]) -> list[str]:
-    """The classes that are an open wait, outside the core and the contracts."""
+    """Find the classes that are an open wait, outside the core and the contracts."""
     return [
         place(source, node)
         for source in files
@@ -111,7 +114,7 @@ def open_waits(files: list[Source]) -> list[str]:
 
 
 def calls_in(node: ast.AST) -> set[str]:
-    """The last names of what a piece of code calls."""
+    """Return the last names of the functions that a piece of code calls."""
     found = set[str]()
     for call in ast.walk(node):
         if isinstance(call, ast.Call):
@@ -127,7 +130,7 @@ def calls_in(node: ast.AST) -> set[str]:
 
 
 def deciding(files: list[Source]) -> list[str]:
-    """The functions of the faces and the middle that approve or deny a call at the run."""
+    """Find the functions that approve or deny a call."""
     return [
         place(source, node)
         for source in files
@@ -138,7 +141,10 @@ def deciding(files: list[Source]) -> list[str]:
 
 
 def judging(files: list[Source]) -> list[str]:
-    """The functions of the faces and the middle that ask the rule who may decide, or name the role `approver` to check it."""
+    """Find the functions that check who may decide.
+
+    They call the rule of the core, or compare a role with `approver`.
+    """
     found = list[str]()
     for source in files:
         if not source.is_in(*FACES, *MIDDLE):
@@ -156,7 +162,7 @@ def judging(files: list[Source]) -> list[str]:
 
 
 def comparing(files: list[Source]) -> list[str]:
-    """The functions that compare an answer with the one that a wait got before."""
+    """Find the functions that compare an answer with an earlier one."""
     found = list[str]()
     for source in files:
         if not source.is_in(*FACES, *MIDDLE) or source.is_in("sojourn/timeline"):
@@ -177,9 +183,9 @@ def comparing(files: list[Source]) -> list[str]:
 
 
 def reducers(files: list[Source]) -> list[str]:
-    """The classes, and functions with a loop over events, outside the core that tell several kinds of events apart.
+    """Find the reducers outside the core: classes and loops that handle several kinds of events.
 
-    A function that gets one event and renders it folds nothing.
+    A function that renders one event is no reducer.
     """
     found = list[str]()
     for source in files:
@@ -212,7 +218,7 @@ def loops_over_events(node: ast.AST) -> bool:
 
 
 def same_names(files: list[Source]) -> list[str]:
-    """The names that two or more classes have."""
+    """Find the names that two or more classes have."""
     named = defaultdict[str, list[str]](list)
     for source in files:
         for node in classes(source):
@@ -221,7 +227,7 @@ def same_names(files: list[Source]) -> list[str]:
 
 
 def caches(files: list[Source]) -> list[str]:
-    """The caches that faces make by hand."""
+    """Find the caches that faces make by hand."""
     made = re.compile(r"\b(OrderedDict|WeakKeyDictionary|WeakValueDictionary|LRUCache|TTLCache)\b[\[(]")
     return [
         f"{source.path}:{number}"

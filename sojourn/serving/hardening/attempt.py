@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
 from itertools import takewhile
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import structlog
 from temporalio import activity
@@ -38,7 +38,6 @@ from sojourn.serving.hardening.loop_watch import now, stalls_of
 
 __all__ = [
     "CHECK",
-    "Check",
     "NotWantedError",
     "OwnTask",
     "Standing",
@@ -50,22 +49,7 @@ __all__ = [
 ]
 
 
-class Check(Protocol):
-    """The check of one activity."""
-
-    async def check(self) -> None:
-        """Raise if the activity is no longer wanted.
-
-        Without a stall there is nothing to check.
-        """
-        ...
-
-    def check_in_thread(self) -> None:
-        """Do the same in a thread that is not the event loop's."""
-        ...
-
-
-CHECK: ContextVar[Check | None] = ContextVar("sojourn_start_check", default=None)
+CHECK: "ContextVar[StartCheck | None]" = ContextVar("sojourn_start_check", default=None)
 """The check of the activity of this context, shared by its tasks and threads."""
 
 
