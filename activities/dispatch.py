@@ -28,10 +28,10 @@ from sojourn.core.run import retry
 from sojourn.core.run.approval import NO_APPROVER, approvers_of, confirmation_of, judge
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.policy import merged, offered, withheld
-from sojourn.core.values.json_fault import ParseFault
-from sojourn.core.values.wire import size_of
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.pace import run_in_thread
+from sojourn.values.json_fault import ParseFault
+from sojourn.values.wire import size_of
 
 from .interception import intercepted
 

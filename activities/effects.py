@@ -20,8 +20,8 @@ from sojourn.core.repair.calls import stem
 from sojourn.core.run.effects import has_effect, is_remembered
 from sojourn.core.run.ids import is_named, is_step_id
 from sojourn.core.run.outcomes import not_repeated
-from sojourn.core.values.numbers import is_same
 from sojourn.serving.pace import run_in_thread
+from sojourn.values.numbers import is_same
 
 from .dispatch import Dispatcher
 from .interception import idempotency_key

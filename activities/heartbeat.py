@@ -28,11 +28,11 @@ from temporalio.service import RPCError
 from sojourn.authoring.progress import ProgressNote, reporter
 from sojourn.connection.announced import announced
 from sojourn.contracts.dispatch import WRONG_WORKER
-from sojourn.core.values.text import plain
 from sojourn.events.pending import BLOCKS_LOOP
 from sojourn.serving.hardening.attempt import CHECK, OwnTask, StartCheck
 from sojourn.serving.hardening.loop_watch import CURRENT, LATE, watch_of
 from sojourn.serving.hardening.lost_workers import Earlier
+from sojourn.values.text import plain
 
 __all__ = ["beating", "leave", "pass_on"]
 

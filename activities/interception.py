@@ -29,9 +29,9 @@ from sojourn.core.payload.masking import Mask, mask_for
 from sojourn.core.payload.result_check import Oversized, checked_result
 from sojourn.core.run import retry
 from sojourn.core.run.plan_rules import payload_fault
-from sojourn.core.values.json_fault import is_object
 from sojourn.errors import ToolFailed
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
+from sojourn.values.json_fault import is_object
 
 __all__ = ["Injection", "idempotency_key", "intercepted"]
 

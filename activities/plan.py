@@ -29,11 +29,11 @@ from sojourn.contracts.wire_names import PLAN
 from sojourn.core.run.limits import caps_left, limits_of, stricter_limits, turn_policy
 from sojourn.core.run.totals import RunTotals
 from sojourn.core.run.transcript import question_message
-from sojourn.core.values.wire import MAX_LOCAL_BYTES, size_of
 from sojourn.live.deltas import PlanAttempt, telling
 from sojourn.live.transport import topic_of
 from sojourn.serving.artifact_reader import ArtifactReader, reading_artifacts
 from sojourn.serving.hardening.lost_workers import MAX_LOST, FirstTime, earlier_attempts
+from sojourn.values.wire import MAX_LOCAL_BYTES, size_of
 
 from .failures import notices_of
 from .heartbeat import beating, pass_on

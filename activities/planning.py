@@ -62,11 +62,11 @@ from sojourn.core.run.policy import merged, offered, policy_fault
 from sojourn.core.run.run_input import labelled
 from sojourn.core.run.set_aside import without_set_aside
 from sojourn.core.run.transcript import call_ids
-from sojourn.core.values.json_fault import ParseFault, memory_fault
-from sojourn.core.values.timers import bounded
 from sojourn.serving.hardening.attempt import NotWantedError, still_wanted
 from sojourn.serving.hardening.overtime import is_cancellation
 from sojourn.serving.pace import run_in_thread
+from sojourn.values.json_fault import ParseFault, memory_fault
+from sojourn.values.timers import bounded
 
 from .dispatch import Dispatcher, ForkedDispatches
 from .effects import Repetitions, knows_effects

@@ -16,11 +16,11 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.result_check import Oversized, checked_result
 from sojourn.core.run.ids import artifact_ref
-from sojourn.core.values.text import counted
-from sojourn.core.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES, encode
 from sojourn.logs.exceptions import described
 from sojourn.serving.pace import run_in_thread
 from sojourn.storage import StorageDriver, codec_for, store
+from sojourn.values.text import counted
+from sojourn.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES, encode
 
 __all__ = ["WHOLE_RESULT", "check_external_result", "offloaded", "prepares", "with_fitting_example"]
 

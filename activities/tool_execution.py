@@ -37,7 +37,6 @@ from sojourn.core.payload.result_check import Oversized, checked_result
 from sojourn.core.payload.unknown_outcome import changes_nothing, may_repeat, outcome_unknown
 from sojourn.core.run import retry
 from sojourn.core.schema.annotations import secrets_in
-from sojourn.core.values.wire import MAX_LOCAL_BYTES
 from sojourn.errors import ToolFailed, ToolUnavailable
 from sojourn.logs.exceptions import described
 from sojourn.logs.values import hide
@@ -47,6 +46,7 @@ from sojourn.serving.hardening.lost_workers import Earlier
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads
 from sojourn.serving.pace import fits, run_in_thread
+from sojourn.values.wire import MAX_LOCAL_BYTES
 
 from .heartbeat import beating
 from .interception import Injection, idempotency_key

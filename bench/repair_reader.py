@@ -27,8 +27,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from bench.repair_tasks import Task
-from sojourn.core.values.json_value import is_array, is_object
 from sojourn.models.names import wire_name
+from sojourn.values.json_value import is_array, is_object
 
 __all__ = ["copier", "reader"]
 

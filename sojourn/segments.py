@@ -17,9 +17,9 @@ from temporalio.converter import StorageDriver, StorageDriverStoreContext, Stora
 from sojourn.contracts.message import Message
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.core.run.transcript import Claim
-from sojourn.core.values.undecodable import inflate
-from sojourn.core.values.wire import decode_messages, encode
 from sojourn.storage import codec_for, load, store
+from sojourn.values.undecodable import inflate
+from sojourn.values.wire import decode_messages, encode
 
 __all__ = ["compressed", "decompressed", "load_segments", "of_run", "store_segment"]
 

@@ -12,9 +12,9 @@ import standardwebhooks
 from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.run import Notice
-from sojourn.core.values.wire import encode
 from sojourn.errors import DefinitionError
 from sojourn.network.client import http_client
+from sojourn.values.wire import encode
 
 __all__ = ["Webhook"]
 

@@ -23,9 +23,9 @@ from temporalio.worker._workflow import _WorkflowWorker
 
 from sojourn import Agent, App, Client, Message, Run, RunPolicy, RunStatus, Toolset, Worker
 from sojourn.client.access import backoff
-from sojourn.core.values.wire import decode_messages, encode
 from sojourn.logs.configure import lead_to_logging
 from sojourn.server import Server
+from sojourn.values.wire import decode_messages, encode
 from tests.chain import history_of
 from tests.failed_tasks import failed_tasks
 from tests.layers import LAYERS, MISPLACED, is_program_free, layer_of, watch, watched

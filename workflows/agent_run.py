@@ -45,10 +45,10 @@ from sojourn.core.run.run_input import opening_fault, read_run_input
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed, Segments, question_message
 from sojourn.core.safeguards.judge import PATCHES, SafeguardState
-from sojourn.core.values.timers import bounded
-from sojourn.core.values.undecodable import OrUndecodable, Undecodable
-from sojourn.core.values.wire import MAX_INLINE_BYTES, encode
 from sojourn.telemetry.observer import Observer
+from sojourn.values.timers import bounded
+from sojourn.values.undecodable import OrUndecodable, Undecodable
+from sojourn.values.wire import MAX_INLINE_BYTES, encode
 
 from .cancellation import (
     is_canceled,

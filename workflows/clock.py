@@ -14,8 +14,8 @@ from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
 from sojourn.core.run.totals import ActiveTime
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.timers import LONGEST, TIME_BUDGET
+from sojourn.values.frozen import changed
+from sojourn.values.timers import LONGEST, TIME_BUDGET
 
 from .cancellation import keeps_result
 from .continue_as_new import ContinueWhileCallsWait, LeavingExecution

@@ -14,8 +14,8 @@ from sojourn.contracts.tasks import Archived, ArchiveTask
 from sojourn.contracts.wire_names import ARCHIVE_EVENTS
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.undecodable import OrUndecodable
+from sojourn.values.frozen import changed
+from sojourn.values.undecodable import OrUndecodable
 
 from .current_state import CurrentState
 

@@ -19,7 +19,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import TURN_ENDED
 from sojourn.converter.failures import chain_of
 from sojourn.core.run.limits import idle_end
-from sojourn.core.values.timers import IDLE, LONGEST
+from sojourn.values.timers import IDLE, LONGEST
 
 from .cancellation import stop_if_run_canceled
 from .current_state import CurrentState, tells_doubt

@@ -16,7 +16,7 @@ from temporalio import workflow
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.wire_names import PATCHES
 from sojourn.core.run.state import RunState
-from sojourn.core.values.undecodable import Undecodable
+from sojourn.values.undecodable import Undecodable
 
 __all__ = ["VERSION", "patched", "tells_doubt"]
 

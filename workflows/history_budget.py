@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from temporalio import workflow
 
-from sojourn.core.values.wire import size_of
+from sojourn.values.wire import size_of
 
 from .current_state import CurrentState, patched
 

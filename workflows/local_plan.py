@@ -18,8 +18,8 @@ from sojourn.contracts.dispatch import LOCAL_PLAN_LIMIT, TIMEOUT_MARGIN, Dispatc
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import PLAN
-from sojourn.core.values.undecodable import OrUndecodable, Undecodable
-from sojourn.core.values.wire import MAX_LOCAL_BYTES, size_of
+from sojourn.values.undecodable import OrUndecodable, Undecodable
+from sojourn.values.wire import MAX_LOCAL_BYTES, size_of
 
 from .cancellation import is_stopped
 from .current_state import CurrentState

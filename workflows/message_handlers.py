@@ -58,8 +58,8 @@ from sojourn.core.run.inbox import (
 )
 from sojourn.core.run.set_aside import SetAsideRequest, read_set_aside
 from sojourn.core.run.totals import read_child_spent
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.text import echo
+from sojourn.values.frozen import changed
+from sojourn.values.text import echo
 
 from .children import Children
 from .conversation import Conversation

@@ -19,7 +19,7 @@ from sojourn.contracts.run import Notice, NoticeKind, RunOutput, ScheduledMessag
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import DELIVER_NOTICE, NOTICE_DELIVERY
 from sojourn.core.run.status import end_notice, read_kinds, turn_notice, wait_notice
-from sojourn.core.values.frozen import changed
+from sojourn.values.frozen import changed
 
 from .current_state import CurrentState
 from .undecodable import read_one

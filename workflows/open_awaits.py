@@ -21,10 +21,10 @@ from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, Details
 from sojourn.core.awaits.waits import Released, Repeated, Waits, asks_again, is_malformed
 from sojourn.core.run.state import MAX_NOTES
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.timers import LONGEST, WAITS, bounded, expiry_of
 from sojourn.search_attributes import AWAITING, IDLE, PAUSED
 from sojourn.telemetry.observer import Observer
+from sojourn.values.frozen import changed
+from sojourn.values.timers import LONGEST, WAITS, bounded, expiry_of
 
 from .cancellation import stop_if_canceled, stop_if_run_canceled
 from .continue_as_new import ContinueAsNew

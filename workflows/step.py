@@ -53,10 +53,10 @@ from sojourn.core.run.memory import for_task
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.run_input import summarize, viewers_of
 from sojourn.core.run.state import call_status
-from sojourn.core.values.undecodable import Undecodable
-from sojourn.core.values.wire import MAX_FORMS_BYTES, size_of
 from sojourn.search_attributes import attributes_of
 from sojourn.telemetry.observer import Observer
+from sojourn.values.undecodable import Undecodable
+from sojourn.values.wire import MAX_FORMS_BYTES, size_of
 
 from .cancellation import cut_short, stop_if_canceled
 from .children import Children

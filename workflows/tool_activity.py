@@ -22,8 +22,8 @@ from sojourn.converter.failures import chain_of, failure_of
 from sojourn.core.awaits.deciding import UNASKED
 from sojourn.core.run import outcomes
 from sojourn.core.run.retry import LONGEST_INTERVAL
-from sojourn.core.values.timers import bounded
-from sojourn.core.values.undecodable import OrUndecodable, Undecodable
+from sojourn.values.timers import bounded
+from sojourn.values.undecodable import OrUndecodable, Undecodable
 
 from .cancellation import is_stopped, stop_if_canceled
 from .current_state import patched

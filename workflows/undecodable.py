@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.record import Record
 from sojourn.core.awaits.envelope import Refused
-from sojourn.core.values.undecodable import Undecodable, first_undecodable
+from sojourn.values.undecodable import Undecodable, first_undecodable
 
 M = TypeVar("M", bound=Record)
 

@@ -23,7 +23,6 @@ from sojourn.core.awaits.envelope import as_json
 from sojourn.core.awaits.kinds import KindName, wait_in
 from sojourn.core.awaits.principals import is_same
 from sojourn.core.awaits.waits import asks_again
-from sojourn.core.values.visible import visible
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
@@ -34,6 +33,7 @@ from sojourn.errors import (
     RunNotFound,
     RunUnreadable,
 )
+from sojourn.values.visible import visible
 
 __all__ = [
     "AlreadyAnswered",

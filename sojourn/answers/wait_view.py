@@ -27,7 +27,7 @@ from sojourn.contracts.tool_spec import Annotations
 from sojourn.core.awaits.deciding import in_words, is_restricted, may_decide, needed_roles, roles_of
 from sojourn.core.awaits.envelope import as_json
 from sojourn.core.awaits.kinds import KindName, kind_of
-from sojourn.core.values.numbers import is_exact
+from sojourn.values.numbers import is_exact
 
 __all__ = [
     "Asker",

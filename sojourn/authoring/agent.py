@@ -39,11 +39,11 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary
 from sojourn.core.payload.template import filled
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.declaration import declared_at
-from sojourn.core.values.text import counted
-from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
 from sojourn.planner import PlanFunction, Planner, as_planner
+from sojourn.values.declaration import declared_at
+from sojourn.values.text import counted
+from sojourn.values.timers import duration_fault
 
 __all__ = ["Agent", "AgentTool", "AgentToolset", "ExportedTool"]
 

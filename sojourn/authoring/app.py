@@ -38,11 +38,11 @@ from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.run.approval import approvers_of, judge
-from sojourn.core.values.text import counted
 from sojourn.errors import DefinitionError
 from sojourn.live.address import as_transport
 from sojourn.live.transport import LiveTransport
 from sojourn.policy import PolicyEngine, as_policy_engine
+from sojourn.values.text import counted
 
 if TYPE_CHECKING:
     from sojourn.storage import (

@@ -18,8 +18,8 @@ from sojourn.contracts.record import suggestion
 from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Retry
-from sojourn.core.values.text import plain
 from sojourn.errors import DefinitionError
+from sojourn.values.text import plain
 
 __all__ = [
     "APPROVERS",

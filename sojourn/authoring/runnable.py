@@ -12,7 +12,7 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.text import closest_name
+from sojourn.values.text import closest_name
 
 __all__ = ["LISTING", "Filler", "RemoteToolset", "Runnable", "instructions_of", "left_out_of", "why_left_out"]
 

@@ -23,10 +23,10 @@ from sojourn.core.payload.parse import changed_number, has_maps, merged_name
 from sojourn.core.schema import enforceable
 from sojourn.core.schema.compatibility import mismatches
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import Schema, children, expand
-from sojourn.core.values.text import echo
-from sojourn.core.values.wire import non_finite
 from sojourn.errors import DefinitionError
+from sojourn.values.json_value import Schema, children, expand
+from sojourn.values.text import echo
+from sojourn.values.wire import non_finite
 
 __all__ = ["Shape", "Transform", "as_payload", "check_example", "odd_field", "odd_type", "type_name"]
 

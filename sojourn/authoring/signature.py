@@ -23,9 +23,9 @@ from sojourn.contracts.memory import WithMemory
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_result import ToolResult, WithArtifacts
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import Schema, resolve
-from sojourn.core.values.text import with_article
 from sojourn.errors import DefinitionError
+from sojourn.values.json_value import Schema, resolve
+from sojourn.values.text import with_article
 
 __all__ = ["Injected", "Signature", "is_model"]
 

@@ -23,7 +23,7 @@ from sojourn.contracts.tool_result import Artifact, ToolResult, WithArtifacts
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import locate
+from sojourn.values.json_value import locate
 
 __all__ = ["ArtifactKind", "MalformedResultError", "Parts", "Source", "Tool", "injecting"]
 

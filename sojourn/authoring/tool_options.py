@@ -24,9 +24,9 @@ from sojourn.contracts.tool_spec import Retry, ToolSpec
 from sojourn.core.payload.boundary import can_state_bounds
 from sojourn.core.payload.template import unknown_fields
 from sojourn.core.run.approval import is_marked
-from sojourn.core.values.json_value import Schema
-from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
+from sojourn.values.json_value import Schema
+from sojourn.values.timers import duration_fault
 
 __all__ = [
     "OPTIONS",

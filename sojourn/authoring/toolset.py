@@ -36,9 +36,9 @@ from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.payload.masking import advertised
 from sojourn.core.schema.enforceable import field_descriptions
-from sojourn.core.values.declaration import declared_at
-from sojourn.core.values.text import counted
 from sojourn.errors import DefinitionError
+from sojourn.values.declaration import declared_at
+from sojourn.values.text import counted
 
 __all__ = ["Tool", "ToolOptions", "Toolset"]
 

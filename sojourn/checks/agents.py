@@ -6,7 +6,7 @@ from itertools import combinations
 
 from sojourn.checks import Check
 from sojourn.connection.announced import Announced
-from sojourn.core.values.visible import plain
+from sojourn.values.visible import plain
 
 __all__ = ["check_agents", "check_once", "queues_in"]
 

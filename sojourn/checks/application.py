@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.authoring.app import App
 from sojourn.checks import Check
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.values.text import counted, plain
+from sojourn.values.text import counted, plain
 
 __all__ = ["MODEL_VARIABLES", "check_app", "check_model", "check_toolsets", "models_of", "queues_of"]
 

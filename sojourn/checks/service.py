@@ -24,7 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
 from sojourn.checks import Check
-from sojourn.core.values.visible import took
+from sojourn.values.visible import took
 
 __all__ = ["check_clock", "check_namespace", "check_search_attributes", "check_server"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from sojourn.checks.given import connection_options, server_options
 from sojourn.client import stuck
 from sojourn.client.client import Client
-from sojourn.core.values.visible import shell_word
+from sojourn.values.visible import shell_word
 
 __all__ = ["Stuck", "mend_of", "stuck_runs"]
 

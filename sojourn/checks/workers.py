@@ -21,8 +21,8 @@ from sojourn.checks.stuck import stuck_runs
 from sojourn.client.access import POLLER_SEEN
 from sojourn.client.client import Client
 from sojourn.client.listing import quoted
-from sojourn.core.values.visible import plain, shell_word
 from sojourn.search_attributes import AGENT
+from sojourn.values.visible import plain, shell_word
 
 __all__ = ["check_elsewhere", "check_queue", "check_runs", "pollers"]
 

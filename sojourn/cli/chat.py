@@ -24,9 +24,9 @@ from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.waits import lines_of
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import Await, AwaitConfirmation
-from sojourn.core.values.text import counted
 from sojourn.errors import RunNotFound, SojournError
 from sojourn.events import Cursor
+from sojourn.values.text import counted
 
 if TYPE_CHECKING:
     from sojourn.client.session import Session

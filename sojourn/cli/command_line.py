@@ -43,7 +43,7 @@ from sojourn.cli.failure import (
     failure_of,
     wants_json,
 )
-from sojourn.core.values.text import is_writable
+from sojourn.values.text import is_writable
 
 __all__ = ["app", "main"]
 

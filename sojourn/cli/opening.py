@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.screen.text import plain
-from sojourn.core.values.json_text import loads
+from sojourn.values.json_text import loads
 
 if TYPE_CHECKING:
     from sojourn.contracts.run_policy import RunPolicyOverride

@@ -8,8 +8,8 @@ from sojourn.cli.failure import FAILED, OK, WAITING, CommandError
 from sojourn.cli.waits import listed, to_json
 from sojourn.contracts.event import TurnFailedEvent
 from sojourn.core.awaits.kinds import wait_in
-from sojourn.core.values.visible import visible
 from sojourn.timeline import TurnEnd, is_turn_end
+from sojourn.values.visible import visible
 
 if TYPE_CHECKING:
     from sojourn.client.run import Run

@@ -35,15 +35,15 @@ from sojourn.core.run.continuation import Continuation, written
 from sojourn.core.run.effects import is_settled
 from sojourn.core.run.run_input import messages_fault
 from sojourn.core.run.transcript import Packed
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.text import clip, is_writable
-from sojourn.core.values.wire import encode
 from sojourn.errors import InvalidInput, NoWorker
 from sojourn.events.exported import histories_in
 from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_server
 from sojourn.segments import store_segment
 from sojourn.serving.pace import run_in_thread
+from sojourn.values.frozen import changed
+from sojourn.values.json_fault import json_fault
+from sojourn.values.text import clip, is_writable
+from sojourn.values.wire import encode
 
 if TYPE_CHECKING:
     from sojourn.authoring.app import App

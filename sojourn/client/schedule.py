@@ -32,8 +32,8 @@ from sojourn.converter.codec import UnreadableError
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.run.inbox import Inbox, read_send
 from sojourn.core.run.run_input import summarize
-from sojourn.core.values.text import clip, counted
 from sojourn.errors import InvalidInput, RunError, ScheduleAlreadyExists, ScheduleNotFound
+from sojourn.values.text import clip, counted
 
 __all__ = ["Schedule", "create_schedule", "list_schedules", "scheduled_message", "spec_of"]
 

@@ -24,7 +24,6 @@ from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
 from sojourn.core.awaits.envelope import NOT_VISIBLE
 from sojourn.core.awaits.kinds import kind_sent
-from sojourn.core.values.wire import size_of
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
@@ -37,6 +36,7 @@ from sojourn.errors import (
     SessionBusy,
     StaleDigest,
 )
+from sojourn.values.wire import size_of
 
 __all__ = ["Fields", "Update", "hidden", "send"]
 

@@ -10,8 +10,8 @@ from sojourn.contracts.event import Event, MessageReceivedEvent
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunStatus
 from sojourn.core.awaits.envelope import as_json
-from sojourn.core.values.text import plain
 from sojourn.errors import InvalidInput
+from sojourn.values.text import plain
 
 __all__ = ["is_plan_under_way", "quoted", "target_of"]
 

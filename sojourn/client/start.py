@@ -26,10 +26,10 @@ from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.codec import UnreadableError
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.run_input import labels_fault, messages_fault, opening_fault, summarize, viewers_of
-from sojourn.core.values.wire import encode_readable
 from sojourn.errors import InvalidInput
 from sojourn.events.history import HistoryReader
 from sojourn.events.one_run import first_execution
+from sojourn.values.wire import encode_readable
 
 __all__ = [
     "RUN_ID_RULE",

@@ -6,8 +6,8 @@ import time
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.connection.tls_faults import tls_fault
-from sojourn.core.values.text import plain
 from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, ServerUnavailable
+from sojourn.values.text import plain
 
 __all__ = ["OutageRetry", "is_page_outdated", "translated", "unreadable"]
 

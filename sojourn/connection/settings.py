@@ -12,10 +12,10 @@ from temporalio.envconfig import ClientConfig
 from temporalio.service import GrpcCompression
 
 from sojourn.contracts.ids import task_queue_fault
-from sojourn.core.values.text import is_writable
 from sojourn.errors import DefinitionError
 from sojourn.network.client import check_timeouts
 from sojourn.private import is_this_machine
+from sojourn.values.text import is_writable
 
 __all__ = [
     "DEFAULT_TASK_QUEUE",

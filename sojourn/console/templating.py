@@ -32,7 +32,7 @@ from sojourn.console.views.talk import (
 from sojourn.console.views.text import lines_of, shown
 from sojourn.console.views.wait_view import wait_form
 from sojourn.contracts.message import Message
-from sojourn.core.values.visible import one_line, readable, took
+from sojourn.values.visible import one_line, readable, took
 
 __all__ = ["new_mark", "render"]
 

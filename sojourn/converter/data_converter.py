@@ -39,7 +39,7 @@ from temporalio.converter import (
 from sojourn.contracts.tool_error import ToolError
 from sojourn.converter.codec import GuardedCodec, UnreadableError, is_clear, opened_singly, reason_of
 from sojourn.converter.failures import FAILURE_BOUNDS, LARGEST, ShortFailureConverter, may_be_held
-from sojourn.core.values.undecodable import CLEAR_TEXT, OrUndecodable, Undecodable
+from sojourn.values.undecodable import CLEAR_TEXT, OrUndecodable, Undecodable
 
 __all__ = ["GuardedDataConverter", "SojournPayloadConverter", "data_converter"]
 

@@ -24,7 +24,7 @@ from temporalio.exceptions import (
 from sojourn.contracts.run import Spent
 from sojourn.contracts.tool_error import ToolError
 from sojourn.core.run.totals import read_spent
-from sojourn.core.values.json_value import is_object
+from sojourn.values.json_value import is_object
 
 __all__ = [
     "FAILURE_BOUNDS",

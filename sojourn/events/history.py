@@ -44,7 +44,7 @@ from sojourn.core.history.record import HistoryRecord
 from sojourn.core.payload.unknown_outcome import in_doubt
 from sojourn.core.run.continuation import Continuation, read_continuation
 from sojourn.core.run.totals import read_spent
-from sojourn.core.values.undecodable import OrUndecodable
+from sojourn.values.undecodable import OrUndecodable
 
 __all__ = ["HistoryReader", "sender_of"]
 

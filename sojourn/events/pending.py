@@ -26,9 +26,9 @@ from sojourn.contracts.event import (
     ToolUpdateEvent,
 )
 from sojourn.contracts.wire_names import ARCHIVE_EVENTS, PLAN, STORE_TRANSCRIPT
-from sojourn.core.values.text import plain
 from sojourn.events.history import HistoryReader
 from sojourn.events.live_text import COMMON
+from sojourn.values.text import plain
 
 __all__ = ["BLOCKS_LOOP", "INTERVAL", "PendingActivities", "heartbeat_note", "is_plan", "retrying", "when"]
 

@@ -21,7 +21,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.repair.calls import is_repair, stem
 from sojourn.core.run.approval import APPROVE
 from sojourn.core.run.ids import default_name, id_of, is_step_id
-from sojourn.core.values.timers import seconds_of
+from sojourn.values.timers import seconds_of
 
 __all__ = ["Answer", "ChangedFlowError", "Done", "Recorded", "Step", "Steps", "differing_fields"]
 

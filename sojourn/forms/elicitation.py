@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sojourn.core.awaits.form import mismatch_of
-from sojourn.core.values.json_value import Schema, is_array, is_object
-from sojourn.core.values.text import plain
 from sojourn.forms.fields import Choice, choices_of
+from sojourn.values.json_value import Schema, is_array, is_object
+from sojourn.values.text import plain
 
 __all__ = ["MAX_FORM_BYTES", "MAX_FORM_FIELDS", "CleanText", "elicitation_schema", "sanitize_form"]
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn.core.values.json_value import Schema, is_array, is_object, resolve
-from sojourn.core.values.visible import one_line, readable
+from sojourn.values.json_value import Schema, is_array, is_object, resolve
+from sojourn.values.visible import one_line, readable
 
 __all__ = ["MOMENT", "Choice", "FormField", "choices_of", "form_fields", "resolve_field", "whole_field"]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.core.values.json_value import Schema, is_array, is_object
-from sojourn.core.values.visible import one_line
 from sojourn.forms.fields import resolve_field
+from sojourn.values.json_value import Schema, is_array, is_object
+from sojourn.values.visible import one_line
 
 __all__ = ["MAX_ROWS", "SchemaRow", "SchemaTable", "schema_table"]
 

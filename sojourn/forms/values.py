@@ -14,10 +14,10 @@ from typing import Any, Protocol
 from sojourn.core.awaits.form import mismatch_of
 from sojourn.core.schema.issues import phrase
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.json_text import DuplicateNameError, loads
-from sojourn.core.values.json_value import Schema, expand, is_array, is_object, to_tokens
 from sojourn.forms.fields import MOMENT, FormField
+from sojourn.values.json_fault import json_fault
+from sojourn.values.json_text import DuplicateNameError, loads
+from sojourn.values.json_value import Schema, expand, is_array, is_object, to_tokens
 
 __all__ = [
     "MISSING",

@@ -13,8 +13,8 @@ from sojourn.answers import Answer, Decision, Declined, Results
 from sojourn.contracts.message import Message, Part
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.run.inbox import SAID
-from sojourn.core.values.json_fault import json_fault
 from sojourn.http.problems import NOT_JSON
+from sojourn.values.json_fault import json_fault
 
 __all__ = [
     "NO_CHANGE",

@@ -21,7 +21,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 from sojourn.contracts.tool_error import ToolError
 from sojourn.core.payload.masking import Mask
-from sojourn.core.values.text import clip, readable
+from sojourn.values.text import clip, readable
 
 __all__ = ["call_context", "current_mask", "hide", "masked", "printable"]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from sojourn.authoring.runnable import LISTING
-from sojourn.core.values.text import plain
 from sojourn.errors import SojournError, ToolUnavailable
 from sojourn.mcp.connection import ServerConnection
 from sojourn.mcp.errors import ErrorResponse, ServerUnusable
@@ -34,6 +33,7 @@ from sojourn.mcp.spec_from_listing import (
 )
 from sojourn.mcp.tool import McpTool
 from sojourn.serving.pace import run_in_thread
+from sojourn.values.text import plain
 
 if TYPE_CHECKING:
     from mcp_types import Tool

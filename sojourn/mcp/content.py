@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
-from sojourn.core.values.json_value import is_array, is_object
 from sojourn.mcp.limits import MAX_INLINE_TEXT, MAX_TEXT_BESIDE, cleaned, masked
+from sojourn.values.json_value import is_array, is_object
 
 if TYPE_CHECKING:
     from mcp_types import ContentBlock, TextResourceContents

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sojourn.contracts.tool_call import InputForm, InputRequired, ToolInput
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
-from sojourn.core.values.text import plain
 from sojourn.forms import sanitize_form
 from sojourn.mcp.errors import INVALID_PARAMS, ErrorResponse, UnsupportedElicitation
 from sojourn.mcp.limits import MAX_INPUT_REQUESTS, MAX_INPUT_ROUNDS, cleaned, masked
+from sojourn.values.text import plain
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, InputRequiredResult

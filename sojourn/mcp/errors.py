@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, cast
 from pydantic import ValidationError
 
 from sojourn.contracts.tool_error import RetryReason
-from sojourn.core.values.text import plain
 from sojourn.errors import RateLimited, SojournError, ToolUnavailable
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES, masked
 from sojourn.network.network_errors import is_undecided
+from sojourn.values.text import plain
 
 if TYPE_CHECKING:
     from mcp import MCPError

@@ -18,12 +18,12 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from sojourn.core.values.json_value import is_object
 from sojourn.mcp.errors import EXCHANGE, Exchange
 from sojourn.mcp.lenient_messages import for_request, mended_event
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
 from sojourn.mcp.streams import Lines, Link, Overlong
 from sojourn.network import http_client, http_transport, retry_after_of
+from sojourn.values.json_value import is_object
 
 __all__ = ["http_streams", "sse_streams"]
 

@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sojourn.core.values.json_value import is_array, is_object
 from sojourn.mcp.content import media_type_of
+from sojourn.values.json_value import is_array, is_object
 
 __all__ = ["as_sent", "drop_odd_meta", "is_answer", "mend_answer", "readable"]
 

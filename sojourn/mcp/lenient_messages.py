@@ -21,9 +21,9 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from sojourn.core.values.json_value import is_array, is_object
 from sojourn.mcp.errors import MALFORMED, OVERSIZED
 from sojourn.mcp.streams import Overlong
+from sojourn.values.json_value import is_array, is_object
 
 __all__ = ["for_request", "mended_event", "read_line", "read_messages"]
 

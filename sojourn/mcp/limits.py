@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import lru_cache
 
 from sojourn.core.payload.masking import secret_forms
-from sojourn.core.values.text import clip, plain, readable
+from sojourn.values.text import clip, plain, readable
 
 __all__ = [
     "CONNECT_TIMEOUT",

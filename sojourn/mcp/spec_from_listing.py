@@ -20,11 +20,11 @@ from sojourn.core.run.approval import MAX_PROMPT
 from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.enforceable import check, field_descriptions
 from sojourn.core.schema.foreign import mended
-from sojourn.core.values.json_value import Schema, is_array, is_object
-from sojourn.core.values.text import plain
 from sojourn.errors import DefinitionError
 from sojourn.mcp.lenient_answers import as_sent
 from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES, cleaned
+from sojourn.values.json_value import Schema, is_array, is_object
+from sojourn.values.text import plain
 
 if TYPE_CHECKING:
     from mcp_types import Tool, ToolAnnotations

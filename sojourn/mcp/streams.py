@@ -15,8 +15,8 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from sojourn.core.values.json_value import is_array, is_object
 from sojourn.mcp.lenient_answers import drop_odd_meta, is_answer, mend_answer, readable
+from sojourn.values.json_value import is_array, is_object
 
 __all__ = ["CapabilityWriter", "Lines", "Link", "Overlong", "ToolListFilter"]
 

@@ -14,7 +14,6 @@ from sojourn.contracts.ids import TOOLSET_ID, ToolId
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Retry
 from sojourn.core.payload.template import unknown_fields
-from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
 from sojourn.mcp.catalogue import Catalogue
 from sojourn.mcp.connection import ServerConnection
@@ -32,6 +31,7 @@ from sojourn.mcp.spec_from_listing import (
 )
 from sojourn.mcp.tool import McpTool
 from sojourn.mcp.transports import Http, Sse, Stdio, Transport
+from sojourn.values.timers import duration_fault
 
 if TYPE_CHECKING:
     from sojourn.mcp.session import ServerSession

@@ -17,9 +17,9 @@ from pydantic_ai.models import Model
 from sojourn.authoring.options import TEXT, Kind, declares
 from sojourn.contracts.message import CompactionPart, Message, OtherPart, ToolResultPart
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.text import counted
 from sojourn.errors import DefinitionError
 from sojourn.models.model_name import model_name_fault
+from sojourn.values.text import counted
 
 __all__ = ["SHORTEST", "Compaction", "ResultRead", "Summarize", "compacted", "compaction_of", "with_part"]
 

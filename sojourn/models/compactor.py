@@ -18,12 +18,12 @@ from pydantic_ai.models.fallback import FallbackModel
 
 from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.plan import Usage
-from sojourn.core.values.text import counted
 from sojourn.models.compaction import SHORTEST, Compaction
 from sojourn.models.conversation import ModelConversation
 from sojourn.models.guarded import CHARACTERS_A_TOKEN, estimate
 from sojourn.models.provider_metadata import tokens_of
 from sojourn.models.summary import MAX_SUMMARY, summary_of, text_of
+from sojourn.values.text import counted
 
 __all__ = ["Compactor", "window_of"]
 

@@ -11,13 +11,13 @@ from pydantic_ai.messages import BinaryImage, ModelMessage
 from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.wire import size_of
 from sojourn.models.compaction import ResultRead, compacted, compaction_of
 from sojourn.models.files import load_pictures, picture_refs, with_pictures
 from sojourn.models.messages import Converter, is_prefix
 from sojourn.models.names import NO_KEYS, Names
 from sojourn.models.projection import Keys
 from sojourn.serving.run_cache import RunCache
+from sojourn.values.wire import size_of
 
 __all__ = ["ModelConversation", "ModelConversations", "ResultText"]
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.text import CUT, plain
+from sojourn.values.json_value import is_object
+from sojourn.values.text import CUT, plain
 
 __all__ = [
     "MAX_EXCERPT",

@@ -19,11 +19,11 @@ from pydantic_ai.messages import BinaryContent, BinaryImage, DocumentUrl, ImageU
 
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.text import counted
 from sojourn.models.compaction import ResultRead
 from sojourn.models.result_text import is_seen
 from sojourn.serving.artifact_reader import current_artifact_reader
+from sojourn.values.json_value import is_object
+from sojourn.values.text import counted
 
 __all__ = [
     "MAX_PICTURES",

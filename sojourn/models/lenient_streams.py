@@ -21,8 +21,8 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Protocol
 
-from sojourn.core.values.json_value import is_array, is_object
 from sojourn.models.finish_reasons import UNREPORTED
+from sojourn.values.json_value import is_array, is_object
 
 __all__ = ["AnthropicEvents", "ChatEvents", "LenientDecoder", "ResponsesEvents"]
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pydantic_ai.models import known_model_names
 from pydantic_ai.providers import infer_provider_class
 
-from sojourn.core.values.text import plain
+from sojourn.values.text import plain
 
 __all__ = ["model_name_fault"]
 

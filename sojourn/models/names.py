@@ -26,9 +26,9 @@ from sojourn.contracts.ids import ToolId
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.parse import Parsed, ParseFault
 from sojourn.core.payload.reading import read_text
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.numbers import dumps
 from sojourn.models.projection import Keys
+from sojourn.values.json_value import is_object
+from sojourn.values.numbers import dumps
 
 __all__ = ["CALL_TOOL", "NO_KEYS", "TARGETS", "Arguments", "Names", "one_object", "wire_name"]
 

@@ -23,11 +23,11 @@ from sojourn.core.payload.boundary import issues_of
 from sojourn.core.payload.hints import hint_for_issues
 from sojourn.core.payload.reading import read_payload
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.text import clip
 from sojourn.errors import DefinitionError
 from sojourn.models.names import CALL_TOOL, wire_name
 from sojourn.models.projection import Keys, Projection, ProviderLimits, project
 from sojourn.models.tool_search import SEARCH_TOOLS, search_definitions
+from sojourn.values.text import clip
 
 __all__ = [
     "ASK_USER",

@@ -42,12 +42,12 @@ from sojourn.contracts.plan import PlanResult
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.parse import ParseFault, parse_arguments
 from sojourn.core.payload.reading import read_text
-from sojourn.core.values.json_value import is_array
-from sojourn.core.values.text import counted
 from sojourn.models.finish_reasons import finish_of, is_complete_json
 from sojourn.models.names import CALL_TOOL, TARGETS, Names, one_object
 from sojourn.models.offered import ASK_USER, FINAL_RESULT, Expected
 from sojourn.models.result_text import result_text
+from sojourn.values.json_value import is_array
+from sojourn.values.text import counted
 
 __all__ = ["Correction", "Reply", "is_call_as_text", "plan_of"]
 

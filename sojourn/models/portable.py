@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 from pydantic_ai import messages as theirs
 from pydantic_ai.models import Model, ModelRequestParameters
 
-from sojourn.core.values.json_value import is_array
+from sojourn.values.json_value import is_array
 
 __all__ = [
     "EMPTY_RESULT",

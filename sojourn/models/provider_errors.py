@@ -37,7 +37,6 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts import safe_exceptions as raised_chain
-from sojourn.core.values.text import plain
 from sojourn.models.error_excerpt import (
     error_excerpt,
     error_message,
@@ -49,6 +48,7 @@ from sojourn.models.error_excerpt import (
 )
 from sojourn.network import NetworkFailure, format_network_failure, network_failure_of
 from sojourn.network.network_errors import ENDED_EARLY, client_classes
+from sojourn.values.text import plain
 
 __all__ = [
     "LONGEST_DELAY",

@@ -31,8 +31,8 @@ from pydantic_ai.messages import Citation, ModelResponse, ModelResponsePart
 from pydantic_core import from_json, to_json
 
 from sojourn.contracts.message import Message, Part
-from sojourn.core.values.json_value import is_object
 from sojourn.models.portable import fits_everywhere
+from sojourn.values.json_value import is_object
 
 __all__ = [
     "Origin",

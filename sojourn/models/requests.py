@@ -32,11 +32,11 @@ from sojourn.contracts.plan import PlanInput, PlanResult
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.hints import CUT_OFF
-from sojourn.core.values.text import clip, counted
 from sojourn.models.outcome import Correction, Reply
 from sojourn.models.portable import refuses_ids, with_plain_ids
 from sojourn.models.reading import ModelInput
 from sojourn.models.tool_offers import RefusedTools
+from sojourn.values.text import clip, counted
 
 __all__ = ["Requests", "given_up"]
 

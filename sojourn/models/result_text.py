@@ -27,8 +27,8 @@ from sojourn.contracts.plan import PlanInput
 from sojourn.contracts.tool_error import RetryHint
 from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.core.schema.issues import sentence
-from sojourn.core.values.text import CUT, clip, counted
 from sojourn.models.names import Names
+from sojourn.values.text import CUT, clip, counted
 
 __all__ = ["is_seen", "reminders", "result_text"]
 

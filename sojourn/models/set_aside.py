@@ -38,9 +38,9 @@ from sojourn.contracts.message import (
 )
 from sojourn.contracts.wire_names import SET_ASIDE
 from sojourn.core.run.set_aside import left_out, records_in, suspects_in
-from sojourn.core.values.json_value import is_array
-from sojourn.core.values.text import clip, counted
 from sojourn.models.provider_metadata import without_origin
+from sojourn.values.json_value import is_array
+from sojourn.values.text import clip, counted
 
 __all__ = ["SetAside", "attempts_after", "filtered", "without_set_aside"]
 

@@ -23,10 +23,10 @@ from sojourn.contracts.message import Message, OtherPart, TextPart, ToolCallPart
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run.totals import add_usage
-from sojourn.core.values.text import clip, counted, readable
 from sojourn.models.compaction import Compaction
 from sojourn.models.provider_errors import translate_provider_errors
 from sojourn.models.response import usage_of
+from sojourn.values.text import clip, counted, readable
 
 __all__ = ["MAX_SUMMARY", "Summary", "summary_of", "text_of"]
 

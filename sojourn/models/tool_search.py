@@ -16,10 +16,10 @@ from pydantic_ai.tools import ToolDefinition
 
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.parse import Parsed, parse_arguments
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.text import clip, counted
 from sojourn.models.names import CALL_TOOL, wire_name
 from sojourn.models.projection import project
+from sojourn.values.json_value import is_object
+from sojourn.values.text import clip, counted
 
 __all__ = ["MAX_SEARCHES", "SEARCH_TOOLS", "ToolSearch", "found_tools", "search_definitions"]
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, Turn
-from sojourn.core.values.text import counted
+from sojourn.values.text import counted
 
 __all__ = ["ScriptedPlanner", "Step"]
 

@@ -17,7 +17,6 @@ from sojourn.contracts.ids import place_of
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.kinds import wait_in
-from sojourn.core.values.json_fault import memory_after
 from sojourn.timeline.endings import RunEnd, TurnEnd
 from sojourn.timeline.entries import (
     Attempt,
@@ -35,6 +34,7 @@ from sojourn.timeline.entries import (
     UserMessage,
     WaitEntry,
 )
+from sojourn.values.json_fault import memory_after
 
 __all__ = ["MOST_ENTRIES", "Timeline"]
 

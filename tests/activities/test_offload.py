@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.results import offloaded
 from sojourn import Artifact, FolderStorage, ToolRequest, ToolResult, Toolset
 from sojourn.core.payload.result_check import Oversized
-from sojourn.core.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
+from sojourn.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
 
 CALL = ToolRequest(name="test.tools.read", tool_call_id="c1")
 INFO: Any = SimpleNamespace(namespace="default", workflow_id="r", workflow_type="AgentRun")

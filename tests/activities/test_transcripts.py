@@ -11,8 +11,8 @@ from activities.plan import PlanActivity
 from activities.transcripts import Transcripts
 from sojourn import Agent, App, Client, Message, PlanResult, RunFailed, Toolset, Worker
 from sojourn.contracts.tasks import PlanTask
-from sojourn.core.values.wire import size_of
 from sojourn.testing import ScriptedPlanner
+from sojourn.values.wire import size_of
 from sojourn.worker import Shell
 from workflows.agent_run import AgentRun
 

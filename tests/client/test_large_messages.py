@@ -11,7 +11,7 @@ import pytest
 
 from sojourn import Message, PlanResult, RunFailed, RunPolicy, Toolset, Turn
 from sojourn.contracts.message import ImagePart, TextPart
-from sojourn.core.values.wire import MAX_INLINE_BYTES
+from sojourn.values.wire import MAX_INLINE_BYTES
 from tests.encrypted.keys import FernetCodec
 from workflows import history_budget
 

@@ -21,7 +21,7 @@ from sojourn import Client, Worker, http_client
 from sojourn.asgi import create_app
 from sojourn.console.views.markdown import spoken
 from sojourn.contracts.ids import SESSION_ID, WORKERS_QUEUE
-from sojourn.core.values.visible import one_line, readable, visible
+from sojourn.values.visible import one_line, readable, visible
 from tests.console.axe import violations, violations_for_all
 from tests.console.conftest import SIZES, resize
 from tests.console.hostile import HACK, MEGABYTE, TEXTS

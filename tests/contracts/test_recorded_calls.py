@@ -5,7 +5,7 @@ import pytest
 from sojourn import AwaitClarification, Message, ToolRequest
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.values.wire import encode_readable
+from sojourn.values.wire import encode_readable
 
 ONE = ToolRequest(name="a.b.c", payload={"x": 1}, tool_call_id="c1")
 TWO = ToolRequest(name="a.b.d", raw='{"x": ', tool_call_id="c2")

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from sojourn import FieldIssue, RetryHint, RetryReason, ToolRequest
-from sojourn.core.values.wire import encode
+from sojourn.values.wire import encode
 
 
 def test_the_six_reasons_have_their_exact_names() -> None:

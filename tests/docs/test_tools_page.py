@@ -18,8 +18,8 @@ from sojourn import (
 )
 from sojourn.cli.commands.catalog import catalog
 from sojourn.contracts.tool_error import MAX_CAUSES, MAX_MESSAGE
-from sojourn.core.values import wire
 from sojourn.testing import ScriptedPlanner
+from sojourn.values import wire
 from tests.docs.text_model import TextModel
 
 PAGE = Path(__file__).parents[2] / "docs" / "tools.md"

@@ -15,7 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.common import RawValue
 
 from sojourn import Client, Event, Run, http_client
-from sojourn.core.values.wire import encode
+from sojourn.values.wire import encode
 from tests.chain import SHORTEN, history_of
 
 from .sojourn_process import SojournProcess

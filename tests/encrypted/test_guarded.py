@@ -19,8 +19,8 @@ from temporalio.converter import (
 
 from sojourn import RunInput, data_converter
 from sojourn.converter.codec import CodecFailedError, GuardedCodec, UnreadableError
-from sojourn.core.values.undecodable import Undecodable
 from sojourn.storage import FolderStorage
+from sojourn.values.undecodable import Undecodable
 from tests.encrypted.keys import FernetCodec
 
 REFERENCE = b"json/external-storage-reference"

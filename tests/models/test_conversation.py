@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from sojourn import Message, PlanInput, PlanResult, RunContext, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import CompactionPart
 from sojourn.contracts.plan import Usage
-from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models import conversation
 from sojourn.models.compaction import with_part
 from sojourn.models.conversation import ModelConversation, ModelConversations
 from sojourn.models.messages import Converter, to_messages
 from sojourn.models.names import Names
 from sojourn.models.reading import ModelInput
+from sojourn.values.wire import decode_messages, encode
 
 TOOL = "ops.devices.list"
 

@@ -20,9 +20,9 @@ from sojourn.contracts.message import (
 )
 from sojourn.core.payload.parse import ParseFault
 from sojourn.core.payload.reading import read_text
-from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names, wire_name
+from sojourn.values.wire import decode_messages, encode
 
 NAMES = Names(["ops.devices.list", "ops.mcp.fs/read"])
 PNG = b"\x89PNG\r\n\x1a\n picture"

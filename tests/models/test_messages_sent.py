@@ -10,10 +10,10 @@ from pydantic_ai.models import Model
 from sojourn import Message, PlanResult, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import ImagePart, TextPart, ToolCallPart
 from sojourn.core.run.ids import stamp, with_final_ids
-from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names
 from sojourn.testing.providers import Reply, Text, Thinking, ToolCall
+from sojourn.values.wire import decode_messages, encode
 
 NAMES = Names(["ops.devices.list"])
 NAME = "ops__devices__list"

@@ -20,7 +20,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
-from sojourn.core.values.json_fault import ParseFault
+from sojourn.values.json_fault import ParseFault
 
 SETTINGS = {"max_tokens": 1000}
 LAST = Finalize(reason="max_tokens", message="Answer now.")

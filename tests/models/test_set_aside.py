@@ -25,9 +25,9 @@ from sojourn import (
 from sojourn.cli.screen.messages import MessageLines
 from sojourn.contracts.message import ImagePart, OtherPart, TextPart, ThinkingPart
 from sojourn.core.run.set_aside import failure_notice, left_out
-from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside
 from sojourn.testing.providers import Body, HttpError, Reply, Thinking, ToolCall, calls, says
+from sojourn.values.wire import decode_messages, encode
 
 POISON = base64.b64encode(b"poison").decode()
 PICTURE = ImagePart(type="image", media_type="image/png", data=POISON)

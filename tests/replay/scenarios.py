@@ -48,8 +48,8 @@ from sojourn import (
     WithMemory,
 )
 from sojourn.contracts.message import ThinkingPart
-from sojourn.core.values.wire import MAX_INLINE_BYTES
 from sojourn.testing.scripted import ScriptedPlanner, Step
+from sojourn.values.wire import MAX_INLINE_BYTES
 
 __all__ = ["SCENARIOS", "Scenario", "make_app"]
 

@@ -21,9 +21,9 @@ from sojourn import (
 )
 from sojourn.checks.storage import check_storage
 from sojourn.core.run.continuation import KEY
-from sojourn.core.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
 from sojourn.storage.s3 import S3Storage
 from sojourn.testing import ScriptedPlanner
+from sojourn.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
 from tests.workflows.test_endless import flood, short
 from tests.workflows.test_stored_transcripts import answer_of, arguments, long_app
 

@@ -32,8 +32,8 @@ from sojourn import (
     Worker,
 )
 from sojourn.core.run import approval
-from sojourn.core.values.wire import encode_readable
 from sojourn.testing.scripted import ScriptedPlanner
+from sojourn.values.wire import encode_readable
 
 ASKS = RunPolicy(interrupts_allowed=True)
 

@@ -13,8 +13,8 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from sojourn import Message, PlanResult, RunFailed, RunUnreadable
-from sojourn.core.values.wire import encode
 from sojourn.testing.scripted import ScriptedPlanner
+from sojourn.values.wire import encode
 
 
 def raw(data: bytes, **metadata: bytes) -> RawValue:

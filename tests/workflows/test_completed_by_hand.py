@@ -12,7 +12,7 @@ from sojourn import Agent, App, PlanResult, RunFailed, RunPolicy, Toolset, data_
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.codec import UnreadableError
 from sojourn.converter.data_converter import SojournPayloadConverter
-from sojourn.core.values.undecodable import OrUndecodable
+from sojourn.values.undecodable import OrUndecodable
 from sojourn.worker import shell
 
 

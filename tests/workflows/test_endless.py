@@ -35,9 +35,9 @@ from sojourn.contracts.run import PAUSED
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.history.fold import Fold
 from sojourn.core.run.state import RunState
-from sojourn.core.values.frozen import changed
 from sojourn.events import one_run
 from sojourn.testing import skip_time
+from sojourn.values.frozen import changed
 from sojourn.worker import shell
 
 room = importlib.import_module("workflows.history_budget")

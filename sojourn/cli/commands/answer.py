@@ -9,7 +9,7 @@ from sojourn.cli.acting import answerer, principal_of
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import As, By, Json, RunId, connected
-from sojourn.core.values.json_text import loads
+from sojourn.values.json_text import loads
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client

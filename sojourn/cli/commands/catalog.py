@@ -148,7 +148,7 @@ def _show(app: "App") -> None:
 
 def _fields(spec: "ToolSpec") -> str:
     """Return the fields of the payload, with a question mark after optional ones."""
-    from sojourn.core.values.json_value import expand
+    from sojourn.values.json_value import expand
 
     schema = spec.payload.json_schema
     required = schema.get("required", [])

@@ -17,7 +17,7 @@ from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Json, connected
 from sojourn.cli.period import since as moment_since
 from sojourn.cli.screen.text import local, plain
-from sojourn.core.values.text import counted
+from sojourn.values.text import counted
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client

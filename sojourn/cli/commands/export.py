@@ -20,8 +20,8 @@ from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Json, RunId, connected
 from sojourn.cli.screen.text import plain
-from sojourn.core.values.text import counted
 from sojourn.private import private_folder, private_opener, write_private
+from sojourn.values.text import counted
 
 if TYPE_CHECKING:
     from sojourn.client.access import Access

@@ -25,8 +25,8 @@ from sojourn.cli.options import (
     load_app,
 )
 from sojourn.cli.screen.text import plain, shell_word
-from sojourn.core.values.json_text import loads
 from sojourn.errors import InvalidInput
+from sojourn.values.json_text import loads
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client

@@ -13,7 +13,7 @@ from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import As, By, Json, RunId, connected
 from sojourn.cli.screen.text import plain, shell_word
-from sojourn.core.values.json_text import DuplicateNameError, loads
+from sojourn.values.json_text import DuplicateNameError, loads
 
 if TYPE_CHECKING:
     from sojourn.answers import WaitView

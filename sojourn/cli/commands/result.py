@@ -57,7 +57,7 @@ async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
     from sojourn.answers import open_waits
     from sojourn.cli.failed_call import retry_line
     from sojourn.cli.follow import until_end
-    from sojourn.core.values.visible import visible
+    from sojourn.values.visible import visible
 
     if (await run.status()).conversation:
         return await _print_last_turn(run, patient=patient, as_json=as_json)

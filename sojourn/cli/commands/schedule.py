@@ -15,7 +15,7 @@ from sojourn.cli.opening import read_labels, read_text
 from sojourn.cli.options import By, Json, connected, connection_options
 from sojourn.cli.period import duration
 from sojourn.cli.screen.text import local, plain, shell_word
-from sojourn.core.values.text import counted
+from sojourn.values.text import counted
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client

@@ -144,8 +144,8 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
     from sojourn.cli.screen.lines import summed
     from sojourn.cli.screen.run_trees import RunTrees
     from sojourn.cli.screen.text import Line
-    from sojourn.core.values.text import counted
     from sojourn.timeline import Timeline
+    from sojourn.values.text import counted
 
     console = Console(highlight=False)
     status = await run.status()
@@ -324,7 +324,7 @@ def _state(status: "RunStatus", turn_id: str = "") -> str:
         status: The status.
         turn_id: The last turn that began.
     """
-    from sojourn.core.values.text import counted
+    from sojourn.values.text import counted
 
     phase = f" ({status.phase.replace('_', ' ')})" if status.status == "running" and status.phase else ""
     state = f"{status.status.replace('_', ' ')}{phase}"

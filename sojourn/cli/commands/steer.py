@@ -8,7 +8,7 @@ from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import CommandError
 from sojourn.cli.options import By, Json, RunId, Why, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
-from sojourn.core.values.text import counted
+from sojourn.values.text import counted
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client

@@ -14,9 +14,9 @@ from sojourn.contracts.event import ToolRetryEvent, ToolUpdateEvent
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import LEFT_OUT, RetryHint, ToolError
 from sojourn.contracts.tool_result import Artifact, Bounds, ToolResult
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.text import counted
 from sojourn.timeline import Attempt, Call, Plan
+from sojourn.values.json_value import is_object
+from sojourn.values.text import counted
 
 __all__ = [
     "Detail",

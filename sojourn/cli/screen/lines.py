@@ -40,8 +40,8 @@ from sojourn.contracts.tool_error import LEFT_OUT
 from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.history.fork import texts_of_changes
 from sojourn.core.run.state import INTERRUPTED
-from sojourn.core.values.text import counted
 from sojourn.timeline import verdict_of
+from sojourn.values.text import counted
 
 __all__ = [
     "is_drawn",

@@ -14,8 +14,8 @@ from sojourn.contracts.message import (
     ToolCallPart,
     ToolResultPart,
 )
-from sojourn.core.values.json_value import is_array
-from sojourn.core.values.text import counted
+from sojourn.values.json_value import is_array
+from sojourn.values.text import counted
 
 __all__ = ["MessageLines"]
 

@@ -43,7 +43,6 @@ from sojourn.cli.screen.waits import texts_of
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import Event, PlannerNoteEvent
 from sojourn.contracts.ids import place_of
-from sojourn.core.values.text import counted
 from sojourn.timeline import (
     Call,
     Decision,
@@ -57,6 +56,7 @@ from sojourn.timeline import (
     UserMessage,
     WaitEntry,
 )
+from sojourn.values.text import counted
 
 __all__ = ["LINES", "MOST_ENTRIES", "RunTrees", "grow"]
 

@@ -6,7 +6,7 @@ Times and durations are formatted here, too.
 from datetime import datetime
 from typing import NamedTuple
 
-from sojourn.core.values.visible import WIDTH, plain, shell_word, took
+from sojourn.values.visible import WIDTH, plain, shell_word, took
 
 __all__ = ["WIDTH", "Line", "local", "plain", "shell_word", "text_lines", "took"]
 

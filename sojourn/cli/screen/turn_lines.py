@@ -14,8 +14,8 @@ from sojourn.cli.screen.lines import name_of, summed
 from sojourn.cli.screen.text import Line, local, plain, text_lines, took
 from sojourn.contracts.message import Message, TextPart
 from sojourn.core.run.state import INTERRUPTED
-from sojourn.core.values.text import counted
 from sojourn.timeline import Turn, UserMessage
+from sojourn.values.text import counted
 
 __all__ = [
     "TurnLine",

@@ -14,7 +14,7 @@ from sojourn.core.awaits.confirmation import changed_since, role_options
 from sojourn.core.awaits.deciding import in_words, is_restricted
 from sojourn.core.awaits.disclosure import Disclosure, disclose
 from sojourn.core.awaits.kinds import KindName, kind_of
-from sojourn.core.values.visible import visible
+from sojourn.values.visible import visible
 
 __all__ = ["TEXTS", "WaitTexts", "call_lines", "texts_of"]
 

@@ -27,13 +27,13 @@ from sojourn.core.awaits.factories import other_call_of
 from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.effects import has_acted
-from sojourn.core.values.json_text import DuplicateNameError, loads
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security import audit
 from sojourn.reader import read_event
 from sojourn.timeline import Call
+from sojourn.values.json_text import DuplicateNameError, loads
 
 __all__ = ["pages"]
 

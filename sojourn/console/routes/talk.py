@@ -22,10 +22,10 @@ from sojourn.console.talk_place import talk_place
 from sojourn.console.views.attachments import MOST_BYTES
 from sojourn.console.views.states import WORDS, word_of
 from sojourn.console.watching import News
-from sojourn.core.values.visible import one_line
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.reader import ListedRun, Preview
+from sojourn.values.visible import one_line
 
 __all__ = ["pages"]
 

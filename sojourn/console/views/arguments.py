@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, cast
 
 from sojourn.console.views.text import shown
-from sojourn.core.values.visible import CUT, mixed_scripts, one_line
+from sojourn.values.visible import CUT, mixed_scripts, one_line
 
 __all__ = ["MOST_ROWS", "Argument", "Arguments", "arguments_of"]
 

@@ -18,9 +18,9 @@ from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.example import example_for
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.visible import took
 from sojourn.forms import SchemaTable, schema_table
+from sojourn.values.json_value import is_array, is_object
+from sojourn.values.visible import took
 
 __all__ = [
     "AgentCard",

@@ -15,8 +15,8 @@ from sojourn.answers import wait_view
 from sojourn.console.views.waits import KINDS, title_of
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
-from sojourn.core.values.visible import one_line
 from sojourn.timeline import Decision
+from sojourn.values.visible import one_line
 
 __all__ = ["COLUMNS", "DecisionRow", "csv_of", "decision_row"]
 

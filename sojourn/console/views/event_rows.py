@@ -18,7 +18,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import ToolCallPart
-from sojourn.core.values.visible import one_line
+from sojourn.values.visible import one_line
 
 __all__ = ["MOST_ROWS", "EventRow", "LatestRows", "event_row", "event_text"]
 

@@ -10,9 +10,9 @@ from datetime import datetime
 from sojourn.checks import Check
 from sojourn.checks.stuck import mend_of
 from sojourn.client.stuck import Stuck
-from sojourn.core.values.text import counted
-from sojourn.core.values.visible import one_line
 from sojourn.reader import ListedRun
+from sojourn.values.text import counted
+from sojourn.values.visible import one_line
 
 __all__ = ["Health", "StuckRow", "health_of", "parted", "stuck_rows"]
 

@@ -17,8 +17,8 @@ from cachetools import LRUCache, cached
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from sojourn.core.values.visible import readable
 from sojourn.serving.pace import run_in_thread
+from sojourn.values.visible import readable
 
 __all__ = ["MOST", "pieces_of", "prepare", "rendered", "rendered_draft", "spoken", "weight"]
 

@@ -15,9 +15,9 @@ from sojourn.console.views.run_rows import doing, stuck_line
 from sojourn.console.views.states import OPEN, word_of
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.run_policy import Caps
-from sojourn.core.values.visible import took
 from sojourn.reader import Snapshot
 from sojourn.timeline import Spent
+from sojourn.values.visible import took
 
 __all__ = ["RunHead", "head_of", "left_of"]
 

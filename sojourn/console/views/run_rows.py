@@ -12,8 +12,8 @@ from sojourn.console.views.markdown import spoken
 from sojourn.console.views.states import OPEN, word_of
 from sojourn.console.views.waits import wait_line
 from sojourn.contracts.run import RunStatus
-from sojourn.core.values.visible import one_line
 from sojourn.reader import Detail, ListedRun, RunEnd
+from sojourn.values.visible import one_line
 
 __all__ = ["RunRow", "doing", "row_of", "stuck_line"]
 

@@ -20,8 +20,8 @@ from sojourn.contracts.event import (
     RunResumedEvent,
 )
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.core.values.visible import one_line
 from sojourn.timeline import Call, End, Entry, Note, Plan, Timeline, Turn, WaitEntry
+from sojourn.values.visible import one_line
 
 __all__ = [
     "MOST_CALLS",

@@ -3,7 +3,7 @@
 They are made visible if a person decides by them, and readable if they are prose.
 """
 
-from sojourn.core.values.visible import visible
+from sojourn.values.visible import visible
 
 __all__ = ["lines_of", "shown"]
 

@@ -12,8 +12,8 @@ from typing import Any
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, PlannerNoteEvent, RunPausedEvent, RunResumedEvent
 from sojourn.contracts.ids import place_of
-from sojourn.core.values.visible import one_line
 from sojourn.timeline import Call, Decision, Entry, Note, OpenWait, Plan, Timeline, UserMessage, WaitEntry
+from sojourn.values.visible import one_line
 
 __all__ = ["ApprovedCall", "Step", "WaitHistory", "before_wait"]
 

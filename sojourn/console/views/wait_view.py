@@ -24,9 +24,9 @@ from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.run.approval import APPROVE
-from sojourn.core.values.visible import one_line, readable
 from sojourn.forms import FormField, form_fields, whole_field
 from sojourn.timeline import verdict_of
+from sojourn.values.visible import one_line, readable
 
 __all__ = ["CallForm", "Consequence", "Ended", "Specs", "WaitForm", "wait_form", "wait_view", "without_calls"]
 

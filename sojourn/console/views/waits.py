@@ -6,7 +6,7 @@ The line has their kind, their question, and what runs wait for.
 from collections.abc import Sequence
 
 from sojourn.answers import WaitView
-from sojourn.core.values.visible import one_line
+from sojourn.values.visible import one_line
 
 __all__ = ["KINDS", "title_of", "wait_line"]
 

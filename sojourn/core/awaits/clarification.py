@@ -10,10 +10,10 @@ from sojourn.core.awaits.disclosure import disclose, expiry, fenced_signal, inde
 from sojourn.core.awaits.envelope import Channel, Refused, as_json, digest, text_of
 from sojourn.core.awaits.form import mismatch_of, values_of
 from sojourn.core.awaits.principals import answerer_of
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.json_text import duplicate_name, name_given_twice
-from sojourn.core.values.visible import fence, visible
-from sojourn.core.values.wire import MAX_ANSWER_CHARS
+from sojourn.values.json_fault import json_fault
+from sojourn.values.json_text import duplicate_name, name_given_twice
+from sojourn.values.visible import fence, visible
+from sojourn.values.wire import MAX_ANSWER_CHARS
 
 __all__ = [
     "Clarified",

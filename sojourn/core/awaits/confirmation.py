@@ -18,8 +18,8 @@ from sojourn.core.awaits.deciding import NOT_APPROVER, in_words, is_restricted, 
 from sojourn.core.awaits.disclosure import disclose, expiry, fenced_query, fenced_signal, indented, lines
 from sojourn.core.awaits.envelope import Channel, Refused, as_json, digest, text_of
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
-from sojourn.core.values.text import echo
-from sojourn.core.values.visible import fence, visible
+from sojourn.values.text import echo
+from sojourn.values.visible import fence, visible
 
 __all__ = [
     "DECISION",

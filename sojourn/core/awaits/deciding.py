@@ -11,7 +11,7 @@ from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.principals import askers_of, is_same, without_roles
-from sojourn.core.values.visible import visible
+from sojourn.values.visible import visible
 
 __all__ = [
     "APPROVER",

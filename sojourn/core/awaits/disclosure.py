@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.wire_names import APPROVAL
-from sojourn.core.values.text import counted
-from sojourn.core.values.visible import fence, mixed_scripts, visible
+from sojourn.values.text import counted
+from sojourn.values.visible import fence, mixed_scripts, visible
 
 __all__ = [
     "Disclosure",

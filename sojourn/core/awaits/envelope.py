@@ -12,8 +12,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sojourn.core.values.text import clip, is_writable
-from sojourn.core.values.visible import visible
+from sojourn.values.text import clip, is_writable
+from sojourn.values.visible import visible
 
 __all__ = [
     "NOT_VISIBLE",

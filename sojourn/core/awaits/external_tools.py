@@ -16,10 +16,10 @@ from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.disclosure import disclose, expiry, fenced_signal, indented, lines
 from sojourn.core.awaits.envelope import Channel, Refused, as_json
 from sojourn.core.awaits.principals import answerer_of
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.text import echo
-from sojourn.core.values.visible import fence, visible
-from sojourn.core.values.wire import MAX_RESULT_BYTES
+from sojourn.values.json_fault import json_fault
+from sojourn.values.text import echo
+from sojourn.values.visible import fence, visible
+from sojourn.values.wire import MAX_RESULT_BYTES
 
 __all__ = ["Supplied", "not_supplied", "read_results", "sample_results", "shown_results"]
 

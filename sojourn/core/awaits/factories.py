@@ -21,10 +21,10 @@ from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.waits import Released
 from sojourn.core.payload.parse import Parsed, parse_arguments
-from sojourn.core.values.json_value import to_tokens
-from sojourn.core.values.text import plain
-from sojourn.core.values.timers import bounded
-from sojourn.core.values.visible import inert
+from sojourn.values.json_value import to_tokens
+from sojourn.values.text import plain
+from sojourn.values.timers import bounded
+from sojourn.values.visible import inert
 
 __all__ = [
     "EARLIER",

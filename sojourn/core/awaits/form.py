@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.values.json_value import Schema, expand, is_array, is_object, json_type, locate, to_tokens
-from sojourn.core.values.text import clip, closest_name, with_article
+from sojourn.values.json_value import Schema, expand, is_array, is_object, json_type, locate, to_tokens
+from sojourn.values.text import clip, closest_name, with_article
 
 __all__ = ["form_of", "has_fields", "is_closed", "mismatch_of", "values_of"]
 

@@ -46,7 +46,7 @@ from sojourn.core.awaits.external_tools import (
     sample_results,
     shown_results,
 )
-from sojourn.core.values.visible import fence
+from sojourn.values.visible import fence
 
 __all__ = [
     "Answer",

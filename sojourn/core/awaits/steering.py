@@ -20,9 +20,9 @@ from sojourn.core.awaits.confirmation import DECISION, unknown_in_decision
 from sojourn.core.awaits.envelope import Refused, by_of, text_of
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
 from sojourn.core.awaits.waits import Released
-from sojourn.core.values.text import echo, is_writable
-from sojourn.core.values.undecodable import first_undecodable
-from sojourn.core.values.wire import MAX_ANSWER_CHARS
+from sojourn.values.text import echo, is_writable
+from sojourn.values.undecodable import first_undecodable
+from sojourn.values.wire import MAX_ANSWER_CHARS
 
 __all__ = [
     "NUMBER",

@@ -20,8 +20,8 @@ from sojourn.core.awaits.deciding import may_decide
 from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, digest_sent, kind_named, kind_of, read
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.undecodable import Undecodable
+from sojourn.values.frozen import changed
+from sojourn.values.undecodable import Undecodable
 
 __all__ = ["Released", "Repeated", "Waits", "asks_again", "is_malformed", "unique_await_id"]
 

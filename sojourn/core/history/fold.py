@@ -55,9 +55,9 @@ from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
 from sojourn.core.run.totals import add_telemetry, add_totals, read_child_spent
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.timers import EXPIRES, TIME_BUDGET, WAITS
-from sojourn.core.values.undecodable import Undecodable
+from sojourn.values.frozen import changed
+from sojourn.values.timers import EXPIRES, TIME_BUDGET, WAITS
+from sojourn.values.undecodable import Undecodable
 
 __all__ = ["END", "Fold", "HistoryRecord"]
 

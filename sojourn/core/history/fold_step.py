@@ -40,7 +40,7 @@ from sojourn.core.run.continuation import CallProgress, StepProgress
 from sojourn.core.run.memory import MemoryChange, changes_by
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.state import RunState, call_status
-from sojourn.core.values.frozen import changed
+from sojourn.values.frozen import changed
 
 __all__ = ["StepFold", "StepSoFar"]
 

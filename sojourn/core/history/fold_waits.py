@@ -59,8 +59,8 @@ from sojourn.core.run.inbox import (
 )
 from sojourn.core.run.set_aside import read_set_aside
 from sojourn.core.run.state import RunState
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.timers import EXPIRES
+from sojourn.values.frozen import changed
+from sojourn.values.timers import EXPIRES
 
 __all__ = ["WaitFold"]
 

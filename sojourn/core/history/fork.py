@@ -38,9 +38,9 @@ from sojourn.core.run.outcomes import failed
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import ActiveTime, RunTotals
 from sojourn.core.run.transcript import Packed
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.text import clip, readable
-from sojourn.core.values.wire import size_of
+from sojourn.values.frozen import changed
+from sojourn.values.text import clip, readable
+from sojourn.values.wire import size_of
 
 __all__ = [
     "MAX_GIVEN",

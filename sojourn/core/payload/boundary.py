@@ -21,10 +21,10 @@ from sojourn.core.payload.masking import split
 from sojourn.core.payload.parse import ParseFault, json_fault
 from sojourn.core.payload.reading import read_payload, read_text, wrapper_issues
 from sojourn.core.schema.validate import Validator, stray_issues
-from sojourn.core.values.json_fault import patch_fault
-from sojourn.core.values.json_value import Schema, expand, is_object
-from sojourn.core.values.text import clip, echo
-from sojourn.core.values.wire import encode_readable
+from sojourn.values.json_fault import patch_fault
+from sojourn.values.json_value import Schema, expand, is_object
+from sojourn.values.text import clip, echo
+from sojourn.values.wire import encode_readable
 
 __all__ = [
     "Answer",

@@ -15,10 +15,10 @@ from typing import Any
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.parse import Parsed, decoded, parse_arguments
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import MAX_DIGITS
-from sojourn.core.values.json_value import ABSENT, Schema, expand, is_array, is_object, json_type, locate
-from sojourn.core.values.numbers import MAX_WHOLE, WholeNumber
-from sojourn.core.values.text import closest_name
+from sojourn.values.json_fault import MAX_DIGITS
+from sojourn.values.json_value import ABSENT, Schema, expand, is_array, is_object, json_type, locate
+from sojourn.values.numbers import MAX_WHOLE, WholeNumber
+from sojourn.values.text import closest_name
 
 __all__ = [
     "BLANKS",

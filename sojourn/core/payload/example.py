@@ -39,8 +39,8 @@ from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_
 from sojourn.core.schema.budget import allowance
 from sojourn.core.schema.sample import NoSampleError, sample, sample_field
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.json_value import (
+from sojourn.values.json_fault import json_fault
+from sojourn.values.json_value import (
     ABSENT,
     Schema,
     expand,
@@ -51,8 +51,8 @@ from sojourn.core.values.json_value import (
     to_tokens,
     value_at,
 )
-from sojourn.core.values.text import closest_name
-from sojourn.core.values.wire import MAX_PRIOR_INPUT_BYTES
+from sojourn.values.text import closest_name
+from sojourn.values.wire import MAX_PRIOR_INPUT_BYTES
 
 __all__ = ["Judge", "derive_example", "example_for", "put"]
 

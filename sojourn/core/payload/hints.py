@@ -21,8 +21,8 @@ from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.schema.annotations import is_secret
 from sojourn.core.schema.issues import ONLY_ONE, sentence
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import ParseFault, json_fault
-from sojourn.core.values.json_value import (
+from sojourn.values.json_fault import ParseFault, json_fault
+from sojourn.values.json_value import (
     ABSENT,
     Schema,
     expand,
@@ -32,8 +32,8 @@ from sojourn.core.values.json_value import (
     to_tokens,
     value_at,
 )
-from sojourn.core.values.text import CUT, clip, closest_name, echo, field_name, plain
-from sojourn.core.values.wire import MAX_PRIOR_INPUT_BYTES, MAX_RESULT_BYTES
+from sojourn.values.text import CUT, clip, closest_name, echo, field_name, plain
+from sojourn.values.wire import MAX_PRIOR_INPUT_BYTES, MAX_RESULT_BYTES
 
 __all__ = [
     "CUT_OFF",

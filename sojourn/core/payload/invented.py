@@ -13,7 +13,7 @@ from typing import Any
 
 from sojourn.core.payload.coerce import lacks_zone, may_be_misnamed
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import (
+from sojourn.values.json_value import (
     ABSENT,
     Schema,
     expand,
@@ -23,7 +23,7 @@ from sojourn.core.values.json_value import (
     resolve,
     value_at,
 )
-from sojourn.core.values.text import plain
+from sojourn.values.text import plain
 
 __all__ = [
     "MAX_INVENTED",

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from sojourn.contracts.tool_error import FieldIssue, RetryHint, RetryReason
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.json_value import Schema, is_array, is_object, resolve, to_tokens
-from sojourn.core.values.text import CUT, plain
+from sojourn.values.json_value import Schema, is_array, is_object, resolve, to_tokens
+from sojourn.values.text import CUT, plain
 
 __all__ = ["Mask", "advertised", "mask_for", "masked", "masked_fault", "secret_forms", "split"]
 

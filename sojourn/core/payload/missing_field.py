@@ -10,8 +10,8 @@ from sojourn.contracts.tool_error import FieldIssue
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.schema.issues import MAX_ALLOWED, MAX_TEXT, ONLY_ONE, shortened, type_names
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import Schema, expand, is_array, json_type, locate, to_tokens
-from sojourn.core.values.text import clip, field_name, one_of, plain
+from sojourn.values.json_value import Schema, expand, is_array, json_type, locate, to_tokens
+from sojourn.values.text import clip, field_name, one_of, plain
 
 __all__ = ["question_about", "with_expected"]
 

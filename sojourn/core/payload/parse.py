@@ -6,7 +6,7 @@ removing a code fence around the JSON, and a trailing comma.
 
 A name given twice in one object is a fault too: the two values contradict each other, and Python would
 silently keep the last. So is a number whose digits no Python number can hold: see
-`sojourn.core.values.numbers`.
+`sojourn.values.numbers`.
 
 `{"1": "10 EUR", "01": "99 EUR"}` has two prices, and as `dict[int, str]` one. A person who approves such a
 call sees both.
@@ -23,7 +23,7 @@ from typing import Any, cast
 
 from sojourn.core.schema.defaults import with_defaults, without_defaults
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import (
+from sojourn.values.json_fault import (
     MAX_DIGITS,
     ParseFault,
     depth_of,
@@ -31,10 +31,10 @@ from sojourn.core.values.json_fault import (
     too_deep,
     too_many_digits,
 )
-from sojourn.core.values.json_text import first_duplicate, name_given_twice
-from sojourn.core.values.json_value import ABSENT, is_array, is_object
-from sojourn.core.values.numbers import written_number
-from sojourn.core.values.wire import MAX_PAYLOAD_BYTES
+from sojourn.values.json_text import first_duplicate, name_given_twice
+from sojourn.values.json_value import ABSENT, is_array, is_object
+from sojourn.values.numbers import written_number
+from sojourn.values.wire import MAX_PAYLOAD_BYTES
 
 __all__ = [
     "Merged",

@@ -36,8 +36,8 @@ from sojourn.core.payload.parse import NotAnObject, Parsed, ParseFault, decoded,
 from sojourn.core.schema.budget import allowance
 from sojourn.core.schema.issues import MAX_ALLOWED, type_names
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import json_fault
-from sojourn.core.values.json_value import (
+from sojourn.values.json_fault import json_fault
+from sojourn.values.json_value import (
     ABSENT,
     expand,
     is_array,
@@ -48,7 +48,7 @@ from sojourn.core.values.json_value import (
     to_tokens,
     value_at,
 )
-from sojourn.core.values.numbers import LongNumber
+from sojourn.values.numbers import LongNumber
 
 __all__ = ["Read", "is_settled", "read_payload", "read_text", "wrapper_issues"]
 

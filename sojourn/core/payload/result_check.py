@@ -21,9 +21,9 @@ from sojourn.contracts.tool_error import MAX_MESSAGE, ToolError
 from sojourn.contracts.tool_result import Artifact, ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.boundary import brief, malformed, refusal
-from sojourn.core.values.json_fault import wrong_figure
-from sojourn.core.values.text import clip
-from sojourn.core.values.wire import (
+from sojourn.values.json_fault import wrong_figure
+from sojourn.values.text import clip
+from sojourn.values.wire import (
     ENVELOPE,
     MAX_ARTIFACT_BYTES,
     MAX_LOCAL_BYTES,

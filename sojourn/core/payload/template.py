@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sojourn.core.values.json_value import Schema, expand, is_object
-from sojourn.core.values.visible import inert
+from sojourn.values.json_value import Schema, expand, is_object
+from sojourn.values.visible import inert
 
 __all__ = ["asked", "filled", "unknown_fields"]
 

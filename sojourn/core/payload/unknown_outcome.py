@@ -10,7 +10,7 @@ from sojourn.contracts import safe_exceptions
 from sojourn.contracts.tool_error import RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.values.text import clip
+from sojourn.values.text import clip
 
 __all__ = [
     "NOT_REPEATED",

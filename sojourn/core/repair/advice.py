@@ -16,8 +16,8 @@ from sojourn.contracts.tool_error import RetryHint, RetryReason
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.unknown_outcome import is_unknown
-from sojourn.core.values.json_value import expand, is_array, is_object, to_tokens
-from sojourn.core.values.text import clip, field_name
+from sojourn.values.json_value import expand, is_array, is_object, to_tokens
+from sojourn.values.text import clip, field_name
 
 __all__ = ["MAX_SCHEMA", "advised"]
 

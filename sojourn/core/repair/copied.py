@@ -22,7 +22,7 @@ from sojourn.core.payload.invented import MAX_INVENTED, Tokens, placeholder
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.repair.calls import is_repair, stem
 from sojourn.core.schema.formats import FORMAT_EXAMPLES
-from sojourn.core.values.json_value import (
+from sojourn.values.json_value import (
     ABSENT,
     expand,
     is_array,

@@ -17,8 +17,8 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload.coerce import keeps_meaning, letters, may_be_misnamed, meanings
 from sojourn.core.payload.invented import put
 from sojourn.core.schema.issues import ONLY_ONE
-from sojourn.core.values.json_value import ABSENT, expand, is_array, is_object, locate, to_tokens, value_at
-from sojourn.core.values.text import closest_name
+from sojourn.values.json_value import ABSENT, expand, is_array, is_object, locate, to_tokens, value_at
+from sojourn.values.text import closest_name
 
 __all__ = ["RepairedPayload", "issues_in_hint", "name_of", "repair_payload"]
 

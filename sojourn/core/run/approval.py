@@ -28,8 +28,8 @@ from sojourn.core.awaits.deciding import combined
 from sojourn.core.awaits.principals import without_roles
 from sojourn.core.payload.template import asked
 from sojourn.core.schema.annotations import without_wording
-from sojourn.core.values.visible import inert
-from sojourn.core.values.wire import encode_readable
+from sojourn.values.visible import inert
+from sojourn.values.wire import encode_readable
 
 __all__ = [
     "APPROVE",

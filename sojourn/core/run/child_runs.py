@@ -15,8 +15,8 @@ from sojourn.core.payload.unknown_outcome import outcome_unknown
 from sojourn.core.run.totals import add_telemetry
 from sojourn.core.schema.issues import sentence
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import Schema
-from sojourn.core.values.text import clip
+from sojourn.values.json_value import Schema
+from sojourn.values.text import clip
 
 __all__ = [
     "GAVE_UP",

@@ -19,7 +19,7 @@ from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed, Segments
-from sojourn.core.values.wire import size_of
+from sojourn.values.wire import size_of
 
 __all__ = [
     "KEY",

@@ -17,10 +17,10 @@ from sojourn.contracts.wire_names import SEND
 from sojourn.core.awaits.envelope import Refused, by_of
 from sojourn.core.awaits.principals import PRINCIPAL, is_same, principal_of
 from sojourn.core.run.message_ids import ANSWER, digest_of, pack, unpack
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.text import echo, is_writable
-from sojourn.core.values.undecodable import first_undecodable
-from sojourn.core.values.wire import size_of
+from sojourn.values.frozen import changed
+from sojourn.values.text import echo, is_writable
+from sojourn.values.undecodable import first_undecodable
+from sojourn.values.wire import size_of
 
 __all__ = [
     "ADMIT",

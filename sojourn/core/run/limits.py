@@ -10,7 +10,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.factories import lacks_fields
 from sojourn.core.run.totals import RunTotals, cost_of, tokens_of
-from sojourn.core.values.text import counted
+from sojourn.values.text import counted
 
 __all__ = [
     "IDLE_TIMEOUT",

@@ -14,8 +14,8 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.json_fault import MAX_FIGURE
-from sojourn.core.values.undecodable import Undecodable
+from sojourn.values.json_fault import MAX_FIGURE
+from sojourn.values.undecodable import Undecodable
 
 __all__ = ["no_plan", "no_result", "plan_fault", "right_result", "right_usage"]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.json_fault import memory_after, memory_fault
-from sojourn.core.values.wire import size_of
+from sojourn.values.json_fault import memory_after, memory_fault
+from sojourn.values.wire import size_of
 
 __all__ = ["INLINE_BYTES", "MemoryChange", "changes_by", "for_task"]
 

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from typing_extensions import TypeIs
 
 from sojourn.contracts.ids import place_in
-from sojourn.core.values.undecodable import inflate
+from sojourn.values.undecodable import inflate
 
 __all__ = ["ANSWER", "digest_of", "pack", "unpack"]
 

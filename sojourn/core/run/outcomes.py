@@ -11,8 +11,8 @@ from sojourn.core.payload.unknown_outcome import NOT_REPEATED, outcome_unknown
 from sojourn.core.run.effects import is_settled
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.run.retry import OUTCOME_UNKNOWN
-from sojourn.core.values.json_value import is_object
-from sojourn.core.values.wire import MAX_FORMS_BYTES
+from sojourn.values.json_value import is_object
+from sojourn.values.wire import MAX_FORMS_BYTES
 
 __all__ = [
     "attach_call",

@@ -16,10 +16,10 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.json_fault import ParseFault, json_fault, patch_fault, wrong_figure
-from sojourn.core.values.text import counted
-from sojourn.core.values.timers import LONGEST
-from sojourn.core.values.wire import (
+from sojourn.values.json_fault import ParseFault, json_fault, patch_fault, wrong_figure
+from sojourn.values.text import counted
+from sojourn.values.timers import LONGEST
+from sojourn.values.wire import (
     MAX_PAYLOAD_BYTES,
     MAX_PLAN_BYTES,
     MAX_PLAN_CALLS,

@@ -28,8 +28,8 @@ from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.unknown_outcome import changes_nothing, leaves_unknown
-from sojourn.core.values.json_value import is_object
 from sojourn.errors import RateLimited, ToolUnavailable
+from sojourn.values.json_value import is_object
 
 __all__ = [
     "BUGS",

@@ -18,10 +18,10 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.wire_names import FORKED_FROM, MESSAGE, TENANT, VISIBLE_TO
 from sojourn.core.awaits.principals import principal_fault
-from sojourn.core.values.text import CUT, clip
-from sojourn.core.values.timers import duration_fault
-from sojourn.core.values.visible import code, fence, visible
-from sojourn.core.values.wire import size_of
+from sojourn.values.text import CUT, clip
+from sojourn.values.timers import duration_fault
+from sojourn.values.visible import code, fence, visible
+from sojourn.values.wire import size_of
 
 __all__ = [
     "MAX_OPENING_BYTES",

@@ -28,8 +28,8 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import SET_ASIDE
 from sojourn.core.awaits.envelope import Refused, by_of, text_of
-from sojourn.core.values.text import clip, echo
-from sojourn.core.values.undecodable import first_undecodable
+from sojourn.values.text import clip, echo
+from sojourn.values.undecodable import first_undecodable
 
 __all__ = [
     "MAX_SET_ASIDE",

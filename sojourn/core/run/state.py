@@ -70,9 +70,9 @@ from sojourn.core.run.totals import (
 )
 from sojourn.core.run.transcript import Claim, for_planner, reply
 from sojourn.core.safeguards.judge import SafeguardState
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.json_fault import memory_after, memory_fault
-from sojourn.core.values.timers import seconds_of
+from sojourn.values.frozen import changed
+from sojourn.values.json_fault import memory_after, memory_fault
+from sojourn.values.timers import seconds_of
 
 __all__ = ["INTERRUPTED", "MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]
 

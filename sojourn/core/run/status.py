@@ -10,7 +10,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import add_totals, used
-from sojourn.core.values.text import clip
+from sojourn.values.text import clip
 
 __all__ = ["end_notice", "read_kinds", "status_of", "turn_notice", "wait_notice"]
 

@@ -16,7 +16,7 @@ from sojourn.contracts.run import Spent
 from sojourn.contracts.tool_result import Artifact, RunLink, ToolResult, ToolTelemetry
 from sojourn.core.awaits.principals import MAX_ASKERS, PRINCIPAL, principal_of
 from sojourn.core.safeguards.judge import was_tried
-from sojourn.core.values.frozen import changed
+from sojourn.values.frozen import changed
 
 __all__ = [
     "MAX_ARTIFACTS",

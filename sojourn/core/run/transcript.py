@@ -9,8 +9,8 @@ from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
-from sojourn.core.values.undecodable import MAX_TRANSCRIPT_BYTES, inflate
-from sojourn.core.values.wire import MAX_SLICE_BYTES, decode_messages, encode
+from sojourn.values.undecodable import MAX_TRANSCRIPT_BYTES, inflate
+from sojourn.values.wire import MAX_SLICE_BYTES, decode_messages, encode
 
 __all__ = ["Claim", "Packed", "Segments", "call_ids", "for_planner", "question_message", "reply", "slice_of"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from sojourn.contracts.tool_error import RetryReason
-from sojourn.core.values.text import plain
+from sojourn.values.text import plain
 
 __all__ = [
     "ERROR_CLASSES",

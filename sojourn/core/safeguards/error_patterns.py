@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sojourn.core.safeguards.error_classes import MAX_READ, RULES, class_named, match_class
-from sojourn.core.values.text import MAX_NAME, plain
+from sojourn.values.text import MAX_NAME, plain
 
 __all__ = ["MAX_ENTRIES", "MAX_TARGET", "STRIKES", "CallOutcome", "ErrorEntry", "ErrorPatterns", "target_of"]
 

@@ -21,8 +21,8 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.safeguards.error_classes import RULES
 from sojourn.core.safeguards.error_patterns import STRIKES, CallOutcome, ErrorPatterns
 from sojourn.core.safeguards.loops import PastCall, ToolCalls, suggestion
-from sojourn.core.values.frozen import changed
-from sojourn.core.values.wire import encode
+from sojourn.values.frozen import changed
+from sojourn.values.wire import encode
 
 __all__ = ["PATCHES", "RETRIES_STOPPED", "SafeguardState", "waits", "was_tried"]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sojourn.core.values.text import MAX_NAME, plain
+from sojourn.values.text import MAX_NAME, plain
 
 __all__ = ["MAX_CALLS", "PastCall", "PastStep", "ToolCalls", "suggestion"]
 

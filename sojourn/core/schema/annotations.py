@@ -7,7 +7,7 @@ recorded with the call; results and messages about the call do not repeat it.
 from collections.abc import Iterator
 from typing import Any, cast
 
-from sojourn.core.values.json_value import Schema, children, expand, is_array, is_object, locate
+from sojourn.values.json_value import Schema, children, expand, is_array, is_object, locate
 
 __all__ = ["has_secrets", "is_secret", "secrets_in", "without_wording"]
 

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from sojourn.core.values.json_value import Schema, is_array, is_object, resolve
+from sojourn.values.json_value import Schema, is_array, is_object, resolve
 
 __all__ = [
     "BUDGET",

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sojourn.core.values.json_fault import MAX_DEPTH
-from sojourn.core.values.json_value import Schema, is_array, is_object, json_type, resolve
-from sojourn.core.values.text import counted, one_of
+from sojourn.values.json_fault import MAX_DEPTH
+from sojourn.values.json_value import Schema, is_array, is_object, json_type, resolve
+from sojourn.values.text import counted, one_of
 
 __all__ = ["MAX_MISMATCHES", "mismatches"]
 

@@ -7,8 +7,8 @@ from copy import deepcopy
 from typing import Any
 
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import MAX_DEPTH
-from sojourn.core.values.json_value import Schema, is_array, is_object, resolve
+from sojourn.values.json_fault import MAX_DEPTH
+from sojourn.values.json_value import Schema, is_array, is_object, resolve
 
 __all__ = ["with_defaults", "without_defaults"]
 

@@ -28,7 +28,7 @@ from sojourn.core.schema.budget import BUDGET, find_discriminator
 from sojourn.core.schema.formats import matches
 from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.core.schema.keywords import LEAVES, unevaluated_items, unevaluated_properties
-from sojourn.core.values.json_value import Schema, expand, is_array, is_object, json_type, resolve
+from sojourn.values.json_value import Schema, expand, is_array, is_object, json_type, resolve
 
 __all__ = ["Dialect"]
 

@@ -11,7 +11,7 @@ A keyword without a counterpart, such as a reference into a list of `items`, sta
 
 from typing import Any
 
-from sojourn.core.values.json_value import Schema, is_array, is_object
+from sojourn.values.json_value import Schema, is_array, is_object
 
 __all__ = ["in_2020_12", "translate_bounds", "translate_items"]
 

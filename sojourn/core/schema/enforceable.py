@@ -26,8 +26,8 @@ from jsonschema_specifications import REGISTRY
 from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.issues import phrase
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import MAX_DEPTH, depth_of
-from sojourn.core.values.json_value import (
+from sojourn.values.json_fault import MAX_DEPTH, depth_of
+from sojourn.values.json_value import (
     Schema,
     children,
     expand,

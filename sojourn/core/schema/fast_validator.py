@@ -18,7 +18,7 @@ from jsonschema import FormatChecker
 
 from sojourn.core.schema.budget import volume
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMATS, matches
-from sojourn.core.values.json_value import Schema, children, in_place, is_array, is_object, resolve
+from sojourn.values.json_value import Schema, children, in_place, is_array, is_object, resolve
 
 __all__ = ["FastValidator", "fast_validator"]
 
@@ -84,7 +84,7 @@ class FastValidator:
         False means unknown.
 
         Args:
-            value: A value without integers of more than 4,300 digits, as `sojourn.core.values.json_text` checks.
+            value: A value without integers of more than 4,300 digits, as `sojourn.values.json_text` checks.
             at_once: Whether to check only if that does not block an event loop.
         """
         if self.width * volume(value) > (_MOST_AT_ONCE if at_once else _MOST_RULES):

@@ -14,8 +14,8 @@ from urllib.parse import quote, urljoin
 
 from sojourn.core.schema.drafts import in_2020_12, translate_bounds, translate_items
 from sojourn.core.schema.enforceable import check, faults_of
-from sojourn.core.values.json_fault import MAX_DEPTH, depth_of
-from sojourn.core.values.json_value import (
+from sojourn.values.json_fault import MAX_DEPTH, depth_of
+from sojourn.values.json_value import (
     Schema,
     children,
     is_array,

@@ -12,8 +12,8 @@ from jsonschema.exceptions import ValidationError
 
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMAT_SHAPES
-from sojourn.core.values.json_value import ABSENT, is_array, is_object, json_type, to_pointer
-from sojourn.core.values.text import MAX_NAME, echo, field_name, one_of, plain, with_article
+from sojourn.values.json_value import ABSENT, is_array, is_object, json_type, to_pointer
+from sojourn.values.text import MAX_NAME, echo, field_name, one_of, plain, with_article
 
 __all__ = [
     "MAX_ALLOWED",

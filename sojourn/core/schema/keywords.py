@@ -18,7 +18,7 @@ from jsonschema.exceptions import ValidationError
 
 from sojourn.core.schema.budget import BUDGET, volume
 from sojourn.core.schema.formats import matches
-from sojourn.core.values.json_value import Schema, is_array, is_object, resolve
+from sojourn.values.json_value import Schema, is_array, is_object, resolve
 
 __all__ = ["LEAVES", "unevaluated_items", "unevaluated_properties"]
 

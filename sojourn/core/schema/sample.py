@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, matches
 from sojourn.core.schema.pattern import text_for
-from sojourn.core.values.json_value import Schema, is_array, is_object, resolve
+from sojourn.values.json_value import Schema, is_array, is_object, resolve
 
 __all__ = ["NoSampleError", "sample", "sample_field"]
 

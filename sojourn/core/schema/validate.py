@@ -23,7 +23,7 @@ from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.fast_validator import FastValidator, fast_validator
 from sojourn.core.schema.formats import FORMATS, TYPED_FORMATS
 from sojourn.core.schema.issues import MISSING, UNKNOWN, to_issue, type_issue, type_names
-from sojourn.core.values.json_value import Schema, expand, is_array, is_object, resolve
+from sojourn.values.json_value import Schema, expand, is_array, is_object, resolve
 
 __all__ = ["MAX_ISSUES", "Validator", "has_integers", "stray_issues"]
 

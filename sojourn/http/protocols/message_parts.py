@@ -10,9 +10,9 @@ from pydantic import ConfigDict, model_validator
 from pydantic.alias_generators import to_camel
 
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part, TextPart
-from sojourn.core.values.json_text import DuplicateNameError, loads
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import JsonBody
+from sojourn.values.json_text import DuplicateNameError, loads
 
 __all__ = ["CamelBody", "file_part", "read_message", "read_result", "text_part"]
 

@@ -45,7 +45,6 @@ from sojourn.contracts.message import TextPart as Text
 from sojourn.contracts.message import ThinkingPart as Thinking
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.numbers import exact
 from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.http.event_streams import StreamCut
 from sojourn.http.problems import Problem
@@ -54,6 +53,7 @@ from sojourn.http.protocols.reply import PlanText
 from sojourn.http.protocols.turn import Blocked, Seen, Turn
 from sojourn.http.protocols.waits import ClientWait, client_waits
 from sojourn.http.redaction import redact
+from sojourn.values.numbers import exact
 
 __all__ = [
     "DENIED",

@@ -25,7 +25,6 @@ from sojourn.client.client import Client
 from sojourn.client.run import Run
 from sojourn.contracts.principal import Principal
 from sojourn.core.awaits.confirmation import NO_EDIT
-from sojourn.core.values.numbers import exact, is_same
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.answering import submit_answer
 from sojourn.http.event_streams import DisconnectCallback
@@ -37,6 +36,7 @@ from sojourn.http.security.principals import require
 from sojourn.http.sent_before import require_same
 from sojourn.http.service import Service
 from sojourn.live.transport import topic_of
+from sojourn.values.numbers import exact, is_same
 
 __all__ = [
     "ClientAnswer",

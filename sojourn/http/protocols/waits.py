@@ -14,11 +14,11 @@ from sojourn.contracts.run import RunStatus
 from sojourn.core.awaits.clarification import wanted
 from sojourn.core.awaits.confirmation import NO_EDIT
 from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.values.numbers import exact
-from sojourn.core.values.visible import fence, inert, visible
 from sojourn.errors import InvalidInput, StaleDigest
 from sojourn.http.protocols.markup import unmarked
 from sojourn.http.service import Service
+from sojourn.values.numbers import exact
+from sojourn.values.visible import fence, inert, visible
 
 __all__ = [
     "ClientWait",

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sojourn.core.values.json_text import duplicate_name, name_given_twice
 from sojourn.http.problems import Problem
 from sojourn.http.security.byte_limits import ByteBudget, ByteShare
 from sojourn.http.security.limits import charge
 from sojourn.http.security.principals import principal_of
 from sojourn.http.security.requests import has_files, header_values, refuse
 from sojourn.serving.pace import Pace
+from sojourn.values.json_text import duplicate_name, name_given_twice
 
 __all__ = ["BodyLimits", "depth_of"]
 

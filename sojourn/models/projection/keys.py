@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from sojourn.contracts.tool_error import FieldIssue, RetryHint
 from sojourn.core.schema.issues import ONLY_ONE
-from sojourn.core.values.json_value import is_object, to_pointer, to_tokens
-from sojourn.core.values.text import MAX_NAME, plain
+from sojourn.values.json_value import is_object, to_pointer, to_tokens
+from sojourn.values.text import MAX_NAME, plain
 
 __all__ = ["NO_KEYS", "Keys"]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sojourn.core.schema.drafts import in_2020_12
-from sojourn.core.values.json_value import Schema
-from sojourn.core.values.text import MAX_NAME, plain
 from sojourn.models.projection.keys import Keys
 from sojourn.models.projection.root import merged_root
 from sojourn.models.projection.subschemas import Subschemas
+from sojourn.values.json_value import Schema
+from sojourn.values.text import MAX_NAME, plain
 
 __all__ = ["Projection", "ProviderLimits", "limits_of", "project"]
 

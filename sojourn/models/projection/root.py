@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sojourn.core.values.json_value import Schema, is_array, is_object, json_type, resolve
-from sojourn.core.values.text import clip
+from sojourn.values.json_value import Schema, is_array, is_object, json_type, resolve
+from sojourn.values.text import clip
 
 __all__ = ["Root", "merged_root"]
 

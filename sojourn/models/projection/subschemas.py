@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from sojourn.core.values.json_fault import MAX_DEPTH
-from sojourn.core.values.json_value import ABSENT, Schema, is_array, is_object, resolve, to_tokens
-from sojourn.core.values.text import clip
+from sojourn.values.json_fault import MAX_DEPTH
+from sojourn.values.json_value import ABSENT, Schema, is_array, is_object, resolve, to_tokens
+from sojourn.values.text import clip
 
 __all__ = ["Subschemas", "portable_pattern"]
 

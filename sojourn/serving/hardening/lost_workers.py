@@ -25,7 +25,7 @@ from sojourn.contracts.dispatch import REPEATED, WRONG_WORKER
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run import retry
 from sojourn.core.run.retry import MAX_LOST
-from sojourn.core.values.json_value import is_object
+from sojourn.values.json_value import is_object
 
 from .attempt import OwnTask, given_up
 

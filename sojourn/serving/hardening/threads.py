@@ -23,8 +23,8 @@ from typing import Any
 import structlog
 
 from sojourn.contracts import safe_exceptions
-from sojourn.core.values.text import counted
 from sojourn.errors import ToolUnavailable
+from sojourn.values.text import counted
 
 __all__ = ["SYNC_THREADS", "Slots", "SyncThreads"]
 

@@ -10,8 +10,8 @@ from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import digest_sent, kind_of, read
 from sojourn.core.awaits.principals import written_principal
-from sojourn.core.values.json_fault import MAX_DEPTH, MAX_DIGITS
-from sojourn.core.values.wire import MAX_ANSWER_CHARS, MAX_RESULT_BYTES
+from sojourn.values.json_fault import MAX_DEPTH, MAX_DIGITS
+from sojourn.values.wire import MAX_ANSWER_CHARS, MAX_RESULT_BYTES
 
 QUESTION = AwaitClarification(id="fix-a.b.c#2", question="Which site?")
 FORM = {

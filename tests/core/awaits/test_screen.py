@@ -16,7 +16,7 @@ from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.kinds import MAX_SHOWN, Details, kind_of
 from sojourn.core.awaits.steering import Resumed, read_resume
 from sojourn.core.awaits.waits import Repeated
-from sojourn.core.values.visible import visible
+from sojourn.values.visible import visible
 
 from .current_waits import CurrentWaits
 

@@ -21,7 +21,7 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released
-from sojourn.core.values.wire import MAX_ANSWER_CHARS
+from sojourn.values.wire import MAX_ANSWER_CHARS
 
 
 def resume(*values):

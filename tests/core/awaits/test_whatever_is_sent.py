@@ -33,7 +33,7 @@ from sojourn.core.awaits.steering import (
 )
 from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.run.set_aside import SetAsideRequest, read_set_aside
-from sojourn.core.values.wire import encode_readable
+from sojourn.values.wire import encode_readable
 
 from .current_waits import CurrentWaits
 

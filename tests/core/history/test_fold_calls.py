@@ -23,7 +23,7 @@ from sojourn import (
 )
 from sojourn.contracts.dispatch import REPEATED, Dispatch
 from sojourn.contracts.tasks import PlanOutcome, ToolTask
-from sojourn.core.values.timers import TIME_BUDGET, expiry_of
+from sojourn.values.timers import TIME_BUDGET, expiry_of
 
 from .written import RUN, History, only, request, types
 

@@ -18,9 +18,9 @@ from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
 from sojourn.core.payload.boundary import checked
 from sojourn.core.payload.reading import read_payload
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_value import ABSENT, expand, locate, to_tokens, value_at
 from sojourn.models.names import Names
 from sojourn.models.result_text import result_text
+from sojourn.values.json_value import ABSENT, expand, locate, to_tokens, value_at
 
 __all__ = ["Mutation", "altered", "fate_of", "mutations"]
 

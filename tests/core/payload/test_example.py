@@ -15,8 +15,8 @@ from sojourn.core.schema.enforceable import check, forbid_unknown_fields
 from sojourn.core.schema.formats import FORMAT_EXAMPLES
 from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.text import closest_name
-from sojourn.core.values.wire import MAX_PRIOR_INPUT_BYTES
+from sojourn.values.text import closest_name
+from sojourn.values.wire import MAX_PRIOR_INPUT_BYTES
 
 
 def derive_example(*given: Any, **options: Any) -> dict[str, Any] | None:

@@ -14,8 +14,8 @@ from sojourn.core.payload.parse import parse_arguments
 from sojourn.core.schema.enforceable import field_descriptions, forbid_unknown_fields
 from sojourn.core.schema.issues import phrase, sentence
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import ParseFault, json_fault
-from sojourn.core.values.text import echo, field_name, plain
+from sojourn.values.json_fault import ParseFault, json_fault
+from sojourn.values.text import echo, field_name, plain
 
 SCHEMA = forbid_unknown_fields(
     {

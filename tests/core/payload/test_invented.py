@@ -20,10 +20,10 @@ from sojourn.core.repair.payload import repair_payload
 from sojourn.core.schema.enforceable import forbid_unknown_fields
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMAT_SHAPES, FORMATS
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.json_fault import ParseFault
-from sojourn.core.values.numbers import WholeNumber
 from sojourn.models.names import Names
 from sojourn.models.result_text import result_text
+from sojourn.values.json_fault import ParseFault
+from sojourn.values.numbers import WholeNumber
 
 TEXT = {"type": "string"}
 ORDER = {

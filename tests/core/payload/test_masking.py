@@ -11,7 +11,7 @@ from sojourn.contracts.tool_call import InputForm, InputRequired
 from sojourn.contracts.tool_error import FieldIssue, RetryHint, ToolError
 from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult, ToolTelemetry
 from sojourn.core.payload.masking import mask_for, masked, masked_fault
-from sojourn.core.values.text import clip, plain
+from sojourn.values.text import clip, plain
 
 SECRET = '-----BEGIN "KEY"\nline\\2\té/+-----'
 

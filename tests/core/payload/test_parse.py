@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sojourn.core.payload.parse import Parsed, ParseFault, depth_of, json_fault, parse_arguments
-from sojourn.core.values.json_fault import MAX_DEPTH, MAX_DIGITS
-from sojourn.core.values.numbers import written_number
+from sojourn.values.json_fault import MAX_DEPTH, MAX_DIGITS
+from sojourn.values.numbers import written_number
 
 JSON = st.recursive(
     st.none()

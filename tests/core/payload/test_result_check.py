@@ -25,8 +25,8 @@ from sojourn import (
 from sojourn.contracts.message import ToolResultPart
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.result_check import Oversized, checked_result
-from sojourn.core.values.json_fault import MAX_FIGURE
-from sojourn.core.values.wire import (
+from sojourn.values.json_fault import MAX_FIGURE
+from sojourn.values.wire import (
     MAX_ARTIFACT_BYTES,
     MAX_LOCAL_BYTES,
     MAX_RESULT_BYTES,

@@ -13,7 +13,7 @@ from sojourn import FieldIssue, RetryHint, Toolset
 from sojourn.core.payload.hints import hint_for_issues
 from sojourn.core.repair.payload import issues_in_hint, repair_payload
 from sojourn.core.schema.validate import Validator
-from sojourn.core.values.numbers import WholeNumber
+from sojourn.values.numbers import WholeNumber
 
 tools = Toolset("test.sites")
 

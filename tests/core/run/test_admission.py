@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sojourn import Caps, ToolRequest
 from sojourn.contracts.run_policy import Limits
 from sojourn.core.run.plan_rules import Admission, admit, not_executed
-from sojourn.core.values.wire import MAX_STEP_BYTES
+from sojourn.values.wire import MAX_STEP_BYTES
 
 
 def calls(count: int, size: int = 0) -> list[ToolRequest]:

@@ -14,7 +14,7 @@ from sojourn import (
 )
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.manual_completion import no_plan, no_result, plan_fault, right_result, right_usage
-from sojourn.core.values.undecodable import Undecodable
+from sojourn.values.undecodable import Undecodable
 
 CALL = ToolRequest(name="a.b.c", tool_call_id="c1")
 DONE = Message.assistant("done")

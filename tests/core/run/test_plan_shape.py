@@ -7,7 +7,7 @@ import pytest
 from sojourn import AwaitClarification, AwaitExternalTools, ExternalCall, Message, PlanResult, ToolRequest
 from sojourn.contracts.plan import Usage
 from sojourn.core.run.plan_rules import MAX_QUESTION_CHARS, MAX_QUESTION_FIELDS, MAX_WAIT, fault_of
-from sojourn.core.values.wire import MAX_PLAN_CALLS
+from sojourn.values.wire import MAX_PLAN_CALLS
 
 CALL = ToolRequest(name="a.b.c", tool_call_id="c1")
 ANSWER = Message.assistant("done")

@@ -13,7 +13,7 @@ from sojourn.core.run.plan_rules import (
     without_payload,
     without_payloads,
 )
-from sojourn.core.values.wire import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES, size_of
+from sojourn.values.wire import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES, size_of
 
 
 def call(size: int = 0, **fields) -> ToolRequest:

@@ -15,7 +15,7 @@ from sojourn.core.run.run_input import (
     read_run_input,
     turn_start_of,
 )
-from sojourn.core.values.timers import LONGEST
+from sojourn.values.timers import LONGEST
 
 
 def test_a_run_starts_with_messages_of_known_roles() -> None:

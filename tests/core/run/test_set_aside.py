@@ -16,7 +16,7 @@ from sojourn.core.run.set_aside import (
     without_set_aside,
 )
 from sojourn.core.run.state import RunState
-from sojourn.core.values.wire import decode_messages, encode
+from sojourn.values.wire import decode_messages, encode
 
 CALLS = [ToolRequest(name="a.b.c", tool_call_id=id) for id in ("c1", "c2")]
 TALK = [

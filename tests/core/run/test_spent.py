@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from sojourn import Artifact, RunLink, ToolTelemetry, Usage
 from sojourn.contracts.run import Spent
 from sojourn.core.run.totals import MAX_ARTIFACTS, RunTotals, read_child_spent, read_spent, spent_by
-from sojourn.core.values.wire import encode
+from sojourn.values.wire import encode
 
 LINK = RunLink(run_id="r/c", agent_id="a.b", parent_run_id="r", parent_tool_call_id="c")
 ARTIFACTS = [

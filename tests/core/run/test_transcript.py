@@ -16,7 +16,7 @@ from sojourn.core.run.transcript import (
     reply,
     slice_of,
 )
-from sojourn.core.values.wire import MAX_SLICE_BYTES, decode_messages, encode
+from sojourn.values.wire import MAX_SLICE_BYTES, decode_messages, encode
 
 MESSAGES = [Message.user(f"Grüße {n} 🚀") for n in range(5)]
 PACKED = [encode(message) for message in MESSAGES]

@@ -19,10 +19,10 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.awaits.confirmation import shown_confirmation, whole_call
 from sojourn.core.run.approval import confirmation_of
-from sojourn.core.values.numbers import exact, is_same
 from sojourn.http.protocols.markup import closing
 from sojourn.http.protocols.mcp.content import elicitation_of
 from sojourn.http.protocols.waits import chat_prompt, client_waits
+from sojourn.values.numbers import exact, is_same
 from tests.hostile_payloads import TEXTS, payload_of, payloads
 
 COUNT = int(os.environ.get("SOJOURN_CASES", "120"))

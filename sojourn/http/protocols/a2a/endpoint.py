@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from sojourn.core.values.json_fault import json_fault
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, not_sent_as_json, problem_of
 from sojourn.http.protocols.a2a.heartbeat import answer_alive
@@ -20,6 +19,7 @@ from sojourn.http.request_scope import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.security.principals import principal_of
 from sojourn.http.service import Service
+from sojourn.values.json_fault import json_fault
 
 __all__ = ["A2AEndpoint"]
 

@@ -22,7 +22,6 @@ from pydantic_ai.ui.vercel_ai.response_types import (
 )
 
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.values.numbers import exact
 from sojourn.http.protocols.turn import Turn
 from sojourn.http.protocols.turn_events import (
     DENIED,
@@ -35,6 +34,7 @@ from sojourn.http.protocols.turn_events import (
 )
 from sojourn.http.protocols.vercel.request import card_id
 from sojourn.http.protocols.waits import ClientWait
+from sojourn.values.numbers import exact
 
 __all__ = ["frames"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.values.undecodable import inflate
+from sojourn.values.undecodable import inflate
 
 COMPRESS = {"lzma": lambda data: lzma.compress(data, preset=1), "zlib": zlib.compress}
 HUGE = 200_000_000

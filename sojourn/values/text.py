@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from sojourn.core.values.json_value import is_array, is_object, to_tokens
+from sojourn.values.json_value import is_array, is_object, to_tokens
 
 __all__ = [
     "CUT",

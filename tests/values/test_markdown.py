@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from sojourn.core.values.visible import code, fence, inert, visible
+from sojourn.values.visible import code, fence, inert, visible
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sojourn.core.values.numbers import LongNumber, written_number
+from sojourn.values.numbers import LongNumber, written_number
 
 TEXTS = st.from_regex(
     r"-?(0|[1-9][0-9]{0,22})(\.[0-9]{1,22}(e[+-]?[0-9]{1,2})?|e[+-]?[0-9]{1,3})", fullmatch=True

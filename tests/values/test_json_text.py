@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.values.json_text import DuplicateNameError, duplicate_name, loads
+from sojourn.values.json_text import DuplicateNameError, duplicate_name, loads
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Self, cast
 
-from sojourn.core.values.json_value import is_array, is_object
+from sojourn.values.json_value import is_array, is_object
 
 __all__ = [
     "MAX_WHOLE",

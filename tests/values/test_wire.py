@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from sojourn import Message, ToolResult, data_converter
-from sojourn.core.values.wire import decode_messages, encode, encode_readable, size_of
+from sojourn.values.wire import decode_messages, encode, encode_readable, size_of
 
 
 def test_the_size_is_that_of_the_data_converters_bytes() -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.contracts.memory import MAX_MEMORY_BYTES
-from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.text import echo
-from sojourn.core.values.wire import MAX_PAYLOAD_BYTES, size_of
+from sojourn.values.json_value import is_array, is_object
+from sojourn.values.text import echo
+from sojourn.values.wire import MAX_PAYLOAD_BYTES, size_of
 
 __all__ = [
     "MAX_DEPTH",

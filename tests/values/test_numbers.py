@@ -5,7 +5,7 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sojourn.core.values.numbers import exact, is_exact, is_same
+from sojourn.values.numbers import exact, is_exact, is_same
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError, dataclass, replace
 
 import pytest
 
-from sojourn.core.values.frozen import changed
+from sojourn.values.frozen import changed
 
 
 @dataclass(frozen=True)

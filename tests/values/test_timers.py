@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from sojourn import Agent, DefinitionError, RateLimited, RunPolicy, Toolset, ToolUnavailable
 from sojourn.contracts.tool_spec import Retry
-from sojourn.core.values.timers import LONGEST, bounded, duration_fault
 from sojourn.mcp import Http
 from sojourn.mcp.toolset import McpToolset
+from sojourn.values.timers import LONGEST, bounded, duration_fault
 
 ANY = st.timedeltas()
 

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.values.visible import mixed_scripts, visible
+from sojourn.values.visible import mixed_scripts, visible
 
 DEFAULT_IGNORABLE = [
     *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFEFF, 0xFFA0),
