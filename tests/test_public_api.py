@@ -2,10 +2,12 @@
 
 import ast
 import importlib
+import inspect
 import json
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,27 @@ def test_a_name_comes_from_a_module_that_exports_it() -> None:
         found = importlib.import_module(module)
         assert name in found.__all__, f"{module}.__all__ lacks {name}"
         assert getattr(sojourn, name) is getattr(found, name)
+
+
+def undocumented(name: str) -> list[str]:
+    """Which of a public name, its methods and its properties have no docstring."""
+    found = getattr(sojourn, name)
+    if not callable(found):
+        return []
+    if not inspect.isclass(found):
+        return [] if inspect.getdoc(found) else [name]
+    members = [each for each in vars(found) if not each.startswith("_")]
+    behaviour = [each for each in members if isinstance(vars(found)[each], BEHAVIOUR)]
+    lacking = [each for each in behaviour if not inspect.getdoc(getattr(found, each))]
+    return [name] * (not found.__doc__) + [f"{name}.{each}" for each in lacking]
+
+
+BEHAVIOUR = (types.FunctionType, classmethod, staticmethod, property)
+
+
+def test_public_names_have_docstrings() -> None:
+    """Each public class and function has a docstring, and so have a class's public methods and properties."""
+    assert [each for name in sojourn.__all__ for each in undocumented(name)] == []
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
