@@ -24,17 +24,23 @@ from sojourn.contracts.awaits import (
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations
+from sojourn.core.awaits.clarification import wanted
+from sojourn.core.awaits.confirmation import changed_since, role_options
 from sojourn.core.awaits.deciding import in_words, is_restricted, may_decide, needed_roles, roles_of
+from sojourn.core.awaits.disclosure import Disclosure, disclose
 from sojourn.core.awaits.envelope import as_json
 from sojourn.core.awaits.kinds import KindName, kind_of
 from sojourn.values.numbers import is_exact
 
 __all__ = [
     "Asker",
+    "Disclosure",
+    "KindName",
     "StatusView",
     "WaitContext",
     "WaitView",
     "context_of",
+    "disclose",
     "open_waits",
     "status_view",
     "wait_view",
@@ -201,6 +207,21 @@ class WaitView(_Shape):
         Empty if neither its tool nor a rule says so.
         """
         return in_words(self.call) if self.call else ""
+
+    @property
+    def role_options(self) -> str:
+        """The `--role` options of a command that decides on the call."""
+        return role_options(self.call) if self.call else ""
+
+    @property
+    def changed_since(self) -> list[str]:
+        """How the tool was changed since it was shown before: one line, or none."""
+        return changed_since(self.call) if self.call else []
+
+    @property
+    def wanted(self) -> list[str]:
+        """The fields that the answer to a question should give, with their types."""
+        return wanted(self.question) if self.question else []
 
     @property
     def is_restricted(self) -> bool:

@@ -76,6 +76,12 @@ class ForkChange(Record):
     digest: str = ""
     """SHA-256 of all that was given, as `given` writes it."""
 
+    @property
+    def text(self) -> str:
+        """The change on one line, such as `result of shop.find: {"limit": 5}`."""
+        of = f" of {self.tool}" if self.tool else ""
+        return f"{self.kind}{of}: {self.given}"
+
 
 class ForkedFrom(Record):
     """The point of another run at which a run was forked: the fork begins with the state and the transcript of that point."""
@@ -99,6 +105,11 @@ class ForkedFrom(Record):
     def forked_by(self) -> str | None:
         """The forker's name: the principal's subject, else the name in the request."""
         return self.principal.subject if self.principal else self.by
+
+    @property
+    def change_texts(self) -> list[str]:
+        """What the fork was given, one line each, without messages: events of their own have those."""
+        return [each.text for each in self.changes if each.kind != "message"]
 
 
 NoticeKind = Literal["wait", "turn", "end"]

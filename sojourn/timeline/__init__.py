@@ -10,11 +10,16 @@ covers child runs too.
 from sojourn.timeline.endings import RUN_END_TYPES as RUN_END_TYPES
 from sojourn.timeline.endings import RunEnd as RunEnd
 from sojourn.timeline.endings import TurnEnd as TurnEnd
+from sojourn.timeline.endings import is_interruption as is_interruption
+from sojourn.timeline.endings import is_last_result as is_last_result
 from sojourn.timeline.endings import is_run_end as is_run_end
 from sojourn.timeline.endings import is_turn_end as is_turn_end
 from sojourn.timeline.endings import verdict_of as verdict_of
+from sojourn.timeline.endings import wait_in as wait_in
 from sojourn.timeline.entries import Attempt as Attempt
 from sojourn.timeline.entries import Call as Call
+from sojourn.timeline.entries import Change as Change
+from sojourn.timeline.entries import ChangeKind as ChangeKind
 from sojourn.timeline.entries import Decision as Decision
 from sojourn.timeline.entries import Delivery as Delivery
 from sojourn.timeline.entries import Draft as Draft
@@ -36,6 +41,8 @@ __all__ = [
     "RUN_END_TYPES",
     "Attempt",
     "Call",
+    "Change",
+    "ChangeKind",
     "Decision",
     "Delivery",
     "Draft",
@@ -52,7 +59,10 @@ __all__ = [
     "TurnEnd",
     "UserMessage",
     "WaitEntry",
+    "is_interruption",
+    "is_last_result",
     "is_run_end",
     "is_turn_end",
     "verdict_of",
+    "wait_in",
 ]

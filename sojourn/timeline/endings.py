@@ -1,4 +1,4 @@
-"""The events that end runs, turns and waits, and their outcome in a word."""
+"""The events that open waits, that end runs, turns and waits, and their outcome in a word."""
 
 from typing import TypeAlias, TypeGuard
 
@@ -13,14 +13,19 @@ from sojourn.contracts.event import (
     TurnCompletedEvent,
     TurnFailedEvent,
 )
+from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.run.state import INTERRUPTED
 
 __all__ = [
     "RUN_END_TYPES",
     "RunEnd",
     "TurnEnd",
+    "is_interruption",
+    "is_last_result",
     "is_run_end",
     "is_turn_end",
     "verdict_of",
+    "wait_in",
 ]
 
 RunEnd: TypeAlias = (
@@ -43,6 +48,16 @@ def is_run_end(event: BaseEvent) -> TypeGuard[RunEnd]:
 def is_turn_end(event: BaseEvent) -> TypeGuard[TurnEnd]:
     """Return whether an event ends a turn of a conversation."""
     return isinstance(event, TurnEnd)
+
+
+def is_interruption(event: BaseEvent) -> bool:
+    """Return whether an event ends a turn that a caller interrupted."""
+    return isinstance(event, TurnFailedEvent) and event.error.code == INTERRUPTED
+
+
+def is_last_result(event: AwaitAnsweredEvent) -> bool:
+    """Return whether an event gives the last result of calls that a program outside the run executes."""
+    return event.code is None and event.approved is None and event.text is None
 
 
 def verdict_of(event: AwaitAnsweredEvent) -> str:

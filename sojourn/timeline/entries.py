@@ -6,7 +6,7 @@ entries and never change them.
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import (
@@ -31,6 +31,8 @@ from sojourn.timeline.endings import RunEnd, TurnEnd, is_turn_end, verdict_of
 __all__ = [
     "Attempt",
     "Call",
+    "Change",
+    "ChangeKind",
     "Decision",
     "Delivery",
     "Draft",
@@ -112,6 +114,8 @@ class UserMessage(Entry):
     """In a conversation: the event that accepted the message."""
     is_in_turn: bool = True
     """Whether a turn has taken it."""
+    is_behind: bool = False
+    """Whether a turn was under way, or another message waited, when it was accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +368,34 @@ class End(Entry):
     def text(self) -> str:
         """The reason that the event of a run's end gives in one line."""
         return getattr(self.event, "text", None) or ""
+
+
+ChangeKind = Literal[
+    "added",
+    "answered",
+    "asked",
+    "changed",
+    "child_started",
+    "ended",
+    "progressed",
+    "retried",
+    "spoken",
+    "started",
+    "taken",
+]
+"""What happened to an entry.
+
+`spoken` gives a plan its message, `taken` puts a message into a turn, `asked` and `answered` are about
+the wait of a call or a `WaitEntry`. Anything else is `changed`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one event did to an entry."""
+
+    entry: Entry
+    kind: ChangeKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ entries. The history has the older ones.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
@@ -21,6 +21,8 @@ from sojourn.timeline.endings import RunEnd, TurnEnd
 from sojourn.timeline.entries import (
     Attempt,
     Call,
+    Change,
+    ChangeKind,
     Decision,
     Delivery,
     Draft,
@@ -126,6 +128,7 @@ class Timeline:
         """The planner's last text."""
         self._most, self._most_records = most, most if most_records is None else most_records
         self._entries: deque[Entry] = deque()
+        self._changes: list[Change] = []
         self._calls: dict[str, Call] = {}
         self._plan: Plan | None = None
         self._plans = 0
@@ -171,8 +174,8 @@ class Timeline:
 
     # Grow.
 
-    def feed(self, event: Event, cursor: str = "") -> None:
-        """Take the next event.
+    def feed(self, event: Event, cursor: str = "") -> Sequence[Change]:
+        """Take the next event, and return what it did, in order.
 
         Args:
             event: The event.
@@ -181,7 +184,8 @@ class Timeline:
         This is idempotent: an event that was taken before changes nothing, so a reader may resume from an earlier cursor.
         """
         if event.run_id != self.run_id or self._has(event):
-            return
+            return ()
+        self._changes = []
         before, self.cursor = self.cursor, cursor or event.event_id or self.cursor
         self.version += 1
         self.agent_id = event.agent_id or self.agent_id
@@ -196,6 +200,7 @@ class Timeline:
             self._accept(event, before)
         elif take := self._TAKES.get(type(event)):
             take(self, event)
+        return self._changes
 
     def keep_turns(self, most: int) -> None:
         """Drop all but the last turns.
@@ -229,6 +234,7 @@ class Timeline:
     def _add(self, entry: Entry, turn: Turn | None) -> None:
         entry.version = entry.born = self.version
         self._entries.append(entry)
+        self._changes.append(Change(entry, "added"))
         if turn is not None:
             self._join(turn, entry)
         if len(self._entries) > self._most:
@@ -246,8 +252,9 @@ class Timeline:
             if turn.is_over and not turn.entries and turn in self.turns:
                 self.turns.remove(turn)
 
-    def _touch(self, entry: Entry) -> None:
+    def _touch(self, entry: Entry, kind: ChangeKind = "changed") -> None:
         """Note that an entry changed, and its turn."""
+        self._changes.append(Change(entry, kind))
         entry.version = self.version
         if entry.turn is not None:
             entry.turn.version = self.version
@@ -305,6 +312,7 @@ class Timeline:
             identity=event.identity or "",
             event=event,
             is_in_turn=False,
+            is_behind=self.turn is not None or bool(self.queued),
         )
         self.queued[event.message_id] = entry
         self._deliver(event.message_id, Delivery(event, before, self.cursor))
@@ -336,8 +344,9 @@ class Timeline:
             message = self.queued.pop(message_id, None)
             self.last_user_text = message and message.message.text
             if message is not None:
-                message.is_in_turn, message.turn_id, message.version = True, event.turn_id, self.version
+                message.is_in_turn, message.turn_id = True, event.turn_id
                 self._join(turn, message)
+                self._touch(message, "taken")
                 taken.append(message)
         return taken
 
@@ -387,7 +396,7 @@ class Timeline:
         plan = self._plan if self._plan is not None and self._plan.message is None else None
         plan = plan or self._start_plan(event)
         plan.message, plan.message_event_id = event.message, event.event_id
-        self._touch(plan)
+        self._touch(plan, "spoken")
         self._end_plan(event.time)
         self.last_assistant_text = event.message.text or self.last_assistant_text
 
@@ -442,7 +451,7 @@ class Timeline:
                 turn.calls += 1
         if call.state == "waiting" and not call.is_waiting:
             call.state = "running"
-        self._touch(call)
+        self._touch(call, "child_started" if isinstance(event, events.AgentRunStartedEvent) else "started")
 
     def _end_call(self, event: events.ToolEndEvent | events.ToolResultReceivedEvent) -> None:
         result = event.result
@@ -457,7 +466,7 @@ class Timeline:
         if result.error and result.retry_hint:
             self._failed[call.call.name] = call
             _trim(self._failed, self._most)
-        self._touch(call)
+        self._touch(call, "ended" if isinstance(event, events.ToolEndEvent) else "changed")
 
     def _call(self, event: Event, request: ToolRequest) -> Call:
         known = self._calls.get(request.tool_call_id)
@@ -487,13 +496,13 @@ class Timeline:
         entry.progress, entry.done, entry.total = "", None, None
         if isinstance(entry, Plan) and entry.is_open:
             entry.draft.retry = attempt
-        self._touch(entry)
+        self._touch(entry, "retried")
 
     def _progress(self, event: events.ToolUpdateEvent) -> None:
         entry = self._calls.get(event.tool_call_id) if event.tool_call_id else self._plan
         if entry is not None:
             entry.progress, entry.done, entry.total = event.note, event.done, event.total
-            self._touch(entry)
+            self._touch(entry, "progressed")
 
     # Waits.
 
@@ -504,11 +513,11 @@ class Timeline:
             entry.wait, entry.waited_since, entry.state = wait, event.time, "waiting"
             entry.wait_event_id = event.event_id
             entry.decision = entry.closed_at = None
-            self._touch(entry)
         else:
             self._end_plan(event.time)
             entry = WaitEntry(key=f"e-{event.event_id}", **_place(event), wait=wait)
             self._add(entry, self._turn_at_work(event))
+        self._touch(entry, "asked")
         self.open_waits[wait.id] = OpenWait(
             self.run_id, wait, event.time, event.event_id, before, self.cursor, entry
         )
@@ -530,7 +539,7 @@ class Timeline:
         entry.decision = decision
         if isinstance(entry, Call) and entry.state == "waiting":
             entry.state = "running" if event.approved else "denied"
-        self._touch(entry)
+        self._touch(entry, "answered")
 
     def _close_waits(self, at: datetime) -> None:
         """Close all open waits without an answer."""

@@ -4,6 +4,7 @@ Their open waits, their decisions and their deliveries are merged.
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
@@ -15,7 +16,7 @@ from sojourn.contracts.event import (
     ToolResultReceivedEvent,
 )
 from sojourn.timeline.endings import is_run_end, is_turn_end
-from sojourn.timeline.entries import Decision, Delivery, OpenWait
+from sojourn.timeline.entries import Change, Decision, Delivery, OpenWait
 from sojourn.timeline.timeline import MOST_ENTRIES, Timeline
 
 __all__ = ["TimelineTree"]
@@ -57,8 +58,8 @@ class TimelineTree:
         self.cursor = ""
         """The cursor after the last event."""
 
-    def feed(self, event: Event, cursor: str = "") -> None:
-        """Take the next event.
+    def feed(self, event: Event, cursor: str = "") -> Sequence[Change]:
+        """Take the next event, and return what it did to the entries of its run, in order.
 
         Args:
             event: The event.
@@ -66,12 +67,12 @@ class TimelineTree:
         """
         top = self.top.run_id
         if event.run_id != top and not event.run_id.startswith(f"{top}/"):
-            return
+            return ()
         run = self._run(event.run_id)
         version, run.cursor = run.version, self.cursor
-        run.feed(event, cursor)
+        changes = run.feed(event, cursor)
         if run.version == version:
-            return
+            return ()
         self.cursor = run.cursor
         if isinstance(event, AgentRunStartedEvent):
             self.parents[event.run_link.run_id] = event.run_id, event.tool_call_id
@@ -80,6 +81,14 @@ class TimelineTree:
             self.decisions.append(run.decisions[-1])
         if isinstance(event, MessageReceivedEvent | AwaitAnsweredEvent):
             self._deliver(run, event)
+        return changes
+
+    def depth(self, run_id: str) -> int:
+        """Return how many runs are above a run."""
+        depth = 0
+        while run_id in self.parents:
+            run_id, depth = self.parents[run_id][0], depth + 1
+        return depth
 
     def _deliver(self, run: Timeline, event: MessageReceivedEvent | AwaitAnsweredEvent) -> None:
         delivery = run.delivered.get(event.message_id or "")

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from sojourn.console.views.text import lines_of
 from sojourn.contracts import event as events
 from sojourn.contracts.message import Message, TextPart, ThinkingPart
-from sojourn.core.history.fork import texts_of_changes
 from sojourn.timeline import End, Entry, Note, Plan, UserMessage, verdict_of
 
 __all__ = ["MOST_TEXT", "NoteText", "end_title", "markdown_of", "markdown_of_message", "note_text"]
@@ -33,7 +32,7 @@ def note_text(note: Note) -> NoteText:
     """Return a note in words."""
     match note.event:
         case events.RunStartedEvent(forked_from=origin) if origin:
-            changes = "\n".join(f"It was given the {text}" for text in texts_of_changes(origin))
+            changes = "\n".join(f"It was given the {text}" for text in origin.change_texts)
             title = f"Forked from {origin.run_id} at {origin.event_id}"
             return NoteText("fork", title, changes, origin.forked_by or "")
         case events.PlannerNoteEvent(text=text, by=by):

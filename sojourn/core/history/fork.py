@@ -49,8 +49,6 @@ __all__ = [
     "changes_of",
     "forked",
     "reopened",
-    "text_of_change",
-    "texts_of_changes",
 ]
 
 
@@ -386,20 +384,6 @@ def changes_of(change: Change, calls: Mapping[str, ToolRequest], *, approve: boo
     if change.message is not None:
         found.append(_given("message", change.message))
     return found
-
-
-def text_of_change(change: ForkChange) -> str:
-    """Return a change on one line, such as `result of shop.find: {"limit": 5}`."""
-    of = f" of {change.tool}" if change.tool else ""
-    return f"{change.kind}{of}: {change.given}"
-
-
-def texts_of_changes(origin: ForkedFrom) -> list[str]:
-    """Return what a fork was given, one line each.
-
-    Messages are left out, since the event itself holds them.
-    """
-    return [text_of_change(each) for each in origin.changes if each.kind != "message"]
 
 
 def _given(kind: str, value: Any, call: ToolRequest | None = None) -> ForkChange:

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from sojourn import ToolError, ToolRequest, ToolResult
-from sojourn.core.history.fork import MAX_GIVEN, Change, changes_of, text_of_change
+from sojourn.core.history.fork import MAX_GIVEN, Change, changes_of
 
 CALLS = {"c": ToolRequest(name="shop.find", tool_call_id="c")}
 RESULT = ToolResult(name="shop.find", tool_call_id="c", result={"limit": 5})
@@ -37,7 +37,7 @@ def test_each_change_is_recorded(subtests: pytest.Subtests) -> None:
     for change, approve, lines in rows:
         with subtests.test(str((change, approve, lines))):
             found = changes_of(change, CALLS, approve=approve)
-            assert [text_of_change(each) for each in found] == lines
+            assert [each.text for each in found] == lines
             assert {each.tool_call_id for each in found if each.tool} <= {"c"}
 
 
