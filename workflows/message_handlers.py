@@ -16,6 +16,7 @@ from temporalio.workflow import HandlerUnfinishedPolicy
 
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.ids import place_in
+from sojourn.contracts.message import Accepted
 from sojourn.contracts.wire_names import (
     CHILD_SPENT,
     CLOSE,
@@ -46,7 +47,6 @@ from sojourn.core.awaits.steering import (
 from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.run.inbox import (
     NO_CONVERSATION,
-    Accepted,
     Closing,
     Inbox,
     Interruption,

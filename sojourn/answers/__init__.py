@@ -34,8 +34,11 @@ from sojourn.answers.wait_view import (
     status_view,
     wait_view,
 )
+from sojourn.core.awaits.confirmation import NO_EDIT
+from sojourn.core.awaits.deciding import may_look
 
 __all__ = [
+    "NO_EDIT",
     "AlreadyAnswered",
     "Answer",
     "Answered",
@@ -58,6 +61,7 @@ __all__ = [
     "context_of",
     "disclose",
     "is_same_answer",
+    "may_look",
     "open_waits",
     "status_view",
     "submit",

@@ -14,13 +14,12 @@ from typing import Any, ClassVar, Literal
 from sojourn.answers.wait_ref import WaitRef
 from sojourn.answers.wait_view import WaitView, wait_view
 from sojourn.client.run import Run
-from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolEndEvent
+from sojourn.contracts.awaits import AwaitConfirmation, KindName
+from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolEndEvent, wait_in
 from sojourn.contracts.principal import ROLES, Principal
 from sojourn.core.awaits.confirmation import is_void
 from sojourn.core.awaits.deciding import APPROVER, in_words, why_not
 from sojourn.core.awaits.envelope import as_json
-from sojourn.core.awaits.kinds import KindName, wait_in
 from sojourn.core.awaits.principals import is_same
 from sojourn.core.awaits.waits import asks_again
 from sojourn.errors import (

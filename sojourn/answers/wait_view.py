@@ -19,6 +19,7 @@ from sojourn.contracts.awaits import (
     AwaitConfirmation,
     AwaitExternalTools,
     ExternalCall,
+    KindName,
     expires_at,
 )
 from sojourn.contracts.principal import Principal
@@ -29,7 +30,6 @@ from sojourn.core.awaits.confirmation import changed_since, role_options
 from sojourn.core.awaits.deciding import in_words, is_restricted, may_decide, needed_roles, roles_of
 from sojourn.core.awaits.disclosure import Disclosure, disclose
 from sojourn.core.awaits.envelope import as_json
-from sojourn.core.awaits.kinds import KindName, kind_of
 from sojourn.values.numbers import is_exact
 
 __all__ = [
@@ -157,7 +157,7 @@ class WaitView(_Shape):
     @property
     def is_for_people(self) -> bool:
         """Whether a person answers. A program gives the results of external calls."""
-        return kind_of(self.wait).is_for_people
+        return self.wait.is_for_people
 
     @property
     def ref(self) -> WaitRef:
@@ -276,7 +276,7 @@ def wait_view(
     return WaitView(
         run_id=run_id,
         await_id=wait.id,
-        kind=kind_of(wait).kind,
+        kind=wait.kind,
         agent_id=_agent_of(run_id, status),
         session_id=status.session_id if status and status.run_id == run_id else "",
         since=since,

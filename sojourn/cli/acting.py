@@ -20,8 +20,7 @@ def principal_of(
     Raises:
         CommandError: `--role` or `--tenant` is given without `--as`, or the subject is no valid name of a principal.
     """
-    from sojourn.contracts.principal import Principal
-    from sojourn.core.awaits.principals import principal_fault
+    from sojourn.contracts.principal import Principal, principal_fault
 
     if subject is None:
         if roles or tenant is not None:

@@ -26,8 +26,8 @@ from sojourn.contracts.event import (
     TurnCompletedEvent,
     TurnStartedEvent,
     TurnSteeredEvent,
+    wait_in,
 )
-from sojourn.core.awaits.kinds import kind_of, wait_in
 from sojourn.timeline import TimelineTree, UserMessage
 
 __all__ = ["ChatBar", "ChatView"]
@@ -90,7 +90,7 @@ class ChatBar:
         does = "decides it: y, n or a" if isinstance(wait, AwaitConfirmation) else "answers it"
         others = len(self._waits(for_people=True)) - 1
         more = f" · {others} more {'waits' if others == 1 else 'wait'} after it" if others else ""
-        return f" {kind_of(wait).kind}: your next line {does}{more} · /say TEXT sends a message · Ctrl-C ends the turn"
+        return f" {wait.kind}: your next line {does}{more} · /say TEXT sends a message · Ctrl-C ends the turn"
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
@@ -106,7 +106,7 @@ class ChatBar:
         return [
             (run_id, each.wait)
             for (run_id, await_id), each in opened.items()
-            if kind_of(each.wait).is_for_people is for_people and (run_id, await_id) not in self._answered
+            if each.wait.is_for_people is for_people and (run_id, await_id) not in self._answered
         ]
 
 

@@ -23,8 +23,7 @@ from sojourn.cli.unserved import telling_of_workers
 from sojourn.cli.waits import answer_lines, command_of
 from sojourn.client.run import CANCEL_REQUESTED, Run
 from sojourn.contracts.awaits import Await
-from sojourn.contracts.event import Event
-from sojourn.core.awaits.kinds import kind_of, wait_in
+from sojourn.contracts.event import Event, wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import Cursor, event_line
 from sojourn.timeline import Timeline, is_run_end, is_turn_end
@@ -91,7 +90,7 @@ async def follow(
                 if wait is None or not await _is_open(run, event.run_id, wait, view):
                     continue
                 shown.add((event.run_id, wait.id))
-                is_for_people = kind_of(wait).is_for_people
+                is_for_people = wait.is_for_people
                 if not is_for_people:
                     view.say(f"send results with: {answer_lines(event.run_id, wait)[0]}", "dim")
                 if not sys.stdin.isatty():

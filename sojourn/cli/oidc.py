@@ -166,8 +166,7 @@ def _role_names(text: str) -> dict[str, list[str]]:
     A provider's role names may have any character but a semicolon. Roles of this service have no
     `=`.
     """
-    from sojourn.contracts.principal import ROLES, Principal
-    from sojourn.core.awaits.principals import principal_fault
+    from sojourn.contracts.principal import ROLES, Principal, principal_fault
 
     found: dict[str, list[str]] = {}
     for pair in filter(None, map(str.strip, text.split(";"))):

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from sojourn.answers import WaitView, open_waits
 from sojourn.cli.failure import FAILED, OK, WAITING, CommandError
 from sojourn.cli.waits import listed, to_json
-from sojourn.contracts.event import TurnFailedEvent
-from sojourn.core.awaits.kinds import wait_in
+from sojourn.contracts.event import TurnFailedEvent, wait_in
 from sojourn.timeline import TurnEnd, is_turn_end
 from sojourn.values.visible import visible
 

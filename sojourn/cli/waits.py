@@ -10,9 +10,8 @@ from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.screen.waits import TEXTS, texts_of
 from sojourn.client.client import Client
-from sojourn.contracts.awaits import Await
+from sojourn.contracts.awaits import Await, KindName
 from sojourn.contracts.run import RunStatus
-from sojourn.core.awaits.kinds import KindName
 
 __all__ = [
     "answer_lines",

@@ -21,12 +21,12 @@ from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
-from sojourn.contracts.principal import Principal
+from sojourn.contracts.principal import Principal, principal_fault
 from sojourn.contracts.run import ForkedFrom, RunInput
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.deciding import in_fork, why_not
 from sojourn.core.awaits.factories import other_call_of
-from sojourn.core.awaits.principals import askers_of, principal_fault, without_roles
+from sojourn.core.awaits.principals import askers_of, without_roles
 from sojourn.core.history.fork import Change, cannot_edit, changes_of, forked, reopened
 from sojourn.core.history.fork_points import ForkPoint
 from sojourn.core.payload.unknown_outcome import changes_nothing

@@ -29,9 +29,9 @@ from sojourn.client.setting_aside import target_of
 from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
-from sojourn.contracts.ids import run_id_fault
+from sojourn.contracts.ids import MAX_MESSAGE_ID, run_id_fault
 from sojourn.contracts.memory import SessionMemory, read_only
-from sojourn.contracts.message import Message
+from sojourn.contracts.message import Accepted, Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
@@ -55,7 +55,7 @@ from sojourn.converter.failures import chain_of
 from sojourn.core.awaits.envelope import Refused, update_id_of
 from sojourn.core.awaits.principals import PRINCIPAL, written_principal
 from sojourn.core.payload.unknown_outcome import in_doubt
-from sojourn.core.run.inbox import MAX_ID_CHARS, Accepted, Inbox, is_message_id, read_send
+from sojourn.core.run.inbox import Inbox, is_message_id, read_send
 from sojourn.errors import (
     AwaitClosed,
     InvalidInput,
@@ -533,7 +533,7 @@ class Run:
         """Send an answer to a wait as a message of this id, and return the await's id."""
         if message_id is not None and not is_message_id(message_id):
             raise InvalidInput(
-                f"{self.id}: `message_id` is a text of at most {MAX_ID_CHARS} characters", run_id=self.id
+                f"{self.id}: `message_id` is a text of at most {MAX_MESSAGE_ID} characters", run_id=self.id
             )
         answered = await self._send(kind, sent, update_id_of(message_id))
         if message_id and await_id and answered != await_id:

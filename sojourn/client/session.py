@@ -25,13 +25,13 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.ids import AGENT_ID, SESSION_ID
 from sojourn.contracts.memory import SessionMemory
-from sojourn.contracts.message import Message
+from sojourn.contracts.message import Accepted, Message
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.wire_names import SEND
 from sojourn.core.awaits.principals import PRINCIPAL, written_principal
-from sojourn.core.run.inbox import ADMIT, Accepted, Mode
+from sojourn.core.run.inbox import ADMIT, Mode
 from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
 from sojourn.events.one_run import accepted_before

@@ -4,7 +4,7 @@
 """
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -18,11 +18,15 @@ __all__ = [
     "AwaitConfirmation",
     "AwaitExternalTools",
     "ExternalCall",
+    "KindName",
     "expires_at",
 ]
 
 Expiry = Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=3650))]
 """Time limit of a wait. Temporal rejects a timer that is not positive."""
+
+KindName = Literal["question", "approval", "tool_results"]
+"""The name of a kind of wait outside the wire."""
 
 
 class AwaitClarification(Input):
@@ -32,6 +36,10 @@ class AwaitClarification(Input):
     field, "by"}`, or `{"id", "declined": true}`.
     """
 
+    kind: ClassVar[KindName] = "question"
+    """The kind of wait."""
+    is_for_people: ClassVar[bool] = True
+    """Whether a person answers."""
     id: str = ""
     """Unique in the run; changed when another wait has the id, and derived when left out."""
     question: str
@@ -65,6 +73,10 @@ class AwaitConfirmation(Record):
     "by", "reason", "scope", "principal"}`; the scope `tool` stops the asking about this tool, as long as `stop_asking` says.
     """
 
+    kind: ClassVar[KindName] = "approval"
+    """The kind of wait."""
+    is_for_people: ClassVar[bool] = True
+    """Whether a person answers."""
     id: str
     """Unique in the run."""
     tool_call_id: str
@@ -139,6 +151,10 @@ class AwaitExternalTools(Input):
     "result" or "error", "retry_hint"}], "by"}`; the results may come in several parts.
     """
 
+    kind: ClassVar[KindName] = "tool_results"
+    """The kind of wait."""
+    is_for_people: ClassVar[bool] = False
+    """Whether a person answers."""
     id: str = ""
     """Unique in the run; derived when left out."""
     items: list[ExternalCall]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PolicyDecision, Usage
 from sojourn.contracts.principal import Principal
@@ -546,6 +546,20 @@ EVENT_CLASSES: dict[str, type[BaseEvent]] = {
 }
 """The class of each event type."""
 
+
+def wait_in(event: BaseEvent) -> Await | None:
+    """Return the wait that an event opens, or None if it opens none."""
+    match event:
+        case AwaitClarificationEvent():
+            return event.question
+        case AwaitConfirmationEvent():
+            return event.confirmation
+        case AwaitExternalToolsEvent():
+            return event.external
+        case _:
+            return None
+
+
 # Type checkers cannot read a computed list. Without `__all__` they take every class of the module.
 if not TYPE_CHECKING:
-    __all__ = ["EVENT_CLASSES", "BaseEvent", "Event", *(kind.__name__ for kind in get_args(Event))]  # noqa: PLE0604
+    __all__ = ["EVENT_CLASSES", "BaseEvent", "Event", *(kind.__name__ for kind in get_args(Event)), "wait_in"]  # noqa: PLE0604

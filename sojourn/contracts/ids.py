@@ -11,6 +11,7 @@ __all__ = [
     "AGENT_ID",
     "CALL_ID",
     "EVENT_ID",
+    "MAX_MESSAGE_ID",
     "RUN_ID",
     "SESSION_ID",
     "TOOLSET_ID",
@@ -53,6 +54,9 @@ EVENT_ID = re.compile(r"[0-9]{1,9}-[0-9]{6,9}-[0-9]{5,9}\Z")
 
 It has the number of the run's execution, of the event in its history, and of the event made from that one.
 """
+
+MAX_MESSAGE_ID = 200
+"""Longest id of a message, in characters."""
 
 WORKERS_QUEUE: Final = "sojourn.workers"
 """The task queue on which workers report the agents that they serve.

@@ -1,4 +1,4 @@
-"""One entry of a transcript."""
+"""One entry of a transcript, and the reply to a message that was sent."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,6 +9,8 @@ from sojourn.contracts.tool_call import ArgumentReading, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 
 __all__ = [
+    "USER_PARTS",
+    "Accepted",
     "CompactionPart",
     "DocumentPart",
     "ImagePart",
@@ -177,6 +179,13 @@ Part = Annotated[
 """One part of a message. `type` tells the kinds apart."""
 
 
+USER_PARTS = (TextPart, ImagePart, DocumentPart)
+"""Parts that a message from outside may have.
+
+Calls, results, reasoning and summaries are the run's own.
+"""
+
+
 class Message(Record):
     """One entry of a transcript: a role, and its parts."""
 
@@ -234,3 +243,16 @@ class Message(Record):
     def tool_results(self) -> list[ToolResult]:
         """The results that the message holds."""
         return [part.result for part in self.parts if isinstance(part, ToolResultPart)]
+
+
+class Accepted(Record):
+    """What the sender of a message learns."""
+
+    message_id: str
+    """The id of the message."""
+    after: str
+    """The event id of the run after which the events of the message come."""
+    repeated: bool = False
+    """Whether the conversation had accepted a message of this id before."""
+    is_answer: bool = False
+    """With `repeated`: whether it was the answer to a question or to a call to approve, and no message."""

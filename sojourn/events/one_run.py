@@ -16,7 +16,7 @@ from sojourn.archive import archived_events
 from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translated
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
-from sojourn.contracts.message import Message
+from sojourn.contracts.message import Accepted, Message
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_error import ToolError
@@ -25,7 +25,6 @@ from sojourn.core.history.fold import END, Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.core.run.continuation import Continuation
-from sojourn.core.run.inbox import Accepted
 from sojourn.core.run.transcript import Packed
 from sojourn.errors import RunUnreadable
 from sojourn.events.archived import beginning_of, unreadable_archive

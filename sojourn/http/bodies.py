@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
 from sojourn.answers import Answer, Decision, Declined, Results
-from sojourn.contracts.message import Message, Part
+from sojourn.contracts.message import USER_PARTS, Message, Part
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.core.run.inbox import SAID
 from sojourn.http.problems import NOT_JSON
 from sojourn.values.json_fault import json_fault
 
@@ -73,7 +72,7 @@ def _check_parts(name: str, parts: Sequence[Part]) -> None:
     Raises:
         ValueError: It has another part.
     """
-    other = next((part.type for part in parts if not isinstance(part, SAID)), None)
+    other = next((part.type for part in parts if not isinstance(part, USER_PARTS)), None)
     if other is not None:
         raise ValueError(f"{name}: a message has texts, images and documents, and no {other}")
     if any(part.provider_metadata is not None for part in parts):

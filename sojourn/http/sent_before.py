@@ -8,8 +8,7 @@ from contextlib import aclosing
 
 from sojourn.client.run import Run
 from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent
-from sojourn.contracts.message import Message
-from sojourn.core.run.inbox import Accepted
+from sojourn.contracts.message import Accepted, Message
 from sojourn.http.problems import Problem
 
 __all__ = ["Delivered", "is_same", "require_same"]

@@ -26,12 +26,10 @@ from sojourn.client.start import as_messages, is_start_of
 from sojourn.client.start import checked_input as opened_run
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.contracts.event import AwaitAnsweredEvent
-from sojourn.contracts.principal import Principal
+from sojourn.contracts.event import AwaitAnsweredEvent, wait_in
+from sojourn.contracts.principal import Principal, mark_of
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.core.awaits.kinds import wait_in
-from sojourn.core.run.run_input import mark_of
 from sojourn.errors import RunAlreadyExists, RunNotFound, SojournError
 from sojourn.events.one_run import events_of
 from sojourn.http.bodies import ForkBody, StartBody

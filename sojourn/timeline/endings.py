@@ -12,8 +12,8 @@ from sojourn.contracts.event import (
     RunTimedOutEvent,
     TurnCompletedEvent,
     TurnFailedEvent,
+    wait_in,
 )
-from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.run.state import INTERRUPTED
 
 __all__ = [

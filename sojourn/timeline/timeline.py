@@ -12,11 +12,10 @@ from typing import Any, ClassVar, TypeVar
 
 from sojourn.contracts import event as events
 from sojourn.contracts.awaits import Await, AwaitConfirmation
-from sojourn.contracts.event import Event
+from sojourn.contracts.event import Event, wait_in
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.kinds import wait_in
 from sojourn.timeline.endings import RunEnd, TurnEnd
 from sojourn.timeline.entries import (
     Attempt,

@@ -33,11 +33,11 @@ from sojourn.contracts.event import (
     RunTimedOutEvent,
     TurnCompletedEvent,
     TurnFailedEvent,
+    wait_in,
 )
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT
-from sojourn.core.awaits.kinds import wait_in
 from sojourn.core.history.fork import texts_of_changes
 from sojourn.core.run.state import INTERRUPTED
 from sojourn.timeline import verdict_of

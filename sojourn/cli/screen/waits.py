@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.cli.screen.text import Line, plain, shell_word, text_lines
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import (
+    Await,
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+    KindName,
+)
 from sojourn.core.awaits.clarification import wanted
 from sojourn.core.awaits.confirmation import changed_since, role_options
 from sojourn.core.awaits.deciding import in_words, is_restricted
 from sojourn.core.awaits.disclosure import Disclosure, disclose
-from sojourn.core.awaits.kinds import KindName, kind_of
 from sojourn.values.visible import visible
 
 __all__ = ["TEXTS", "WaitTexts", "call_lines", "texts_of"]
@@ -108,7 +113,7 @@ TEXTS: Mapping[KindName, WaitTexts] = {
 
 def texts_of(wait: Await) -> WaitTexts:
     """Return how a wait is printed."""
-    return TEXTS[kind_of(wait).kind]
+    return TEXTS[wait.kind]
 
 
 def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[str], Disclosure]:

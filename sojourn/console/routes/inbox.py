@@ -21,7 +21,6 @@ from sojourn.console.reading_answers import DONE, VERDICTS
 from sojourn.console.views.wait_view import WaitForm, without_calls
 from sojourn.console.views.waits import KINDS, title_of
 from sojourn.console.watching import News
-from sojourn.core.awaits.kinds import kind_of
 from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound
 from sojourn.http.problems import Problem
 from sojourn.http.routes.runs import labels_of
@@ -79,7 +78,7 @@ class Filters:
     def fits(self, found: FoundWait) -> bool:
         """Check whether a wait passes the filters."""
         wait, tool = found.opened.wait, self.tool.casefold()
-        if self.kind and kind_of(wait).kind != self.kind:
+        if self.kind and wait.kind != self.kind:
             return False
         if tool and not any(tool in each.casefold() for each in found.view.tools):
             return False

@@ -22,7 +22,6 @@ from sojourn.contracts.awaits import (
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
-from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.run.approval import APPROVE
 from sojourn.forms import FormField, form_fields, whole_field
 from sojourn.timeline import verdict_of
@@ -227,7 +226,7 @@ def wait_view(
         said: The planner's last text.
         is_open: Whether it is open.
     """
-    kind, since = kind_of(wait).kind, around.since
+    kind, since = wait.kind, around.since
     answered = None if is_open else around.answered
     view = WaitForm(
         run_id=status.run_id,

@@ -7,14 +7,19 @@ Two differences are in `waits.py`: external results come in parts, and an approv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import (
+    Await,
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+    KindName,
+)
 from sojourn.contracts.event import (
     AwaitClarificationEvent,
     AwaitConfirmationEvent,
     AwaitExternalToolsEvent,
-    BaseEvent,
 )
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -51,7 +56,6 @@ from sojourn.values.visible import fence
 __all__ = [
     "Answer",
     "Details",
-    "KindName",
     "WaitKind",
     "digest_sent",
     "facts_of",
@@ -60,13 +64,9 @@ __all__ = [
     "kind_sent",
     "read",
     "shown",
-    "wait_in",
 ]
 
 Answer = Clarified | Decided | Supplied
-
-KindName = Literal["question", "approval", "tool_results"]
-"""The name of a kind of wait outside the wire."""
 
 OpenedEvent = type[AwaitClarificationEvent | AwaitConfirmationEvent | AwaitExternalToolsEvent]
 
@@ -75,8 +75,6 @@ OpenedEvent = type[AwaitClarificationEvent | AwaitConfirmationEvent | AwaitExter
 class WaitKind:
     """How one kind of wait is answered, shown and expired."""
 
-    kind: KindName
-    """The kind's name outside the wire."""
     name: str
     """Name of the update and the signal that answer it."""
     form: str
@@ -96,8 +94,6 @@ class WaitKind:
 
     A key is the wait's id for a call that has not begun, else the call's id.
     """
-    is_for_people: bool = True
-    """Whether a person answers; a program gives the results of external calls."""
     digest: Callable[[Any], str] = lambda _wait: ""
     """The digest that an answer has to name; empty for a kind whose answers name none."""
     expired: Callable[[ToolRequest], ToolResult] | None = None
@@ -109,7 +105,6 @@ class WaitKind:
 
 KINDS: Mapping[type[Await], WaitKind] = {
     AwaitClarification: WaitKind(
-        kind="question",
         name=PROVIDE_CLARIFICATION,
         form='{"id": "...", "answer": "text"}',
         read=read_clarification,
@@ -120,7 +115,6 @@ KINDS: Mapping[type[Await], WaitKind] = {
         calls=lambda _wait: [],
     ),
     AwaitConfirmation: WaitKind(
-        kind="approval",
         name=PROVIDE_CONFIRMATION,
         form='{"id": "...", "approved": true, "payload_digest": "..."}',
         read=read_confirmation,
@@ -133,7 +127,6 @@ KINDS: Mapping[type[Await], WaitKind] = {
         expired=lambda call: decided_against(call, None),
     ),
     AwaitExternalTools: WaitKind(
-        kind="tool_results",
         name=PROVIDE_TOOL_RESULTS,
         form='{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}',
         read=read_results,
@@ -142,7 +135,6 @@ KINDS: Mapping[type[Await], WaitKind] = {
         shown=shown_results,
         sample=sample_results,
         calls=lambda wait: [item.tool_call_id for item in wait.items],
-        is_for_people=False,
         expired=not_supplied,
     ),
 }
@@ -163,19 +155,12 @@ def facts_of(wait: Await) -> dict[str, str]:
 
     They explain to a sender why the run refuses its answer.
     """
-    kind = kind_of(wait)
-    return {"await_id": wait.id, "kind": kind.kind, "digest": kind.digest(wait)}
+    return {"await_id": wait.id, "kind": wait.kind, "digest": kind_of(wait).digest(wait)}
 
 
 def kind_sent(fields: Mapping[str, Any]) -> KindName:
     """Return the kind of wait that a message answers, by its fields."""
     return "approval" if "approved" in fields else "tool_results" if "results" in fields else "question"
-
-
-def wait_in(event: BaseEvent) -> Await | None:
-    """Return the wait that an event opens, or None if it opens none."""
-    kind = next((kind for kind in KINDS.values() if isinstance(event, kind.event)), None)
-    return kind and getattr(event, kind.field)
 
 
 def read(wait: Await, fields: dict[str, Any], channel: Channel = "signal") -> Answer | Refused:

@@ -8,8 +8,7 @@ act with the colleague's rights, or the colleague with the person's.
 from collections.abc import Iterable
 from typing import Any, cast
 
-from sojourn.contracts.ids import SESSION_ID
-from sojourn.contracts.principal import Principal
+from sojourn.contracts.principal import Principal, principal_fault
 from sojourn.core.awaits.envelope import Channel, Refused
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "askers_of",
     "is_same",
     "least_of",
-    "principal_fault",
     "principal_of",
     "without_roles",
     "written_principal",
@@ -35,9 +33,6 @@ PRINCIPAL = "principal"
 A message without it is the starter's.
 """
 
-_MAX_SUBJECT_CHARS = 200
-_MAX_ROLES = 50
-_MAX_ROLE_CHARS = 100
 _FIELDS = ("subject", "tenant", "roles")
 
 
@@ -88,25 +83,6 @@ def askers_of(known: Iterable[Principal], *more: Principal | None) -> tuple[Prin
         (each.subject, each.tenant): each for each in map(without_roles, (*known, *more)) if each is not None
     }
     return tuple(every.values())[:MAX_ASKERS]
-
-
-def principal_fault(principal: Principal | None) -> str | None:
-    """Return why a principal is not valid, or None.
-
-    The tenant is a search attribute, so it follows the rule for session ids.
-    """
-    if principal is None:
-        return None
-    subject, tenant, roles = principal.subject, principal.tenant, principal.roles
-    if not (0 < len(subject) <= _MAX_SUBJECT_CHARS and subject.isprintable()):
-        return f"principal.subject has 1 to {_MAX_SUBJECT_CHARS} visible characters"
-    if not SESSION_ID.match(tenant):
-        return "principal.tenant holds no quotes, backslashes or control characters, and has at most 200 characters"
-    if len(roles) > _MAX_ROLES or any(
-        not role.isprintable() or len(role) > _MAX_ROLE_CHARS for role in roles
-    ):
-        return f"principal.roles names at most {_MAX_ROLES} roles of at most {_MAX_ROLE_CHARS} visible characters"
-    return None
 
 
 def principal_of(fields: dict[str, Any], tenant: str | None = None) -> Principal | Refused | None:

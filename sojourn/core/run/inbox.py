@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import BeforeValidator, PlainSerializer, ValidationError
 from typing_extensions import TypeIs
 
-from sojourn.contracts.message import DocumentPart, ImagePart, Message, TextPart
+from sojourn.contracts.ids import MAX_MESSAGE_ID
+from sojourn.contracts.message import USER_PARTS, Message
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.record import Record
 from sojourn.contracts.wire_names import SEND
 from sojourn.core.awaits.envelope import Refused, by_of
 from sojourn.core.awaits.principals import PRINCIPAL, is_same, principal_of
@@ -24,10 +24,7 @@ from sojourn.values.wire import size_of
 
 __all__ = [
     "ADMIT",
-    "MAX_ID_CHARS",
     "NO_CONVERSATION",
-    "SAID",
-    "Accepted",
     "Closing",
     "Inbox",
     "Interruption",
@@ -62,18 +59,10 @@ MAX_MESSAGE_BYTES = 256_000
 MAX_KNOWN = 10_000
 """Number of the last messages whose ids are known."""
 
-MAX_ID_CHARS = 200
-"""Longest id of a message, in characters."""
-
-_NO_ID = Refused(f"`message_id` is a text of at most {MAX_ID_CHARS} characters")
+_NO_ID = Refused(f"`message_id` is a text of at most {MAX_MESSAGE_ID} characters")
 ADMIT = "admit"
 """The field of a message whose sender joins a conversation that it could not see."""
 _FIELDS = ("message_id", "text", "parts", "mode", "by", PRINCIPAL, ADMIT)
-SAID = (TextPart, ImagePart, DocumentPart)
-"""The parts that a message from outside may have.
-
-Calls, results, reasoning and summaries are the run's own.
-"""
 _MAX_REASON_CHARS = 2_000
 
 
@@ -114,19 +103,6 @@ class Closing:
 
     reason: str = ""
     by: str | None = None
-
-
-class Accepted(Record):
-    """What the sender of a message learns."""
-
-    message_id: str
-    """The id of the message."""
-    after: str
-    """The event id of the run after which the events of the message come."""
-    repeated: bool = False
-    """Whether the conversation had accepted a message of this id before."""
-    is_answer: bool = False
-    """With `repeated`: whether it was the answer to a question or to a call to approve, and no message."""
 
 
 @dataclass(frozen=True)
@@ -294,7 +270,7 @@ def read_remember(values: Sequence[Any]) -> str | Refused:
 
 def is_message_id(value: Any) -> TypeIs[str]:
     """Return whether a value can be the id of a message."""
-    return isinstance(value, str) and len(value) <= MAX_ID_CHARS and is_writable(value)
+    return isinstance(value, str) and len(value) <= MAX_MESSAGE_ID and is_writable(value)
 
 
 def _message(text: Any, parts: Any) -> Message | Refused:
@@ -312,7 +288,7 @@ def _message(text: Any, parts: Any) -> Message | Refused:
         )
     if not message.parts:
         return Refused("`text` is a text that is not empty")
-    if not all(isinstance(part, SAID) for part in message.parts):
+    if not all(isinstance(part, USER_PARTS) for part in message.parts):
         return Refused("`parts` has texts, images and documents only")
     return message
 
@@ -326,8 +302,8 @@ def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:
     if isinstance(read, Refused):
         return read
     turn_id = _field(values, "turn_id")
-    if turn_id is not None and not (isinstance(turn_id, str) and 0 < len(turn_id) <= MAX_ID_CHARS):
-        return Refused(f"`turn_id` is a text of 1 to {MAX_ID_CHARS} characters")
+    if turn_id is not None and not (isinstance(turn_id, str) and 0 < len(turn_id) <= MAX_MESSAGE_ID):
+        return Refused(f"`turn_id` is a text of 1 to {MAX_MESSAGE_ID} characters")
     return Interruption(*read, turn_id or "")
 
 

@@ -4,7 +4,6 @@ Who may see a run is recorded for lists, as marks of subjects: a search attribut
 and holds 2 KB at most.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,10 +13,9 @@ from pydantic import ValidationError
 
 from sojourn.contracts.ids import AGENT_ID, SESSION_ID
 from sojourn.contracts.message import Message
-from sojourn.contracts.principal import Principal
+from sojourn.contracts.principal import MARK_CHARS, OPERATOR, Principal, mark_of, principal_fault
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.wire_names import FORKED_FROM, MESSAGE, TENANT, VISIBLE_TO
-from sojourn.core.awaits.principals import principal_fault
 from sojourn.values.text import CUT, clip
 from sojourn.values.timers import duration_fault
 from sojourn.values.visible import code, fence, visible
@@ -27,12 +25,10 @@ __all__ = [
     "MAX_OPENING_BYTES",
     "MAX_VIEWERS",
     "NOBODY",
-    "OPERATOR",
     "RunSummary",
     "is_visible_to",
     "labelled",
     "labels_fault",
-    "mark_of",
     "messages_fault",
     "opening_fault",
     "read_run_input",
@@ -179,20 +175,6 @@ MAX_VIEWERS = 40
 NOBODY = "-"
 """The mark of a run that was started without a principal."""
 
-OPERATOR = "operator"
-"""The role that sees every run of its tenant."""
-
-_MARK_CHARS = 24
-
-
-def mark_of(principal: Principal) -> str:
-    """Return the mark of a subject.
-
-    It is short whatever the subject's name is. It does not contain the name, which may be an address.
-    """
-    who = f"{principal.tenant}\0{principal.subject}"
-    return hashlib.sha256(who.encode(errors="surrogatepass")).hexdigest()[:_MARK_CHARS]
-
 
 def viewers_of(run: RunInput, more: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the marks of the principals who may see a run, beside operators.
@@ -206,7 +188,7 @@ def viewers_of(run: RunInput, more: Sequence[str] = ()) -> tuple[str, ...]:
     if run.visibility != "subject":
         return ()
     starter = mark_of(run.principal) if run.principal else NOBODY
-    marks = (each for each in (starter, *run.visible_to, *more) if len(each) <= _MARK_CHARS)
+    marks = (each for each in (starter, *run.visible_to, *more) if len(each) <= MARK_CHARS)
     return tuple(dict.fromkeys(marks))[:MAX_VIEWERS]
 
 

@@ -15,9 +15,8 @@ from sojourn.answers import ClosedWait, WaitView, is_same_answer, open_waits, wa
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent
-from sojourn.contracts.message import DocumentPart, Message
+from sojourn.contracts.message import Accepted, DocumentPart, Message
 from sojourn.contracts.principal import Principal
-from sojourn.core.run.inbox import Accepted
 from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
 from sojourn.http.answering import submit_answer
 from sojourn.http.bodies import StartBody

@@ -24,11 +24,11 @@ from sojourn.contracts.event import (
     TurnStartedEvent,
     TurnSteeredEvent,
     UsageEvent,
+    wait_in,
 )
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
-from sojourn.core.awaits.kinds import wait_in
 from sojourn.errors import RunNotFound
 from sojourn.events import Cursor
 from sojourn.events.stream import stream

@@ -18,9 +18,9 @@ from sojourn.contracts.event import (
     ToolResultReceivedEvent,
     TurnStartedEvent,
     TurnSteeredEvent,
+    wait_in,
 )
 from sojourn.contracts.run import RunStatus
-from sojourn.core.awaits.kinds import wait_in
 from sojourn.events import Cursor
 from sojourn.http.protocols.waits import ClientWait, client_waits, is_blocked, waits_of_status
 from sojourn.reader import Delivery, Feeds

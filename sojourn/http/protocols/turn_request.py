@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, cast
 from fastapi import Header
 
 from sojourn.answers import (
+    NO_EDIT,
     Answer,
     ClosedWait,
     Decision,
@@ -24,7 +25,6 @@ from sojourn.answers import (
 from sojourn.client.client import Client
 from sojourn.client.run import Run
 from sojourn.contracts.principal import Principal
-from sojourn.core.awaits.confirmation import NO_EDIT
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.answering import submit_answer
 from sojourn.http.event_streams import DisconnectCallback

@@ -9,11 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.answers import Answer, Decision, GivenAnswer, WaitView, open_waits
+from sojourn.answers import NO_EDIT, Answer, Decision, GivenAnswer, WaitView, disclose, open_waits
 from sojourn.contracts.run import RunStatus
-from sojourn.core.awaits.clarification import wanted
-from sojourn.core.awaits.confirmation import NO_EDIT
-from sojourn.core.awaits.disclosure import disclose
 from sojourn.errors import InvalidInput, StaleDigest
 from sojourn.http.protocols.markup import unmarked
 from sojourn.http.service import Service
@@ -129,7 +126,7 @@ def chat_text(view: WaitView) -> str:
     """
     if view.call is None:
         more = view.question.clarifying_prompt if view.question else ""
-        fields = wanted(view.question) if view.question else []
+        fields = view.wanted
         question = view.question.question if view.question else view.prompt
         texts = [visible(question, keep="\n"), *([visible(more, keep="\n")] if more else [])]
         return unmarked("\n\n".join([*texts, *([f"Wanted: {', '.join(fields)}"] if fields else [])]))

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from sojourn.client.listing import Selection
-from sojourn.core.awaits.kinds import KindName, kind_of
+from sojourn.contracts.awaits import KindName
 from sojourn.http.replies import Waits
 from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
 from sojourn.http.routes.known_query import KnownQueryRoute
@@ -33,7 +33,7 @@ async def list_waits(
     require(asking, "viewer")
 
     def fits(found: FoundWait) -> bool:
-        return kind in (None, kind_of(found.opened.wait).kind)
+        return kind in (None, found.opened.wait.kind)
 
     async with heavy_read():
         found = await service.waits(

@@ -24,9 +24,8 @@ import structlog
 from pydantic import Field, ValidationError
 from starlette.requests import Request
 
-from sojourn.contracts.principal import Principal
+from sojourn.contracts.principal import Principal, principal_fault
 from sojourn.contracts.record import Record
-from sojourn.core.awaits.principals import principal_fault
 from sojourn.errors import DefinitionError, InvalidInput
 from sojourn.private import private_opener, sync_folder
 

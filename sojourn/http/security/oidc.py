@@ -19,8 +19,7 @@ from joserfc.jwk import ECKey, JWKRegistry, KeySet, OctKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry, extract_compact
 from starlette.requests import Request
 
-from sojourn.contracts.principal import Principal
-from sojourn.core.awaits.principals import principal_fault
+from sojourn.contracts.principal import Principal, principal_fault
 from sojourn.errors import DefinitionError
 from sojourn.http.problems import Problem
 from sojourn.http.security.authentication import unauthenticated

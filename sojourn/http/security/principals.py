@@ -9,8 +9,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from starlette.types import Scope
 
-from sojourn.contracts.principal import ROLES, Principal, Role
-from sojourn.core.awaits.principals import principal_fault
+from sojourn.contracts.principal import ROLES, Principal, Role, principal_fault
 from sojourn.http.problems import Problem
 
 __all__ = [

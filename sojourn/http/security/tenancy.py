@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from temporalio.client import WorkflowExecution
 
+from sojourn.answers import may_look
 from sojourn.authoring.app import App
 from sojourn.client.conversation_id import tenant_of, tenant_part, viewers_of
 from sojourn.client.start import RUN_ID_RULE
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.ids import RUN_ID
-from sojourn.contracts.principal import Principal
-from sojourn.core.awaits.deciding import may_look
-from sojourn.core.run.run_input import OPERATOR, mark_of
+from sojourn.contracts.principal import OPERATOR, Principal, mark_of
 from sojourn.errors import InvalidInput
 from sojourn.search_attributes import AGENT
 

@@ -8,7 +8,7 @@ import pytest
 
 from sojourn import Principal
 from sojourn.client.listing import Selection
-from sojourn.core.run.run_input import mark_of
+from sojourn.contracts.principal import mark_of
 from sojourn.errors import RunNotFound
 from sojourn.http.security.tenancy import View, view_of
 from tests.http.security.hostile.tenancy import TENANCY

@@ -6,10 +6,10 @@ from fasta2a.schema import Artifact, Message, Task, TaskState
 from fasta2a.storage import Storage
 
 from sojourn.answers import Answer, ClosedWait, Decision, GivenAnswer, WaitView, is_same_answer, wait_view
+from sojourn.contracts.ids import MAX_MESSAGE_ID
 from sojourn.contracts.message import Message as Words
 from sojourn.contracts.message import Part
 from sojourn.contracts.principal import Principal
-from sojourn.core.run.inbox import MAX_ID_CHARS
 from sojourn.errors import AwaitClosed, StaleDigest
 from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem
@@ -171,7 +171,7 @@ class RunStorage(Storage[Any]):
 def _id_of(message: Message) -> str:
     """Return the id of a message, as a conversation knows it."""
     id = message["message_id"]
-    return id if len(id) <= MAX_ID_CHARS else f"{id[: MAX_ID_CHARS - 33]}-{digest_of(id)}"
+    return id if len(id) <= MAX_MESSAGE_ID else f"{id[: MAX_MESSAGE_ID - 33]}-{digest_of(id)}"
 
 
 def _answer_of(view: WaitView, fields: dict[str, Any], text: str) -> GivenAnswer:
