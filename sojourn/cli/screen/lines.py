@@ -38,7 +38,6 @@ from sojourn.contracts.event import (
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT
-from sojourn.core.history.fork import texts_of_changes
 from sojourn.core.run.state import INTERRUPTED
 from sojourn.timeline import verdict_of
 from sojourn.values.text import counted
@@ -131,7 +130,7 @@ def _forked(origin: ForkedFrom) -> list[Line]:
     by = f" by {name_of(origin.forked_by)}" if origin.forked_by else ""
     return [
         Line(f"· forked from {plain(origin.run_id, 300)} at {plain(origin.event_id)}{by}", "dim"),
-        *(Line(f"· the fork was given the {plain(text, 700)}", "dim") for text in texts_of_changes(origin)),
+        *(Line(f"· the fork was given the {plain(text, 700)}", "dim") for text in origin.change_texts),
     ]
 
 
