@@ -37,15 +37,7 @@ __all__ = ["CheckApprovalActivity", "JudgeApproverActivity", "voided"]
 
 
 async def voided(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> ToolResult | None:
-    """Return the result of a call whose approval is void.
-
-    None if the approval holds, or if the tool's server is unavailable.
-
-    Args:
-        app: The app, with the tools as they are now.
-        call: The call.
-        task: The tool as it was shown, if it was, and the rules of the run's policy.
-    """
+    """Return the result of a call whose approval is void."""
     agent_id, shown, spec_digest = task.agent_id, task.shown, task.spec_digest
     tools = app.tools_of(agent_id)
     tool = tools.get(call.name)
@@ -62,10 +54,6 @@ async def voided(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> 
 
 
 def _is_carried_out_alike(shown: ShownTool | None, spec: ToolSpec) -> bool:
-    """Check whether the same kind of implementation would execute the call as planned.
-
-    That is: a worker, or this same agent.
-    """
     if spec.kind == "agent" or (shown is not None and shown.kind == "agent"):
         return shown is not None and (shown.kind, shown.agent_id) == (spec.kind, spec.agent_id)
     return True
@@ -74,17 +62,8 @@ def _is_carried_out_alike(shown: ShownTool | None, spec: ToolSpec) -> bool:
 async def _asked_again(
     tool: AnyTool, call: ToolRequest, changes: Sequence[str], rules: list[ApprovalRule]
 ) -> ToolResult:
-    """Return a result with the confirmation to open, if the call can be approved.
-
-    It has no confirmation if the arguments do not fit the tool any more, or if no role may approve
-    the call. It also has an error, for a run that asks for no more approvals.
-
-    Args:
-        tool: The tool as it is now.
-        call: The call.
-        changes: How the tool differs from what was shown.
-        rules: The rules of the run's policy.
-    """
+    # The result has no confirmation if the arguments do not fit the tool any more, or if no role may approve
+    # the call. It also has an error, for a run that asks for no more approvals.
     changed = refusal(call, hints.changed_since_shown(call.name, changes))
     payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
     if isinstance(payload, ToolResult):
@@ -97,30 +76,17 @@ async def _asked_again(
 
 
 def _gone(call: ToolRequest, unknown: ToolResult) -> ToolResult:
-    """Return the result of a shown call whose tool no longer exists.
-
-    It has the hint for an unknown tool.
-    """
     changed = refusal(call, hints.changed_since_shown(call.name, ["the tool is gone"]))
     return changed.model_copy(update={"retry_hint": unknown.retry_hint})
 
 
 class CheckApprovalActivity:
-    """Compares the tools of an app with the tools that approvers saw."""
-
     def __init__(self, app: App) -> None:
         self._app = app
 
     @activity.defn(name=CHECK_APPROVAL)
     async def check_approval(self, task: ApprovalTask) -> ToolResult:
-        """Return an empty result if the approval holds, else the result of the call.
-
-        The result of the call may contain a confirmation to open. It is also empty if no worker of
-        the task queue has the run's agent, since such a worker cannot know the tools.
-
-        Raises:
-            ApplicationError: `WRONG_WORKER`: another worker of the task queue has the agent.
-        """
+        """Return an empty result if the approval holds, else the result of the call."""
         if self._app.agent(task.agent_id) is None:
             await pass_on(task.agent_id)
             return ToolResult()
@@ -133,15 +99,12 @@ _log = structlog.get_logger("sojourn.tool")
 
 
 class JudgeApproverActivity:
-    """Calls the functions in the option `approvers` of an app's tools."""
-
     def __init__(self, app: App, threads: SyncThreads | None = None) -> None:
         self._app = app
         self._threads = threads or SyncThreads()
 
     @activity.defn(name=JUDGE_APPROVER)
     async def judge_approver(self, task: ApproverTask) -> ApproverVerdict:
-        """Whether the principal may decide."""
         if self._app.agent(task.agent_id) is None:
             await pass_on(task.agent_id)
         wait = task.wait

@@ -1,7 +1,4 @@
-"""Activities that store a transcript, and the events of earlier executions.
-
-A transcript in external storage is not written to the next execution's history.
-"""
+"""Activities that store a transcript, and the events of earlier executions."""
 
 from temporalio import activity
 from temporalio.client import Client
@@ -23,8 +20,6 @@ __all__ = ["ArchiveEventsActivity", "StoreTranscriptActivity"]
 
 
 class ArchiveEventsActivity:
-    """Archives the events of executions that continued as new."""
-
     def __init__(self, app: App) -> None:
         self._app = app
 
@@ -33,10 +28,6 @@ class ArchiveEventsActivity:
         """Store the events of earlier executions, and return their claim.
 
         A worker without storage returns the claim it was given.
-
-        Raises:
-            ApplicationError: `WRONG_WORKER`, while another worker has the agent.
-            Exception: The error of the storage.
         """
         info = activity.info()
         storage = await _storage_for(self._app, task.agent_id)
@@ -48,11 +39,6 @@ class ArchiveEventsActivity:
 
 
 async def _storage_for(app: App, agent_id: str) -> StorageDriver | None:
-    """Return the storage of the app, or None if it has none.
-
-    Raises:
-        ApplicationError: `WRONG_WORKER`, while another worker has the agent.
-    """
     if app.agent(agent_id) is None:
         await pass_on(agent_id)
     return storage_of(app)
@@ -76,8 +62,6 @@ async def _archived(
 
 
 class StoreTranscriptActivity:
-    """Stores parts of transcripts in the storage of an app."""
-
     def __init__(self, app: App) -> None:
         self._app = app
 
@@ -86,10 +70,6 @@ class StoreTranscriptActivity:
         """Store messages, and return their claim and whether events are archived.
 
         A worker without storage returns no claim.
-
-        Raises:
-            ApplicationError: `WRONG_WORKER`, while another worker has the agent.
-            Exception: The error of the storage.
         """
         info = activity.info()
         storage = await _storage_for(self._app, task.agent_id)

@@ -17,8 +17,6 @@ __all__ = ["DeliverNoticeActivity", "SendMessageActivity", "yield_once"]
 
 
 class DeliverNoticeActivity:
-    """Delivers notices to the functions of an app."""
-
     def __init__(self, app: App) -> None:
         self._app = app
 
@@ -27,10 +25,6 @@ class DeliverNoticeActivity:
         """Call the function for notices of this kind.
 
         If the app no longer has such a function, the notice is dropped.
-
-        Raises:
-            ApplicationError: `WRONG_WORKER`, while another worker has the agent; `NotWantedError`, if the server has given the attempt up.
-            Exception: The error of the function, after which the notice is delivered again.
         """
         if self._app.agent(notice.agent_id) is None:
             await pass_on(notice.agent_id)
@@ -42,18 +36,11 @@ class DeliverNoticeActivity:
 
 
 class SendMessageActivity:
-    """Sends messages as a client of the worker's own server."""
-
     @activity.defn(name="SendMessageActivity")
     async def send_message(self, task: ScheduledMessage) -> str:
         """Send the message, and return the run of the conversation.
 
         The message has the id of this workflow.
-
-        Raises:
-            ApplicationError: `AwaitClosed`, if the conversation has ended; `InvalidInput`, if the message cannot be sent;
-                `RunNotFound`, if the principal may not see the conversation.
-            SojournError: It may be sent later: 100 messages wait, or no worker accepted it.
         """
         info = activity.info()
         access = Access(activity.client(), task_queue=info.task_queue)

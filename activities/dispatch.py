@@ -46,13 +46,10 @@ After it, the queue counts as one that no worker serves.
 
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
-    """Makes the dispatches of one plan."""
-
     app: App
     run: RunContext
     limits: Limits
     decision: PolicyDecision | None = None
-    """The policy engine's decision."""
     external: AwaitExternalTools | None = None
     """Set if the planner has a program outside the run execute the calls."""
     messages: Sequence[Message] = ()
@@ -63,16 +60,11 @@ class Dispatcher:
     key_run_id: str = ""
     """In a fork: the run whose id the keys of calls are made from."""
     also_asked_by: Sequence[Principal] = ()
-    """Principals other than the run's own who also asked for the turn."""
 
     async def dispatch(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
         """Return the dispatch of a call.
 
         If a validator or an interceptor raises, the error becomes the result of the call.
-
-        Args:
-            call: The call as it was planned.
-            read: The call with its arguments parsed, or why they cannot be read.
         """
         try:
             return await self._dispatched(call, read)
@@ -82,11 +74,9 @@ class Dispatcher:
             return _answered(call, (ToolError.from_error(error), None))
 
     async def _dispatched(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
-        """Dispatch as an activity, a child run, an external call, or answered at once.
-
-        Answered at once are calls of unknown and withheld tools, denied calls, calls whose arguments cannot
-        be read, and invalid calls that no worker validates or that a person would have to approve. Suggested names come only from the tools that this agent may use.
-        """
+        # Answered at once are calls of unknown and withheld tools, denied calls, calls whose arguments cannot
+        # be read, and invalid calls that no worker validates or that a person would have to approve.
+        # Suggested names come only from the tools that this agent may use.
         tools = self.app.tools_of(self.run.agent_id)
         tool = tools.get(call.name)
         if tool is None:
@@ -115,10 +105,6 @@ class Dispatcher:
         return await self.asking(call, made, tool, is_always=verdict.is_always)
 
     async def _copied(self, call: ToolRequest, spec: ToolSpec) -> ToolResult | None:
-        """Return the refusal of a call with values that the model copied from an example.
-
-        None for any other call.
-        """
         if not self.messages or changes_nothing(spec):
             return None
         found = await run_in_thread(
@@ -132,16 +118,7 @@ class Dispatcher:
         return self.limits.interrupts_allowed and self.limits.approval.asks
 
     async def asking(self, call: ToolRequest, made: Dispatch, tool: AnyTool, *, is_always: bool) -> Dispatch:
-        """Return the dispatch of a call that needs a person's approval.
-
-        If its arguments are invalid, or no role may approve it, the dispatch answers the call.
-
-        Args:
-            call: The call with its arguments parsed.
-            made: Its dispatch.
-            tool: The tool.
-            is_always: Whether to request approval even if requests for this tool were stopped.
-        """
+        """Return the dispatch of a call that needs a person's approval."""
         payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
@@ -274,10 +251,6 @@ class ForkedDispatches:
 
         The run fails if edited arguments do not fit. The planner does not repair them, since it
         would carry out its own guess of what the person who edited them meant.
-
-        Args:
-            calls: Each call, and with its arguments parsed or why they cannot be read.
-            admitted: The ids of the calls that the limits let through.
         """
         made = [await self._dispatch(call, read, admitted) for call, read in calls]
         for (call, read), dispatch in zip(calls, made, strict=True):
@@ -310,10 +283,6 @@ class ForkedDispatches:
     async def _unfit(
         self, call: ToolRequest, read: ToolRequest | ParseFault, dispatch: Dispatch
     ) -> str | None:
-        """Return why the arguments of a call do not fit its tool.
-
-        None if they fit, or if the call does not run anyway.
-        """
         result = dispatch.result
         if result is None and isinstance(read, ToolRequest):
             tool = self.dispatcher.app.tools_of(self.dispatcher.run.agent_id)[call.name]

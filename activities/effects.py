@@ -1,7 +1,4 @@
-"""Detect calls that repeat an effect.
-
-Each of them gets the idempotency key of the first such call.
-"""
+"""Detect calls that repeat an effect."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,14 +61,10 @@ def knows_effects(task: PlanTask) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Repetitions:
-    """The effects that calls of a plan may repeat."""
-
     task: PlanTask
     run_id: str
     messages: Sequence[Message]
-    """The transcript."""
     tools: Mapping[str, AnyTool]
-    """The agent's tools, by id."""
     dispatcher: Dispatcher
 
     async def marked(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> list[Dispatch]:
@@ -79,10 +72,6 @@ class Repetitions:
 
         A confirmation of such a call says that an earlier call may have taken effect. A tool that
         must not be repeated is called again only if a person approves it.
-
-        Args:
-            calls: The plan's calls.
-            dispatches: The dispatches of those that are admitted.
         """
         found = await run_in_thread(lambda: self._found(calls, dispatches))
         marked: list[Dispatch] = []
@@ -98,10 +87,7 @@ class Repetitions:
     # Find.
 
     def _found(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> _Found:
-        """Return the effects that calls repeat.
-
-        Each of several equal calls first gets the effect of its own id, or of the call that it replaces.
-        """
+        # Each of several equal calls first gets the effect of its own id, or of the call that it replaces.
         effects, found, equal = self._effects(), dict[int, _Open](), dict[int, list[_Open]]()
         for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
             tool = self._tool(call)
@@ -131,12 +117,9 @@ class Repetitions:
         found: Mapping[int, _Open],
         by_id: Sequence[_Open],
     ) -> dict[int, _Open]:
-        """Return the effects in doubt, by the index of the call that got none.
-
-        An effect is in doubt if another, equal call of the plan got it. If the other call got its
-        effect by its id, that is the repetition. Otherwise either call may be it. A tool that must
-        not be repeated is called for neither.
-        """
+        # An effect is in doubt if another, equal call of the plan got it. If the other call got its effect by
+        # its id, that is the repetition. Otherwise either call may be it. A tool that must not be repeated is
+        # called for neither.
         doubts = dict[int, _Open]()
         for at in equal.keys() - found.keys():
             tool = self._tool(calls[at][1])
@@ -161,7 +144,6 @@ class Repetitions:
         return sorted([*effects, *carried], key=lambda each: each.unexecuted)
 
     def _recorded(self, call_ids: Sequence[str]) -> list[ToolRequest]:
-        """Return the calls of the transcript that have these ids."""
         wanted, found = set(call_ids), dict[str, ToolRequest]()
         for message in reversed(self.messages):
             if len(found) == len(wanted):
@@ -172,10 +154,7 @@ class Repetitions:
         return [found[call_id] for call_id in call_ids if call_id in found]
 
     def _equals(self, effect: _Open, call: ToolRequest, tool: AnyTool) -> bool:
-        """Check whether an effect is of a call: equal arguments, and its tool or step.
-
-        Arguments that cannot be parsed equal no others.
-        """
+        # Arguments that cannot be parsed equal no others.
         is_step = effect.call_id == call.tool_call_id and is_step_id(stem(call.tool_call_id))
         if effect.call.name != call.name and not is_step:
             return False
@@ -189,7 +168,6 @@ class Repetitions:
     # Mark.
 
     async def _repeating(self, call: ToolRequest | ParseFault, dispatch: Dispatch, first: _Open) -> Dispatch:
-        """Return the dispatch of a call that repeats an effect."""
         assert isinstance(call, ToolRequest)
         tool, by_origin = self._tool(call), first.carried is not None
         assert tool
@@ -207,10 +185,7 @@ class Repetitions:
         return dispatch.model_copy(update={"effect": effect, "confirm": confirm})
 
     def _another(self, call: ToolRequest | ParseFault, dispatch: Dispatch) -> Dispatch:
-        """Return the dispatch of a call that repeats nothing.
-
-        If the origin made the call with other arguments, the confirmation says so.
-        """
+        # If the origin made the call with other arguments, the confirmation says so.
         tool, confirm = self._tool(call), dispatch.confirm
         if confirm is None or tool is None or changes_nothing(tool.spec) or not isinstance(call, ToolRequest):
             return dispatch
@@ -219,11 +194,8 @@ class Repetitions:
         return dispatch.model_copy(update={"confirm": about_other(confirm, origin)}) if origin else dispatch
 
     async def _in_doubt(self, call: ToolRequest | ParseFault, dispatch: Dispatch, first: _Open) -> Dispatch:
-        """Return the dispatch of a call if an equal one in the plan repeats an effect.
-
-        A person decides about it, or it is not executed yet. An approved call is another effect,
-        with a key of its own.
-        """
+        # A person decides about the call, or it is not executed yet. An approved call is another effect, with
+        # a key of its own.
         assert isinstance(call, ToolRequest)
         tool, by_origin = self._tool(call), first.carried is not None
         assert tool
@@ -249,31 +221,21 @@ class Repetitions:
         )
 
     def _with_own_key(self, call: ToolRequest | ParseFault, dispatch: Dispatch) -> Dispatch:
-        """Return the dispatch of a call that repeats nothing, with a key of its own.
-
-        The key is its own even if a call with another id has the key that it would usually get.
-        """
+        # The key is its own even if a call with another id has the key that it would usually get.
         if not isinstance(call, ToolRequest) or not has_effect(dispatch) or not self._is_taken(call):
             return dispatch
         effect = Effect(tool_call_id=call.tool_call_id, idempotency_key=self._key(call), unexecuted=True)
         return dispatch.model_copy(update={"effect": effect})
 
     def _key(self, call: ToolRequest) -> str:
-        """Return the key of a call that repeats nothing.
-
-        It is made from the origin's run id, like the key of the origin's call, unless that key is
-        already in use.
-        """
+        # The key is made from the origin's run id, like the key of the origin's call, unless that key is
+        # already in use.
         read = self._read(call)
         key_run_id = "" if self._is_taken(read) else self.task.key_run_id
         return idempotency_key(read, run_id=self.run_id, key_run_id=key_run_id)
 
     def _is_taken(self, call: ToolRequest) -> bool:
-        """Check whether another call of this fork already used the key of this id.
-
-        That is: a call with another id had the effect, and so the key, of the origin's call with
-        this id.
-        """
+        # A call with another id had the effect, and so the key, of the origin's call with this id.
         taken = [one for one in self.task.carried if one.taken and one.call.tool_call_id == call.tool_call_id]
         return any(
             self._usual_key(call) == (one.idempotency_key or self._usual_key(self._read(one.call)))
@@ -289,7 +251,6 @@ class Repetitions:
         return call if isinstance(read, ParseFault) else read
 
     def _tool(self, call: ToolRequest | ParseFault) -> AnyTool | None:
-        """Return the tool of a call."""
         return self.tools.get(call.name) if isinstance(call, ToolRequest) else None
 
 
@@ -299,10 +260,7 @@ def _is_place(one: ToolRequest, other: ToolRequest) -> bool:
 
 
 def _of_step(call: ToolRequest, effects: Iterable[_Open]) -> Iterator[_Open]:
-    """Yield the origin's effects by the same step, if the flow names the step.
-
-    A step that has only a number may be another step by now.
-    """
+    # A step that has only a number may be another step by now.
     step = stem(call.tool_call_id)
     return (
         each

@@ -38,8 +38,6 @@ _log = structlog.get_logger("sojourn.tool")
 
 
 class ExecuteToolActivity:
-    """Executes the tools of an app."""
-
     def __init__(
         self, app: App, threads: SyncThreads | None = None, first_time: FirstTime | None = None
     ) -> None:
@@ -105,7 +103,6 @@ class ExecuteToolActivity:
         return await ToolExecution(self._app, self._threads, tool, call, task, info, earlier).answer()
 
     async def _runnable(self, task: ToolTask, call: ToolRequest) -> ToolResult | Runnable:
-        """Return the tool to execute, or the result of a call that may not run."""
         if void := await voided(self._app, call, task):
             return void
         tools = self._app.tools_of(task.agent_id)

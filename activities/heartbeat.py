@@ -60,11 +60,6 @@ def beating(
 
     A cancellation arrives with a heartbeat. Code in the body calls `still_wanted` right before it
     begins what has an effect.
-
-    Args:
-        mask: Masks secrets in a note.
-        who: The ids of the call or planner, for the log.
-        earlier: The outcome of the earlier attempts, sent with every heartbeat.
     """
     # A local activity runs on the worker that waits for it, so a heartbeat would have no receiver.
     known = earlier or Earlier()
@@ -93,7 +88,6 @@ class _Silence:
         self.who = who
 
     def is_overdue(self, now: float) -> bool:
-        """Never overdue."""
         del now
         return False
 
@@ -137,12 +131,10 @@ class _Beats:
             self._has_ended = True
 
     def end(self) -> None:
-        """Stop the heartbeats, and drop later notes of an abandoned thread."""
         self._has_ended = True
         self._timer.cancel()
 
     def _hasten(self) -> None:
-        """Send a new note early: 2 s after the last heartbeat, or now."""
         self._is_told = False
         if self._has_ended or self._last is None:
             return
@@ -175,24 +167,17 @@ class _Beats:
     # Called by the watch's thread, while the loop is blocked.
 
     def is_overdue(self, now: float) -> bool:
-        """Check whether a heartbeat should have been sent by now, and was not."""
         late = now - self._due >= LATE and now - self._last_from_thread >= INTERVAL
         return late and not self._has_ended
 
     async def beat_from_thread(self, now: float, blocks: str) -> None:
-        """Heartbeat from the watch's thread.
-
-        A cancellation takes effect when the loop is free again.
-        """
+        # A cancellation takes effect when the loop is free again.
         self._last_from_thread = now
         # Through the SDK too, whose own timer would fail the call at 20 s. The loop may be using the context.
         self._context.copy().run(activity.heartbeat, *await self._sendable(self._details(blocks)))
 
     async def _sendable(self, details: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the details, or none if a codec cannot encode them here.
-
-        The codec may belong to the blocked loop.
-        """
+        # The codec may belong to the blocked loop.
         if self._task is None or not self._task.is_coded:
             return details
         try:
@@ -210,11 +195,7 @@ This worker might get the next one, too.
 
 
 async def pass_on(agent_id: str) -> list[str]:
-    """Return the other task queues that serve an agent that this worker lacks.
-
-    Raises:
-        ApplicationError: `WRONG_WORKER`: another worker of this activity's own task queue serves the agent.
-    """
+    """Return the other task queues that serve an agent that this worker lacks."""
     info = activity.info()
     try:
         client = activity.client()

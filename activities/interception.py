@@ -37,14 +37,7 @@ __all__ = ["Injection", "idempotency_key", "intercepted"]
 
 
 def idempotency_key(call: ToolRequest, *, run_id: str, key_run_id: str, effect: Effect | None = None) -> str:
-    """Return the key of a call.
-
-    Args:
-        call: The call with its arguments parsed.
-        run_id: The run of the call.
-        key_run_id: In a fork: the run by whose id keys are made; empty for the run itself.
-        effect: The earlier effect that the call repeats, whose key it has.
-    """
+    """Return the key of a call."""
     return effect.idempotency_key if effect else ToolCallMeta.key_of(key_run_id or run_id, call)
 
 
@@ -56,12 +49,7 @@ _log = structlog.get_logger("sojourn.tool")
 
 
 class Injection:
-    """The injected fields of one call, and the masks of their values.
-
-    Args:
-        fillers: The tool's injected fields, each with its filler, if it has one.
-        interceptors: Run in order, after the fillers.
-    """
+    """The injected fields of one call, and the masks of their values."""
 
     def __init__(self, fillers: Mapping[str, Filler | None], interceptors: Sequence[Interceptor]) -> None:
         self._fillers = fillers
@@ -69,9 +57,9 @@ class Injection:
         self._secrets: dict[str, list[Any]] = {}
         self._marked: Mapping[str, Any] = {}
         self.mask: Mask | None = None
-        """Masks the injected values."""
         self.whole: Mask | None = None
-        """Masks the payload's own secrets too; one mask, so that of two overlapping secrets the longer is replaced first."""
+        """Masks the payload's own secrets too; one mask, so that of two overlapping secrets the longer is replaced first.
+        """
 
     def mark(self, secrets: Mapping[str, Any]) -> None:
         """Mask the values of fields that the payload's schema marks as secret, too."""
@@ -83,13 +71,6 @@ class Injection:
 
         Exceptions of a filler or an interceptor pass through. The model's text stays in `raw` only
         while the interceptors leave the arguments as they are.
-
-        Args:
-            call: The call, with its arguments parsed.
-            meta: The run, turn and agent of the call.
-
-        Raises:
-            ToolFailed: An interceptor returned something else than this call.
         """
         for name, fill in self._fillers.items():
             if fill is not None:
@@ -113,10 +94,7 @@ class Injection:
         return call
 
     def _hide(self, values: Mapping[str, Any]) -> None:
-        """Mask these values too.
-
-        A value that a later interceptor replaced stays masked.
-        """
+        # A value that a later interceptor replaced stays masked.
         for name, value in values.items():
             known = self._secrets.setdefault(name, [])
             if name not in _PUBLIC_IDS and value not in known:
@@ -156,16 +134,7 @@ async def intercepted(
     *,
     key_run_id: str = "",
 ) -> ToolRequest | ToolResult:
-    """Return the call as its interceptors change it, or the result if they prevent it.
-
-    Args:
-        call: The call with its arguments parsed; returned unchanged if no interceptor changes it.
-        spec: The tool.
-        run: The run of the call.
-        interceptors: Run in order.
-        limit: Time limit of all interceptors together.
-        key_run_id: In a fork: the run whose id makes the call's key.
-    """
+    """Return the call as its interceptors change it, or the result if they prevent it."""
     if not interceptors:
         return call
     # A copy: a change in place must neither reach the planner's call nor be missed below.
@@ -192,11 +161,7 @@ async def intercepted(
 
 
 def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolResult:
-    """Return the result of a call whose interceptor raised.
-
-    It is the result that a worker would return, but without retries, since a plan does not wait for
-    them.
-    """
+    # It is the result that a worker would return, but without retries, since a plan does not wait for them.
     safe_error = ToolError.from_error(error)
     if any(safe_exceptions.is_a(error, kind) for kind in retry.TRANSIENT):
         return refusal(call, retry.transient(spec, error, safe_error.message).answer)

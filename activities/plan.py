@@ -46,18 +46,13 @@ _log = structlog.get_logger("sojourn.activity")
 
 
 def check_local(app: App, transcripts: Transcripts, key: Key, task: PlanTask) -> None:
-    """Return if this worker can plan the turn at once.
-
-    Raises:
-        ApplicationError: `NOT_LOCAL`: this worker lacks the agent, or the run's transcript, as after a lost worker.
-    """
+    """Return if this worker can plan the turn at once."""
     lacks = "agent" if app.agent(task.agent_id) is None else "transcript"
     if lacks == "agent" or not transcripts.has(key, task):
         raise ApplicationError(f"this worker does not have the {lacks}", type=NOT_LOCAL, non_retryable=True)
 
 
 def within_local_limit(limits: Limits) -> Limits:
-    """Return the limits of a turn that a local activity plans."""
     return limits.model_copy(update={"plan_timeout": min(limits.plan_timeout, LOCAL_PLAN_LIMIT)})
 
 
@@ -65,9 +60,6 @@ def local_outcome(task: PlanTask, outcome: PlanOutcome, seconds: float) -> PlanO
     """Return the outcome of a local activity, with its duration and input.
 
     Temporal does not record the input of a local activity.
-
-    Raises:
-        ApplicationError: `NOT_LOCAL`: the plan is too large to be sent with the results of its calls.
     """
     if size_of(outcome) > MAX_LOCAL_BYTES:
         raise ApplicationError("the plan is large", type=NOT_LOCAL, non_retryable=True)
@@ -75,10 +67,7 @@ def local_outcome(task: PlanTask, outcome: PlanOutcome, seconds: float) -> PlanO
 
 
 def is_quick(agent_id: str, seconds: float) -> bool:
-    """Check whether a local activity may also plan the next turn of a local agent.
-
-    It may if this turn took less than `LOCAL_PLAN_LIMIT`.
-    """
+    """Check whether a local activity may also plan the next turn of a local agent."""
     if timedelta(seconds=seconds) < LOCAL_PLAN_LIMIT:
         return True
     _log.warning("local_planner_slow", agent_id=agent_id, seconds=round(seconds, 1))
@@ -93,8 +82,6 @@ During a deploy another worker may know the agent.
 
 
 class PlanActivity:
-    """Plans turns for the agents of an app."""
-
     def __init__(
         self, app: App, transcripts: Transcripts | None = None, first_time: FirstTime | None = None
     ) -> None:
@@ -204,7 +191,6 @@ class PlanActivity:
 
 
 def _attempt(task: PlanTask) -> PlanAttempt:
-    """Return the attempt that the planner's deltas belong to."""
     info = activity.info()
     return PlanAttempt(
         topic=topic_of(info.workflow_namespace or "", info.workflow_id or ""),
@@ -216,7 +202,6 @@ def _attempt(task: PlanTask) -> PlanAttempt:
 
 
 def _assistant_messages(outcome: PlanOutcome) -> list[Message]:
-    """Return the assistant message that the workflow will add to the transcript."""
     if outcome.final:
         return [outcome.final]
     if outcome.calls:

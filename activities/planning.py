@@ -80,8 +80,6 @@ MAX_UNFINISHED = 500
 
 @dataclass(frozen=True)
 class Planning:
-    """One turn of a run."""
-
     app: App
     agent: Agent
     task: PlanTask
@@ -89,7 +87,6 @@ class Planning:
     messages: list[Message]
     """The whole transcript."""
     memory: Mapping[str, Any]
-    """The run's memory."""
     limits: Limits
     caps: Caps
     attempt: int
@@ -98,11 +95,7 @@ class Planning:
     """Time since the first attempt was scheduled."""
 
     async def outcome(self) -> PlanOutcome:
-        """Return the plan, judged, with all that the workflow needs to carry it out.
-
-        Raises:
-            ApplicationError: The planner or the policy engine raised, or exceeded the time limit.
-        """
+        """Return the plan, judged, with all that the workflow needs to carry it out."""
         asked = self._policy_question()
         if asked:
             return PlanOutcome(await_=asked, asked_by_policy=True)
@@ -148,7 +141,6 @@ class Planning:
 
     @property
     def _limit(self) -> timedelta:
-        """Time limit of this turn."""
         limits, finalize = self.limits, self.task.finalize
         if finalize and finalize.reason == "time_budget":
             return min(limits.plan_timeout, limits.finalizer_grace)
@@ -158,18 +150,12 @@ class Planning:
 
     @property
     def _ends_with_the_budget(self) -> bool:
-        """Whether the time budget limits the first turn.
-
-        The run does not know its policy before that turn.
-        """
+        # The run does not know its policy before that turn.
         left = self.caps.time
         return self.task.plan == 1 and left is not None and left < self.limits.plan_timeout
 
     def _is_too_late(self, failure: ApplicationError) -> bool:
-        """Check whether the first turn's next attempt would begin after the time budget.
-
-        The run does not know its time budget before that turn.
-        """
+        # The run does not know its time budget before that turn.
         left, delay = self.caps.time, failure.next_retry_delay
         may = self.task.plan == 1 and not failure.non_retryable
         return may and left is not None and delay is not None and self.waited + delay > left
@@ -178,32 +164,23 @@ class Planning:
 
     @cached_property
     def _transcript(self) -> list[Message]:
-        """The transcript as planners read it, without what an operator has set aside.
-
-        A flow gets all of it, since its steps follow from earlier results.
-        """
+        # A flow gets the whole transcript, since its steps follow from earlier results.
         reads_all = getattr(self.agent.planner, "reads_set_aside", False)
         return self.messages if reads_all else without_set_aside(self.messages)
 
     @cached_property
     def _fresh(self) -> list[Message]:
-        """The messages that no planner has received."""
         unseen = self.task.unseen
         return self._transcript[self.task.after if unseen is None else unseen :]
 
     @cached_property
     def _results(self) -> list[ToolResult]:
-        """The results of the last step.
-
-        Empty if a turn of a conversation begins: the results of an interrupted turn are in the
-        transcript.
-        """
+        # Empty if a turn of a conversation begins: the results of an interrupted turn are in the transcript.
         if self.task.conversation and self.task.opens:
             return []
         return [result for message in self._fresh for result in message.tool_results]
 
     def _advised(self, tools: Sequence[ToolSpec]) -> list[ToolResult]:
-        """Return the results of the last step, with advice in the hints of refused calls."""
         turn = self.messages[self.task.turn_start :]
         return advised(self._results, turn, tools, may_ask=self.limits.interrupts_allowed)
 
@@ -265,10 +242,7 @@ class Planning:
     async def _requested(
         self, decision: PolicyDecision | None
     ) -> tuple[PlanResult, list[ToolRequest], AwaitExternalTools | None] | PlanOutcome:
-        """Return the plan, its calls with their final ids, and the external calls.
-
-        The plan is the planner's, or the step of a fork. An invalid plan returns the fault instead.
-        """
+        # The plan is the planner's, or the step of a fork. An invalid plan returns the fault instead.
         if forked := self.task.forked:
             return PlanResult(tool_calls=forked.calls, message=forked.message), forked.calls, None
         planned = await self._plan(decision)
@@ -279,17 +253,11 @@ class Planning:
         return plan, self._stamped(plan.tool_calls), external
 
     def _known(self, call: ToolRequest) -> ToolResult | None:
-        """In a fork, return the result that a call of the step already has.
-
-        None for a call that has yet to be judged.
-        """
+        # None for a call that has yet to be judged.
         return self.task.forked.result_of(call) if self.task.forked else None
 
     def _policy_question(self) -> AwaitClarification | None:
-        """Return the policy's question about missing fields, or None.
-
-        A person answers it before the planner is called.
-        """
+        # A person answers it before the planner is called.
         task, limits = self.task, self.limits
         is_first = task.unseen is None and not task.opens and task.forked is None
         may = limits.interrupts_allowed and task.finalize is None and is_first
@@ -299,10 +267,6 @@ class Planning:
         return self._with_form(question) if question else None
 
     def _with_form(self, question: AwaitClarification) -> AwaitClarification:
-        """Return the question with the form that its answer has to fit.
-
-        The form is that of the tool call that the answer repairs.
-        """
         step = next((message for message in reversed(self.messages) if message.tool_results), None)
         question = placed(question, step.tool_results if step else [])
         form = question.form
@@ -338,10 +302,7 @@ class Planning:
         return merged(before, decided)
 
     def _failure(self, error: BaseException, whose: str, *, timed_out: bool) -> ApplicationError:
-        """Return the error that fails the attempt, with its retry delay.
-
-        The final turn after a used-up time budget is not retried.
-        """
+        # The final turn after a used-up time budget is not retried.
         timed_out = timed_out and safe_exceptions.is_a(error, TimeoutError)
         limit = self._limit
         # Temporal's own error says itself when, and whether, to try again.
@@ -368,7 +329,6 @@ class Planning:
     # Judge.
 
     def _shaped(self, plan: Any) -> tuple[PlanResult, AwaitExternalTools | None] | PlanOutcome:
-        """Return a plan that can be carried out and its external calls, or the fault."""
         task = self.task
         fault = fault_of(
             plan,
@@ -390,10 +350,7 @@ class Planning:
         return plan, external
 
     def _stamped(self, calls: list[ToolRequest]) -> list[ToolRequest]:
-        """Return the calls with their final ids.
-
-        The policy engine and people know the calls under these ids.
-        """
+        # The policy engine and people know the calls under these ids.
         # Derived ids cannot collide with others. The whole transcript is read only if the planner chose an id.
         named = any(call.tool_call_id for call in calls)
         taken = call_ids(self.messages) if named else ()
@@ -403,13 +360,9 @@ class Planning:
         )
 
     async def _read(self, asked: list[ToolRequest], unfinished: str | None) -> list[ToolRequest | ParseFault]:
-        """Return the calls with their arguments parsed, or why they cannot be.
-
-        Policy, approvers and tools all get these arguments. Arguments that cannot be parsed reach
-        no engine, no interceptor and no rule.
-
-        The last call of a response that was cut off is a fault that says so.
-        """
+        # Policy, approvers and tools all get these arguments. Arguments that cannot be parsed reach no
+        # engine, no interceptor and no rule.
+        # The last call of a response that was cut off is a fault that says so.
         parsed = await run_in_thread(
             lambda: [self._parsed(call) for call in asked],
             on=[[call.payload, call.raw] for call in asked],
@@ -428,10 +381,6 @@ class Planning:
         return payload_fault(call) or parsed_call(call, tool.spec.injected if tool else ())
 
     def _is_settled(self, call: ToolRequest | ParseFault) -> bool:
-        """Check whether the arguments need no reading.
-
-        Either they fit as they were sent, or no tool will run with them.
-        """
         tool = self._tool(call) if isinstance(call, ToolRequest) and not self._known(call) else None
         return (
             tool is None
@@ -503,18 +452,8 @@ class Planning:
         decision: PolicyDecision | None,
         refused: str | None,
     ) -> list[Dispatch] | ToolError:
-        """Return the dispatches of the admitted calls.
-
-        They are made concurrently, since an interceptor may have to wait for another service on
-        each call. A single one needs no task.
-
-        Args:
-            calls: Each call as it was planned, and with its arguments parsed or why they cannot be read.
-            admitted: The calls to carry out.
-            external: Set if a program outside the run executes the calls.
-            decision: The policy engine's decision.
-            refused: The limit that stops the other calls.
-        """
+        # Made concurrently, since an interceptor may have to wait for another service on each call. A single
+        # one needs no task.
         dispatcher = self._dispatcher(decision, external)
         if self.task.forked:
             step = ForkedDispatches(dispatcher, self.task.forked, refused)
@@ -538,10 +477,6 @@ class Planning:
     def _question(
         self, plan: PlanResult, question: AwaitClarification, decision: PolicyDecision | None
     ) -> PlanOutcome:
-        """Return the outcome of a plan that asks a question.
-
-        It has the model's message that contains the question.
-        """
         calls = [part.request for part in plan.message.tool_calls] if plan.message else []
         stamped = self._stamped(calls)
         omitted = [call.tool_call_id for call in stamped if payload_fault(call)]
@@ -574,10 +509,7 @@ def _calls_of(external: AwaitExternalTools) -> list[ToolRequest]:
 def _with_shares(
     calls: Sequence[ToolRequest], dispatches: list[Dispatch], caps: Caps, limits: Limits
 ) -> list[Dispatch]:
-    """Return the dispatches, each child run with its share of the budget.
-
-    Without tokens or money left, no child run is started.
-    """
+    # Without tokens or money left, no child run is started.
     children = sum(dispatch.kind == "child" for dispatch in dispatches)
     if not children:
         return dispatches

@@ -55,10 +55,7 @@ def _fitting(tool: Runnable, result: ToolResult) -> ToolResult:
 
 
 def check_external_result(tool: Runnable, call: ToolRequest, sent: dict[str, Any]) -> ToolResult:
-    """Return the call's result from the answer of an external program.
-
-    The answer has `result`, or `error` and perhaps `retry_hint`.
-    """
+    """Return the call's result from the answer of an external program."""
     made = checked_result(tool.spec, call, _answer(tool, call, sent))
     if isinstance(made, ToolResult):
         return made
@@ -80,10 +77,6 @@ def _error(value: Any) -> ToolError:
 
 
 def _hint(call: ToolRequest, value: Any) -> RetryHint | None:
-    """Return the hint that was sent, with this call's tool.
-
-    None if it cannot be parsed.
-    """
     if not isinstance(value, dict):
         return None
     try:
@@ -137,10 +130,6 @@ async def offloaded(
 
 
 def _without_large(result: ToolResult) -> ToolResult:
-    """Return the result without the artifacts that are too large for a history.
-
-    A remark names each of them.
-    """
     kept: list[Artifact] = []
     remarks: list[str] = []
     room = MAX_ARTIFACT_BYTES

@@ -58,21 +58,10 @@ __all__ = ["ToolExecution"]
 _log = structlog.get_logger("sojourn.tool")
 
 _MAX_LEAVES = 50
-"""Largest number of exceptions read from a group."""
 
 
 class ToolExecution:
-    """One call through the boundary and back.
-
-    Args:
-        app: The app, with its interceptors and storage.
-        threads: The threads of sync tools.
-        tool: The tool that is called.
-        call: The call as its planner made it.
-        task: The task from the workflow.
-        info: The activity's info.
-        earlier: What became of the earlier attempts; those whose workers were lost do not count for the tool's `Retry`.
-    """
+    """One call through the boundary and back."""
 
     def __init__(
         self,
@@ -100,7 +89,8 @@ class ToolExecution:
         self._is_decided = False
         """Whether the tool itself has said what became of the call."""
         self._is_its_own = False
-        """Whether the tool's own code has begun. Its results are its own; examples of the boundary's results are known to fit."""
+        """Whether the tool's own code has begun. Its results are its own; examples of the boundary's results are known to fit.
+        """
 
     async def answer(self) -> ToolResult:
         """Return the call's result, without any injected value."""
@@ -116,10 +106,7 @@ class ToolExecution:
             return await self._recorded(self._still_unknown(await self._outcome(sent, meta)))
 
     def _still_unknown(self, result: ToolResult) -> ToolResult:
-        """Return the result, marked if an earlier attempt may have taken effect.
-
-        It is not marked if the tool has said what became of the call.
-        """
+        # Not marked if the tool has said what became of the call.
         needed = result.input_required
         if needed is not None:  # the call is not over, so the tool has said nothing of the earlier attempt
             asked = needed.model_copy(update={"outcome_unknown": self._may_have_acted})
@@ -128,10 +115,7 @@ class ToolExecution:
         return outcome_unknown(result, repeatable=may_repeat(self._spec)) if is_open else result
 
     async def _outcome(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
-        """Return the result of the call, even if the tool raised.
-
-        Only a cancellation, or an attempt that the server has given up, is raised.
-        """
+        # Only a cancellation, or an attempt that the server has given up, is raised.
         clock = asyncio.timeout(self._limit.total_seconds())
         try:
             async with clock:
@@ -144,10 +128,7 @@ class ToolExecution:
             return self._answer_to(error)
 
     def _answer_to(self, error: BaseException) -> ToolResult:
-        """Return the result of a call that raised.
-
-        A group whose exceptions agree gives the reason, but not what its cancelled tasks have done.
-        """
+        # A group whose exceptions agree gives the reason, but not what its cancelled tasks have done.
         leaves = safe_exceptions.leaves(error, _MAX_LEAVES)
         first = leaves[0]
         if len(leaves) == 1 and _is_transient(first):
@@ -157,14 +138,7 @@ class ToolExecution:
         return self._failed(error)
 
     def _refused_by_tool(self, error: BaseException, *, is_alone: bool) -> ToolResult:
-        """Return the result of a call that its tool has failed.
-
-        The call has failed for certain unless the tool raised a group.
-
-        Args:
-            error: What the tool raised.
-            is_alone: Whether it raised no group. What the other, cancelled tasks of a group did is unknown.
-        """
+        # The call has failed for certain unless the tool raised a group.
         self._is_decided = is_alone
         self._may_have_acted = self._may_have_acted or not (is_alone or changes_nothing(self._spec))
         own_hint = safe_exceptions.attribute(error, "hint")
@@ -173,7 +147,6 @@ class ToolExecution:
         return refusal(self._call, (self._tool_error(error), hint))
 
     async def _recorded(self, result: ToolResult) -> ToolResult:
-        """Return the checked result, with parts too large for a history in storage."""
         local = self._info.is_local
         answer = checked_result(self._spec, self._call, self._timed(result), self._masking, local=local)
         if isinstance(answer, Oversized) and local:
@@ -195,7 +168,6 @@ class ToolExecution:
             _log.warning("hint_left_out", tool=self._spec.id, run_id=self._info.workflow_id)
 
     def _timed(self, result: ToolResult) -> ToolResult:
-        """Return the result with its duration and attempts, unless the tool states them."""
         spent = round((time.monotonic() - self._started) * 1000)
         measured = ToolTelemetry(duration_ms=spent, attempts=self._info.attempt)
         own = result.telemetry
@@ -214,7 +186,6 @@ class ToolExecution:
         return result.model_copy(update={"telemetry": own.model_copy(update=filled)})
 
     async def _carried_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
-        """Inject and intercept, validate once, run, and encode the result."""
         meta = await self._knowing(meta)
         call = await self._injection.prepare(sent, meta)
         work = await self._work(sent, call, meta)
@@ -232,7 +203,6 @@ class ToolExecution:
         return self._tool.deliver(self._call, value)
 
     async def _knowing(self, meta: ToolCallMeta) -> ToolCallMeta:
-        """Return the meta with the run's memory, for a tool that reads it."""
         if not self._spec.memory:
             return meta
         info = self._info
@@ -245,7 +215,6 @@ class ToolExecution:
     async def _work(
         self, sent: ToolRequest, call: ToolRequest, meta: ToolCallMeta
     ) -> Callable[[], Any] | ToolResult:
-        """Return the function to run, or the result that says why the payload is invalid."""
         tool = self._tool
         if self._spec.decode_in_executor:
             return tool.prepare({}, call, meta)
@@ -295,14 +264,7 @@ class ToolExecution:
         return self._again_or(retry.timed_out(self._spec, self._limit), message, "Timeout")
 
     def _transient(self, error: BaseException, *, is_alone: bool) -> ToolResult:
-        """Return the result of a call that met a rate limit or an unavailable service.
-
-        If the call is to be retried, this raises instead.
-
-        Args:
-            error: What the tool raised.
-            is_alone: Whether it raised no group. What the other, cancelled tasks of a group did is unknown.
-        """
+        # If the call is to be retried, this raises instead.
         message = self._tool_error(error).message
         failure = retry.transient(self._spec, error, message)
         is_said = safe_exceptions.attribute(error, "outcome_unknown") is False
@@ -311,10 +273,7 @@ class ToolExecution:
         return self._again_or(failure, message, safe_exceptions.kind(error))
 
     def _again_or(self, failure: retry.FailedAttempt, message: str, kind: str) -> ToolResult:
-        """Return the result of a call that is not retried.
-
-        A call that is retried raises an error that contains no foreign object.
-        """
+        # A call that is retried raises an error that contains no foreign object.
         decided = retry.decide(self._spec, failure, self._info.attempt - self._earlier.lost)
         if isinstance(decided, retry.Repetition):
             if self._info.is_local and failure.outcome_unknown:
@@ -334,10 +293,6 @@ class ToolExecution:
 
     @property
     def _masking(self) -> Callable[[ToolResult], ToolResult] | None:
-        """Masks injected values, and in messages the payload's own secrets.
-
-        None if there are none.
-        """
         return self._masked if self._injection.whole else None
 
     def _masked(self, result: ToolResult) -> ToolResult:

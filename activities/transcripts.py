@@ -81,7 +81,6 @@ async def query_run(key: Key, query: str, args: Sequence[Any], result_type: Any 
 
 
 def storage_of(app: App) -> StorageDriver | None:
-    """Return the storage for the activity that runs, or None."""
     if app.storage is not None:
         return app.storage
     try:
@@ -106,11 +105,6 @@ class Transcripts:
     An entry is used only by the execution that made it, when its length matches the plan's input and it was made by the
     previous plan, in the attempt whose result the workflow accepted: the entry of a late first attempt must not be used after
     the second attempt was accepted.
-
-    Args:
-        max_entries: Most runs kept.
-        max_bytes: Most bytes kept, as they are on the wire; as objects they take ten times as many.
-        storage: Returns the storage with the beginning of a long run's transcript.
     """
 
     def __init__(
@@ -127,15 +121,12 @@ class Transcripts:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the cached transcripts, as they are on the wire."""
         return self._entries.bytes
 
     def has(self, key: Key, task: PlanTask) -> bool:
-        """Check whether the transcript is cached, so that the run need not be queried."""
         return task.after == 0 or self._accepted(key, task) is not None
 
     async def read(self, key: Key, task: PlanTask) -> list[Message]:
-        """Return the whole transcript for a plan, its new messages included."""
         known = self._known(key, task)
         if known is None:
             return await self._ask(key, 0, task.until if task.until is not None else task.after) + list(
@@ -153,18 +144,13 @@ class Transcripts:
 
     @staticmethod
     def _size(known: _Entry | None, messages: Sequence[Message]) -> int:
-        """Return the bytes on the wire.
-
-        Only messages that the previous entry did not contain are encoded. Otherwise a run would
-        cost n².
-        """
+        # Only messages that the previous entry did not contain are encoded. Otherwise a run would cost n².
         held = len(known.messages) if known else 0
         if known and held and held <= len(messages) and known.messages[-1] is messages[held - 1]:
             return known.size + sum(size_of(message) for message in messages[held:])
         return sum(size_of(message) for message in messages)
 
     def drop(self, key: Key) -> None:
-        """Remove a run."""
         self._entries.drop(key[0])
 
     def _known(self, key: Key, task: PlanTask) -> list[Message] | None:
@@ -185,11 +171,8 @@ class Transcripts:
         return entry if is_it else None
 
     async def _ask(self, key: Key, after: int, until: int) -> list[Message]:
-        """Read the messages `after` to `until`.
-
-        A retried plan reads exactly what its first attempt did. The run returns the messages,
-        except those in external storage, for which it returns the claims.
-        """
+        # A retried plan reads exactly what its first attempt did. The run returns the messages, except those
+        # in external storage, for which it returns the claims.
         data = await fetch_messages(key, after, until)
         if not data.startswith(b"{"):
             return decode_messages(data)
@@ -218,11 +201,7 @@ _log = structlog.get_logger("sojourn.planner")
 
 
 class Pictures:
-    """A bounded cache of pictures by reference.
-
-    Args:
-        max_bytes: Most bytes kept, of base64.
-    """
+    """A bounded cache of pictures by reference."""
 
     def __init__(self, max_bytes: int = 50_000_000) -> None:
         self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
@@ -230,21 +209,12 @@ class Pictures:
         self._bytes = 0
 
     def keep(self, run_id: str, call_id: str, result: ToolResult) -> None:
-        """Cache the pictures of a call's result."""
         for artifact in result.artifacts:
             if artifact.media_type and artifact.data is not None:
                 self._keep(artifact_ref(run_id, call_id, artifact.kind), artifact.data, artifact.size)
 
     async def read(self, ref: str, runs: Collection[str], storage: Callable[[], StorageDriver | None]) -> Any:
-        """Return the data of a picture, or None.
-
-        None for a picture of another run, and for one that cannot be read now (this is logged).
-
-        Args:
-            ref: The artifact's reference. Messages that a client sent may hold any.
-            runs: The runs whose pictures may be read: the run itself, and the one from which it was forked.
-            storage: Returns the storage that holds data too large for the history.
-        """
+        """Return the data of a picture, or None."""
         if ref.partition("#")[0] not in runs:
             return None
         if ref in self._kept:
@@ -269,4 +239,3 @@ class Pictures:
 
 
 PICTURES = Pictures()
-"""Those of this process."""

@@ -158,10 +158,7 @@ class AgentRun(RunQueries, MessageHandlers):
 
     @workflow.run
     async def run(self, *_arguments: Any) -> RunOutput:
-        """Plan, then call, ask, sleep or end, until the planner answers.
-
-        The argument is a `RunInput`.
-        """
+        """Plan, then call, ask, sleep or end, until the planner answers."""
         if self._fault:
             self._state = self._state.ended()
             raise self._fault
@@ -216,10 +213,6 @@ class AgentRun(RunQueries, MessageHandlers):
                 return output
 
     async def _turn(self) -> tuple[RunOutput, bool]:
-        """Run a turn of a conversation, and return its output.
-
-        The second value says whether a plan answered.
-        """
         self._clock.stop()
         self._clock.watch()
         output = await self._go()
@@ -232,17 +225,8 @@ class AgentRun(RunQueries, MessageHandlers):
         is_over: Callable[[], bool] = lambda: False,
         step: StepExecution | None = None,
     ) -> None:
-        """Continue as new once the history is long.
-
-        Call this only when nothing is in flight. A run stays for now if its transcript is too large to be
-        carried over, and external storage does not take it.
-
-        Args:
-            waits_for: The plan whose question, sleep or calls the run waits for.
-            since: When that question or sleep began, or since when the conversation is idle.
-            is_over: Whether the wait has ended meanwhile, so that the run stays.
-            step: The step of those calls.
-        """
+        # Call this only when nothing is in flight. A run stays for now if its transcript is too large to be
+        # carried over, and external storage does not take it.
         is_last = self._state.limit is not None and self._state.limit.reason == "history"
         if is_last or not self.awaits.room.is_long:
             return
@@ -267,10 +251,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self.awaits.room.stays()
 
     async def _until_resumed(self) -> None:
-        """Wait while the run is paused.
-
-        A long run continues as new meanwhile, or now.
-        """
+        # A long run continues as new meanwhile, or now.
         while True:
             await self.awaits.until_resumed_or_long()
             await self._go_on()
@@ -278,10 +259,6 @@ class AgentRun(RunQueries, MessageHandlers):
                 return
 
     async def _store_transcript(self) -> None:
-        """Move the messages of this execution to external storage.
-
-        They stay unless the run's workers have a storage that takes them.
-        """
         after, until = self._transcript.stored_count, len(self._transcript)
         if after == until or not patched("transcript-stored"):
             return
@@ -317,10 +294,7 @@ class AgentRun(RunQueries, MessageHandlers):
     # Plan.
 
     async def _plan(self) -> PlanOutcome:
-        """Return the planner's next plan.
-
-        A faulty plan goes back to the planner with the reason, at most twice in a row.
-        """
+        # A faulty plan goes back to the planner with the reason, at most twice in a row.
         await self.awaits.while_paused()
         if self._state.is_idle:
             self._state = self._state.turn_opened()
@@ -343,10 +317,7 @@ class AgentRun(RunQueries, MessageHandlers):
         raise self._failed(ToolError.new(f"{refused}: {plan.fault}", code=plan.fault_code or "PlannerError"))
 
     async def _timed_plan(self) -> PlanOutcome:
-        """Return a plan within the time budget.
-
-        When the budget is used up meanwhile, return the final plan.
-        """
+        # When the budget is used up meanwhile, return the final plan.
         await self.awaits.while_paused()
         with self._clock.busy():
             plan = await self._clock.within(self._plan_once())
@@ -384,14 +355,7 @@ class AgentRun(RunQueries, MessageHandlers):
         return plan
 
     async def _planned_by(self, task: PlanTask, before: RunState) -> PlanOutcome | Undecodable:
-        """Return the plan of a worker that has the agent.
-
-        This worker plans locally if it can. Otherwise any worker plans.
-
-        Args:
-            task: The plan.
-            before: The state before the plan began.
-        """
+        # This worker plans locally if it can. Otherwise any worker plans.
         if self._local_plans.takes(task):
             whole = for_task(self._state.memory, local=True) | {"asks_memory": False}
             try:
@@ -428,19 +392,12 @@ class AgentRun(RunQueries, MessageHandlers):
                 return result
 
     def _take_back(self, before: RunState) -> None:
-        """Revert a local plan that an interruption has cut off.
-
-        The history does not contain the plan, so no reader could know that it began.
-        """
+        # The history does not contain the plan, so no reader could know that it began.
         self._local_plans.add(-self._transcript.drop_last(len(before.new) + len(before.resume_messages)))
         self._state = self._state.plan_cut_off(before)
         self.conversation.plan_cut_off()
 
     def _taken(self, plan: PlanOutcome | Undecodable) -> PlanOutcome:
-        """Return the activity's result, or a fault if it was completed by hand.
-
-        The fault is for a result that is no plan.
-        """
         fault = plan_fault(plan, final_turn=self._state.limit is not None)
         why = refused_by_hand(f"by-hand-plan-{self._state.plans}", plan, fault)
         if why is not None or isinstance(plan, Undecodable):
@@ -451,13 +408,7 @@ class AgentRun(RunQueries, MessageHandlers):
         return plan.model_copy(update={"usage": usage})
 
     def _plan_task(self, forked: ForkedStep | None) -> PlanTask:
-        """Return the input of the plan, with only new messages.
-
-        Large messages are passed by reference.
-
-        Args:
-            forked: The step of a fork that is judged in place of asking the planner, unless the turn is the last.
-        """
+        # Large messages are passed by reference.
         state, run, after = self._state, self._state.opening, len(self._transcript)
         new = [*state.new, *state.resume_messages]
         size = self._transcript.extend(new)
@@ -501,14 +452,7 @@ class AgentRun(RunQueries, MessageHandlers):
     # Call tools.
 
     async def _step(self, plan: PlanOutcome, progress: StepProgress | None) -> None:
-        """Carry out the admitted calls of a step, and answer every call.
-
-        At most `max_parallel_calls` run at a time.
-
-        Args:
-            plan: The plan of the step.
-            progress: How far the step is, of one that began in an earlier execution.
-        """
+        # At most `max_parallel_calls` run at a time.
         if progress is None:
             self._transcript.append(plan.message or Message.calls(plan.calls))
             self._state = self._state.step_begun(plan.calls, plan.dispatches)
@@ -547,10 +491,7 @@ class AgentRun(RunQueries, MessageHandlers):
         waiting: ContinueWhileCallsWait,
         go_on: Callable[[], Awaitable[None]],
     ) -> None:
-        """Wait for the calls of a step.
-
-        A long run continues as new while all of them wait.
-        """
+        # A long run continues as new while all of them wait.
         while True:
             try:
                 await self._clock.bound(tasks, waiting)
@@ -566,10 +507,6 @@ class AgentRun(RunQueries, MessageHandlers):
                 return
 
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
-        """End a step: count its calls, judge the limits and pass the results on.
-
-        The results are in call order.
-        """
         now = workflow.now()
         self._local_plans.settled(plan.dispatches, executed)
         safeguards = self._judged(self._state.judged(plan.calls, executed, now))
@@ -582,10 +519,7 @@ class AgentRun(RunQueries, MessageHandlers):
 
     @staticmethod
     def _judged(safeguards: SafeguardState) -> SafeguardState:
-        """Return the safeguards by the current rules.
-
-        Earlier rules apply if they decide otherwise and the history was made with them.
-        """
+        # Earlier rules apply if they decide otherwise and the history was made with them.
         for rules, change in PATCHES.items():
             if safeguards.differs_by(rules) and not patched(change):
                 safeguards = safeguards.by(rules)
@@ -594,12 +528,6 @@ class AgentRun(RunQueries, MessageHandlers):
     # Wait.
 
     async def _sleep(self, plan: PlanOutcome, since: datetime | None) -> None:
-        """Sleep durably.
-
-        Args:
-            plan: The plan that sleeps.
-            since: When the sleep began, in an earlier execution.
-        """
         assert plan.wait_ is not None
         stop_if_canceled()
         self._state = self._state.waiting()
@@ -617,14 +545,6 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.slept(duration, workflow.now(), is_over=is_over)
 
     async def _ask(self, plan: PlanOutcome, since: datetime | None) -> None:
-        """Wait until the question is answered or expires.
-
-        An answer begins a new user turn.
-
-        Args:
-            plan: The plan that asks.
-            since: When it asked, in an earlier execution.
-        """
         assert plan.await_ is not None
         if since is None:
             self._transcript.append(question_message(plan))
@@ -660,21 +580,16 @@ class AgentRun(RunQueries, MessageHandlers):
         return self._state.output(plan, workflow.info().workflow_id, workflow.now())
 
     def _unanswered(self, why: ToolError) -> PlanOutcome:
-        """Return the final answer of a run whose last turn failed.
-
-        The run completes. It does not fail.
-        """
+        # The run completes. It does not fail.
         limit = self._state.limit
         assert limit is not None
         self._state = self._state.unanswered(why)
         return PlanOutcome(final=outcomes.unanswered(str(why), limit.message))
 
     def _failed(self, error: ToolError) -> ApplicationError:
-        """Return the failure of a run, with what it has spent, for its caller."""
         return closing(self._in_doubt(error), self._state.spent(workflow.now()))
 
     def _in_doubt(self, error: ToolError) -> ToolError:
-        """Return the error, which says if one of the calls may have taken effect."""
         return self._state.in_doubt(error) if tells_doubt(self._state.doubts) else error
 
     @property
@@ -695,10 +610,7 @@ class AgentRun(RunQueries, MessageHandlers):
 
 
 def _opened(values: Sequence[Any]) -> RunInput | Continuation | Exception:
-    """Return the run's input or its carried-over state.
-
-    An error is returned too: `run` raises it, and so fails the run.
-    """
+    # An error is returned too: `run` raises it, and so fails the run.
     try:
         opening = taken("unread-start", values)
     except RuntimeError as error:  # `run` raises it: the SDK has already begun this method
@@ -729,10 +641,7 @@ def _results(
     tasks: Sequence[asyncio.Task[ToolResult]],
     step: StepExecution,
 ) -> list[ToolResult]:
-    """Return the calls' results, in call order.
-
-    A task that was cancelled before it began has no result of its own.
-    """
+    # A task that was cancelled before it began has no result of its own.
     return [
         task.result() if not task.cancelled() else step.cut_short(call, dispatch)
         for (call, dispatch), task in zip(calls, tasks, strict=True)

@@ -70,10 +70,7 @@ def stop_if_canceled() -> None:
 
 
 def stop_if_run_canceled() -> None:
-    """Raise `CancelledError` if a cancellation of the run was requested.
-
-    Callers check this when a turn has ended.
-    """
+    """Raise `CancelledError` if a cancellation of the run was requested."""
     if is_canceled():
         raise asyncio.CancelledError
 

@@ -21,8 +21,6 @@ from .current_state import patched
 
 
 class Children:
-    """The child runs, by id, while they are open."""
-
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
         self._signals: set[asyncio.Task[None]] = set()
@@ -32,7 +30,6 @@ class Children:
 
     @contextlib.contextmanager
     def registered(self, run_id: str) -> Generator[None]:
-        """Register a child run while the body runs."""
         self._ids[run_id] = None
         try:
             yield
@@ -50,7 +47,6 @@ class Children:
             self._spent[run_id] = spent
 
     def spent(self, run_id: str) -> Spent | None:
-        """Return what a cancelled child run has spent, if it reported that."""
         return self._spent.pop(run_id, None)
 
     def signal(self, message: Paused | Resumed) -> None:

@@ -28,9 +28,6 @@ class Clock:
     """Counts active time while a plan or call is in progress.
 
     Time in which the run is paused does not count.
-
-    Args:
-        current: The run's state.
     """
 
     def __init__(self, current: CurrentState) -> None:
@@ -40,17 +37,14 @@ class Clock:
 
     @property
     def active(self) -> ActiveTime:
-        """The active time of the run, as a value."""
         return self._current.state.active
 
     @property
     def spent(self) -> timedelta:
-        """Active time until now."""
         return self.active.spent(workflow.now())
 
     @property
     def left(self) -> timedelta | None:
-        """Active time left, or None for no limit."""
         return self.active.left(workflow.now())
 
     @property
@@ -84,13 +78,6 @@ class Clock:
         """Wait for these tasks.
 
         They are cancelled when the budget is used up, or with the run.
-
-        Args:
-            works: The tasks.
-            go_on: Gets what this waits for.
-
-        Raises:
-            LeavingExecution: The run is to continue as new.
         """
         self._works = works
         tasks = asyncio.gather(*works, return_exceptions=True)
@@ -107,7 +94,6 @@ class Clock:
 
     @contextmanager
     def busy(self) -> Generator[None]:
-        """Count the body as active."""
         self._count(self.active.begun(workflow.now()))
         try:
             yield
@@ -122,12 +108,10 @@ class Clock:
         self._count(self.active.added(spent))
 
     def watch(self) -> None:
-        """Watch the budget from now on, if there is one."""
         if self.active.budget is not None and self._watch is None:
             self._watch = asyncio.create_task(self._watched())
 
     def stop(self) -> None:
-        """Stop watching the budget."""
         if self._watch:
             self._watch.cancel()
             self._watch = None
@@ -136,10 +120,7 @@ class Clock:
         self._current.state = changed(self._current.state, active=active)
 
     async def _watched(self) -> None:
-        """Wait with one timer for each active period.
-
-        From a plan to its calls there is no gap.
-        """
+        # From a plan to its calls there is no gap.
         while True:
             await workflow.wait_condition(lambda: self.active.since is not None)
             budget, left = self.active.budget, self.left

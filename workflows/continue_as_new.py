@@ -25,9 +25,7 @@ __all__ = ["STORE_LIMIT", "Archive", "store_retry"]
 class ContinueAsNew(Protocol):
     """Continues the run as new, if nothing is in flight."""
 
-    def may(self) -> bool:
-        """Check whether nothing is in flight."""
-        ...
+    def may(self) -> bool: ...
 
     async def go(self, is_over: Callable[[], bool]) -> None:
         """Continue as new, unless the given wait is over meanwhile.
@@ -38,21 +36,15 @@ class ContinueAsNew(Protocol):
 
 
 class ContinueWhileIdle:
-    """Continues as new while the whole run waits for one thing.
-
-    Args:
-        go_on: Continues as new, unless the given condition is met meanwhile.
-    """
+    """Continues as new while the whole run waits for one thing."""
 
     def __init__(self, go_on: Callable[[Callable[[], bool]], Awaitable[None]]) -> None:
         self._go_on = go_on
 
     def may(self) -> bool:
-        """True: the run does nothing else."""
         return True
 
     async def go(self, is_over: Callable[[], bool]) -> None:
-        """Continue as new, unless the wait is over meanwhile."""
         await self._go_on(is_over)
 
 
@@ -61,21 +53,14 @@ class LeavingExecution(Exception):  # noqa: N818 - no error: it ends a wait of t
 
 
 class ContinueWhileCallsWait:
-    """Continues as new while all open calls of a step wait.
-
-    Args:
-        may: Whether all open calls wait.
-        go: Continues as new; None if only the run's own coroutine can, which waits for tasks.
-    """
+    """Continues as new while all open calls of a step wait."""
 
     def __init__(self, may: Callable[[], bool], go: Callable[[], Awaitable[None]] | None) -> None:
         self._may = may
         self._go = go
         self.tasks: asyncio.Future[list[Any]] | None = None
-        """What the run's own coroutine waits for."""
 
     def may(self) -> bool:
-        """Check whether all open calls wait, and the run is not leaving already."""
         return self._may() and (self._go is not None or (self.tasks is not None and not self.tasks.done()))
 
     async def go(self, is_over: Callable[[], bool]) -> None:
@@ -111,11 +96,7 @@ def store_retry(state: RunState) -> RetryPolicy:
 
 
 class Archive:
-    """Archives earlier executions, if the run's workers have an archive.
-
-    Args:
-        current: The run state.
-    """
+    """Archives earlier executions, if the run's workers have an archive."""
 
     def __init__(self, current: CurrentState) -> None:
         self._current = current
@@ -128,7 +109,6 @@ class Archive:
             self._task = asyncio.create_task(self._archive())
 
     async def done(self) -> None:
-        """Wait until the events are archived, or cannot be for now."""
         if self._task is not None:
             await workflow.wait([self._task])
 

@@ -30,16 +30,7 @@ __all__ = ["Conversation"]
 
 
 class Conversation:
-    """Runs turn after turn until a caller closes the conversation.
-
-    Args:
-        current: The run's state.
-        awaits: The open waits, which show that the run is idle.
-        notices: Sends notices when turns end.
-        turn: Runs one turn to its output, and returns whether a plan recorded it; its first plan opens the turn.
-        go_on: Continues as new if the history is long; gets since when the conversation is idle.
-        idle_since: Since when the conversation is idle, if it continued in this execution meanwhile.
-    """
+    """Runs turn after turn until a caller closes the conversation."""
 
     def __init__(
         self,
@@ -62,7 +53,6 @@ class Conversation:
         """The present turn, in a task of its own, which an interruption cancels."""
 
     def interrupt(self) -> None:
-        """Cancel what the present turn does, if the state has it as interrupted."""
         if self._current.state.interrupted is not None:
             self._awaits.abandon()
             if self._present is not None:
@@ -73,7 +63,6 @@ class Conversation:
         self._is_cut_off = True
 
     async def run(self) -> RunOutput:
-        """Return the conversation's output, once it was closed or has reached a limit."""
         while True:
             if self._current.state.is_idle:
                 limit = self._limit or await self._until_message()
@@ -96,10 +85,7 @@ class Conversation:
 
     @property
     def _interruption(self) -> ToolError:
-        """Why the interrupted turn failed.
-
-        The error says whether one of its calls may have taken effect.
-        """
+        # The error says whether one of its calls may have taken effect.
         state = self._current.state
         return state.in_doubt(state.interruption) if tells_doubt(state.doubts) else state.interruption
 
@@ -109,10 +95,7 @@ class Conversation:
         return self._current.state.session_end
 
     async def _until_message(self) -> Finalize | None:
-        """Wait for a message or the close, or return why the conversation ends without.
-
-        A long run continues as new meanwhile, or now.
-        """
+        # A long run continues as new meanwhile, or now.
         self._awaits.show()
         while not self._is_over():
             stop_if_run_canceled()
@@ -138,7 +121,6 @@ class Conversation:
 
     @property
     def _idle_time_left(self) -> timedelta | None:
-        """Return the remaining idle time of the conversation, or None for no limit."""
         session = self._current.state.policy.session
         if session is None or session.idle_timeout is None or self._idle_since is None:
             return None
@@ -156,10 +138,7 @@ class Conversation:
     def _end(
         self, failure: ToolError | None, output: RunOutput | None = None, *, is_planned: bool = False
     ) -> None:
-        """End a turn, and record how it ended unless a plan says so.
-
-        If the last turn failed, the answer is recorded too.
-        """
+        # If the last turn failed, the answer is recorded too.
         self._notices.turn_ended(output, failure)
         ended: dict[str, Any] = {}
         if failure is not None:

@@ -25,13 +25,7 @@ VERSION = 4
 
 
 def patched(change: str) -> bool:
-    """Check whether the execution follows a change.
-
-    Its version has the change, or its history has a marker.
-
-    Args:
-        change: The id of the change, one of `PATCHES`.
-    """
+    """Check whether the execution follows a change."""
     run: Any = workflow.instance()
     return run.current.version >= PATCHES[change] or workflow.patched(change)
 
@@ -40,22 +34,16 @@ def tells_doubt(doubts: Mapping[str, Any]) -> bool:
     """Check whether the error of a run or a turn reports calls in doubt.
 
     A call is in doubt if it may have taken effect.
-
-    Args:
-        doubts: The doubts about its calls, by call.
     """
     return bool(doubts) and patched("error-tells-doubt")
 
 
 class CurrentState:
-    """Holds the state of one run."""
-
     def __init__(self, state: RunState) -> None:
         self.state = state
         self.version = 0
         """The version of the workflow's code that began the execution; 0 until its first plan tells."""
 
     def follow(self, plan: PlanOutcome | Undecodable) -> None:
-        """Follow the changes up to the version in a plan, if this code has it."""
         if isinstance(plan, PlanOutcome) and 0 < plan.version <= VERSION:
             self.version = plan.version

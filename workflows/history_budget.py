@@ -68,7 +68,6 @@ class _Length(NamedTuple):
     events: int
     bytes: int
     is_suggested: bool
-    """Whether the server suggests to go on in a new execution."""
 
 
 class HistoryBudget:
@@ -77,9 +76,6 @@ class HistoryBudget:
     A replay decides the same, since the server sends the numbers with each task. But the result of
     a local activity may reach the workflow in another task than its replay. So the numbers that
     were true when the local activity began hold until something else wakes the run.
-
-    Args:
-        current: The run's state, and the version of its code.
     """
 
     def __init__(self, current: CurrentState) -> None:
@@ -88,7 +84,6 @@ class HistoryBudget:
         """Number of events from which on this execution is long."""
         self._held: _Length | None = None
         self._local = 0
-        """Number of local activities in progress."""
         self._is_ignored = False
         self._in_flight = 0
         self._long_from = 0
@@ -121,7 +116,6 @@ class HistoryBudget:
         return is_long and patched("continues")
 
     def _is_long_for_its_input(self, length: _Length) -> bool:
-        """Check whether the history has reached the event limit for its input's size."""
         return length.events >= self._continue_events or not patched("continues-in-proportion")
 
     @contextmanager
@@ -155,7 +149,6 @@ class HistoryBudget:
 
     @property
     def looks_full(self) -> bool:
-        """Whether the history's numbers are near the limit."""
         if self._is_ignored:
             return False
         length = self._length
@@ -210,8 +203,6 @@ MOST_IN_FLIGHT = 1_800_000
 
 
 class InputsInFlight:
-    """The inputs in flight, of one run."""
-
     def __init__(self) -> None:
         self._bytes = 0
 

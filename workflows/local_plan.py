@@ -48,10 +48,6 @@ class LocalPlans:
 
     The time is that which the local activities report. A replay may deliver their results in an earlier workflow task, at an
     earlier time.
-
-    Args:
-        current: The run's state.
-        room: Holds its numbers during each local activity.
     """
 
     def __init__(self, current: CurrentState, room: HistoryBudget) -> None:
@@ -63,11 +59,7 @@ class LocalPlans:
         self._bytes = 0
 
     def begin(self, plan: PlanOutcome | Undecodable | None = None) -> None:
-        """Begin to count anew, because a workflow task has ended.
-
-        Args:
-            plan: The plan of the ordinary activity that has ended it, if one did.
-        """
+        """Begin to count anew, because a workflow task has ended."""
         self._since, self._spent, self._bytes = workflow.now(), timedelta(0), 0
         if plan is not None:
             self._is_local = isinstance(plan, PlanOutcome) and plan.local
@@ -80,7 +72,6 @@ class LocalPlans:
         self._spent = LONGEST
 
     def add(self, size: int) -> None:
-        """Count bytes that the workflow task records."""
         self._bytes += size
 
     def settled(self, dispatches: Sequence[Dispatch], results: Sequence[ToolResult]) -> None:
@@ -135,9 +126,6 @@ class LocalPlans:
 
 
 def _duration_of(result: ToolResult) -> timedelta:
-    """Return the duration of a call, as its worker measured it.
-
-    It is bounded, since a tool may report one of its own.
-    """
+    # Bounded, since a tool may report a duration of its own.
     measured = result.telemetry.duration_ms if result.telemetry else 0
     return timedelta(milliseconds=min(max(measured, 0), _MOST_MS))

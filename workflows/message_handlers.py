@@ -75,17 +75,12 @@ _HIDDEN = Refused("its sender may not see the run", NOT_VISIBLE)
 
 
 def _message_id() -> str:
-    """Return the id of the message that the present update delivers.
-
-    Empty if its sender gave none.
-    """
+    # Empty if its sender gave none.
     update = workflow.current_update_info()
     return message_id_of(update.id) if update else ""
 
 
 class MessageHandlers(ABC):
-    """The handlers of a run's messages from outside."""
-
     current: CurrentState
     awaits: OpenAwaits
     children: Children
@@ -106,7 +101,6 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=PROVIDE_CLARIFICATION, description="Answer a question.")
     async def answer_by_update(self, *values: Any) -> str:
-        """Accept an answer that the validator has accepted, and return the await's id."""
         return await self._answered(PROVIDE_CLARIFICATION, values)
 
     @answer_by_update.validator
@@ -115,7 +109,6 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=PROVIDE_CLARIFICATION, description="Answer a question.")
     async def answer_by_signal(self, *values: Any) -> None:
-        """Accept an answer sent by Temporal's CLI or UI."""
         self._signalled(PROVIDE_CLARIFICATION, values)
 
     @workflow.update(
@@ -140,7 +133,6 @@ class MessageHandlers(ABC):
         unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
     )
     async def decide_by_signal(self, *values: Any) -> None:
-        """Accept a decision sent by Temporal's CLI or UI."""
         received = self._received(values)
         refused = received if isinstance(received, Refused) else None
         if not isinstance(received, Refused):
@@ -167,14 +159,12 @@ class MessageHandlers(ABC):
         name=PROVIDE_TOOL_RESULTS, description="Send results of calls that are executed outside."
     )
     async def supply_by_signal(self, *values: Any) -> None:
-        """Accept results sent by Temporal's CLI or UI."""
         self._signalled(PROVIDE_TOOL_RESULTS, values)
 
     # Steering.
 
     @workflow.update(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_update(self, *values: Any) -> None:
-        """Pause the run. Calls in progress finish."""
         self._steered(read_pause(as_before(values)))
 
     @pause_by_update.validator
@@ -183,7 +173,6 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_signal(self, *values: Any) -> None:
-        """Pause, from Temporal's CLI or UI."""
         self._signalled_to(PAUSE, values, read_pause)
 
     @workflow.update(name=RESUME, description="Go on after a pause.")
@@ -200,12 +189,10 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=RESUME, description="Go on after a pause.")
     async def resume_by_signal(self, *values: Any) -> None:
-        """Resume, from Temporal's CLI or UI."""
         self._signalled_to(RESUME, values, self._resume)
 
     @workflow.update(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_update(self, *values: Any) -> None:
-        """Stop asking about tools. Their open calls continue."""
         self._steered(read_release(as_before(values)))
 
     @release_by_update.validator
@@ -214,7 +201,6 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_signal(self, *values: Any) -> None:
-        """Stop asking about tools, from Temporal's CLI or UI."""
         self._signalled_to(STOP_ASKING, values, read_release)
 
     @workflow.update(
@@ -263,7 +249,6 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=SEND, description="Send a message to a conversation.")
     async def send_by_signal(self, *values: Any) -> None:
-        """Accept a message sent by Temporal's CLI or UI."""
         received = self._received(values)
         sent = received if isinstance(received, Refused) else self._read_send(received)
         if isinstance(sent, Refused):
@@ -298,13 +283,11 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=INTERRUPT, description="End the present turn of a conversation.")
     async def interrupt_by_signal(self, *values: Any) -> None:
-        """End the present turn, from Temporal's CLI or UI."""
         received = self._received(values)
         self._interrupted(received if isinstance(received, Refused) else self._read_interrupt(received))
 
     @workflow.update(name=CLOSE, description="End a conversation once no message waits.")
     async def close_by_update(self, *values: Any) -> None:
-        """Close the conversation."""
         self._closed(self._read_close(as_before(values)))
 
     @close_by_update.validator
@@ -313,7 +296,6 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=CLOSE, description="End a conversation once no message waits.")
     async def close_by_signal(self, *values: Any) -> None:
-        """Close the conversation, from Temporal's CLI or UI."""
         received = self._received(values)
         self._closed(received if isinstance(received, Refused) else self._read_close(received))
 
@@ -329,10 +311,7 @@ class MessageHandlers(ABC):
         return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION
 
     def _of_another_turn(self, message: Interruption | Refused) -> Interruption | Refused:
-        """Refuse to end a turn that another one has followed.
-
-        Between two turns there is none to end.
-        """
+        # Between two turns there is none to end.
         state = self.current.state
         if (
             isinstance(message, Refused)
@@ -431,19 +410,13 @@ class MessageHandlers(ABC):
 
     @staticmethod
     def _check(judged: object, wait: Await | None = None) -> None:
-        """Refuse an invalid update, which then leaves no trace in the history.
-
-        The refusal of an answer has the present facts of its wait.
-        """
+        # The refusal of an answer has the present facts of its wait.
         if isinstance(judged, Refused):
             details = [facts_of(wait)] if wait else []
             raise ApplicationError(judged.reason, *details, type=judged.kind, non_retryable=True)
 
     def _check_sent(self, kind: str, values: Sequence[Any]) -> None:
-        """Refuse an answer that does not fit its wait.
-
-        Refuse too an answer with a field that would be ignored, such as a misspelt one.
-        """
+        # Refuse too an answer with a field that would be ignored, such as a misspelt one.
         answer, wait = self.awaits.read(kind, values, "update"), self.awaits.named(values)
         self._check(answer, wait)
         self._check(not_understood(kind, values), wait)
@@ -484,7 +457,6 @@ class MessageHandlers(ABC):
             self.awaits.refuse_signal(kind, values, answer)
 
     def _received(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
-        """Return the values of a signal, after counting it, or a refusal."""
         self.awaits.room.look()
         self._signals += 1
         return taken(f"unread-{self._signals}", values)

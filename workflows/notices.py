@@ -31,25 +31,17 @@ DELIVERY = NOTICE_DELIVERY
 
 
 class Notices:
-    """Sends the kinds of notices that the run's app has functions for.
-
-    The last plan names these kinds.
-
-    Args:
-        current: The run's state.
-    """
+    """Sends the kinds of notices that the run's app has functions for."""
 
     def __init__(self, current: CurrentState) -> None:
         self._current = current
         self._starting: set[asyncio.Task[None]] = set()
 
     def waits(self, wait: Await) -> None:
-        """Send a notice that the run waits for a person or a program."""
         if self._tells("wait"):
             self._send(wait_notice(workflow.info().workflow_id, self._current.state, wait, workflow.now()))
 
     def turn_ended(self, output: RunOutput | None, error: ToolError | None) -> None:
-        """Send a notice that a turn ends."""
         if self._tells("turn"):
             run_id, now = workflow.info().workflow_id, workflow.now()
             self._send(turn_notice(run_id, self._current.state, now, output, error))
@@ -70,10 +62,7 @@ class Notices:
             await workflow.wait(list(self._starting))
 
     def take_kinds(self, error: ActivityError) -> None:
-        """Take the kinds of notices from the details of a plan's failure.
-
-        They are the kinds that the app has functions for.
-        """
+        """Take the kinds of notices from the details of a plan's failure."""
         cause = error.cause
         kinds = read_kinds(cause.details if isinstance(cause, ApplicationError) else ())
         if kinds:

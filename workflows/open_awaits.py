@@ -1,7 +1,4 @@
-"""The open waits of a run.
-
-The workflow waits on them, and Temporal's screens show them.
-"""
+"""The open waits of a run."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -39,12 +36,7 @@ _Part = tuple[str, str]
 
 
 class OpenAwaits:
-    """The open waits, one future each. `receive` accepts answers.
-
-    Args:
-        current: The run's state, which holds the `waits`.
-        listed: Whether search attributes are set.
-    """
+    """The open waits, one future each. `receive` accepts answers."""
 
     def __init__(self, current: CurrentState, listed: Listed, notices: Notices) -> None:
         self._current = current
@@ -60,9 +52,9 @@ class OpenAwaits:
         self._judging = 0
         """Number of decisions about whose sender an author's function is asked."""
         self.opened_at: dict[str, datetime] = {}
-        """When each wait was opened, by id."""
         self._left: dict[str, Await] = dict(current.state.waits.open)
-        """The waits that an earlier execution left open, by id, until their call or planner takes them over."""
+        """The waits that an earlier execution left open, by id, until their call or planner takes them over.
+        """
         self._unclaimed: dict[str, Answer] = {}
         """Answers to those, which came before."""
         self._unclaimed_parts: dict[_Part, dict[str, Any]] = {}
@@ -74,7 +66,6 @@ class OpenAwaits:
 
     @property
     def waits(self) -> Waits:
-        """The waits of the run."""
         return self._current.state.waits
 
     @waits.setter
@@ -96,10 +87,6 @@ class OpenAwaits:
 
         If an earlier execution left a wait about the same call open, that one continues, with the
         time that is left of it.
-
-        Args:
-            wait: The wait.
-            go_on: Continues as new, if all that the run does is to wait.
         """
         stop_if_canceled()
         opened = self.left_about(wait.tool_call_id)
@@ -134,7 +121,6 @@ class OpenAwaits:
         return future.result() if future.done() else None
 
     def open_external(self, wait: AwaitExternalTools) -> AwaitExternalTools:
-        """Open the wait for external results."""
         self.waits, opened = self.waits.opened(wait)
         assert isinstance(opened, AwaitExternalTools)
         self.notices.waits(opened)
@@ -150,20 +136,14 @@ class OpenAwaits:
         self.opened_at.update(opened)
 
     def left_about(self, tool_call_id: str | None) -> Await | None:
-        """Return the wait that an earlier execution left open about a call.
-
-        With None, the wait for the answer to the planner's question.
-        """
+        """Return the wait that an earlier execution left open about a call."""
         for wait in self._left.values():
             if not isinstance(wait, AwaitExternalTools) and wait.tool_call_id == tool_call_id:
                 return wait
         return None
 
     def resume_external(self, await_id: str) -> AwaitExternalTools | None:
-        """Continue an earlier execution's wait for external results.
-
-        None if it has ended.
-        """
+        """Continue an earlier execution's wait for external results."""
         wait = self._left.pop(await_id, None)
         if not isinstance(wait, AwaitExternalTools):
             return None
@@ -185,13 +165,7 @@ class OpenAwaits:
     async def result_of(
         self, wait: AwaitExternalTools, tool_call_id: str, go_on: ContinueAsNew | None = None
     ) -> dict[str, Any] | None:
-        """Return the result that was sent for one call, or None if the wait expires first.
-
-        Args:
-            wait: The wait for external results.
-            tool_call_id: The call.
-            go_on: Continues as new, if all that the run does is to wait.
-        """
+        """Return the result that was sent for one call, or None if the wait expires first."""
         future = self._parts.get((wait.id, tool_call_id))
         stop_if_canceled()
         if future is None:
@@ -214,11 +188,7 @@ class OpenAwaits:
         await_id: str,
         go_on: ContinueAsNew | None = None,
     ) -> None:
-        """Wait for an answer, as long as the history has room for what follows.
-
-        Raises:
-            TimeoutError: There was no answer in time.
-        """
+        """Wait for an answer, as long as the history has room for what follows."""
         began = workflow.now()
 
         def stirs() -> bool:
@@ -257,8 +227,6 @@ class OpenAwaits:
         return final
 
     async def until_resumed_or_long(self) -> None:
-        """Wait while the run is paused and its history is short."""
-
         def stirs() -> bool:
             return not self._is_paused or self.room.is_long or self.room.looks_full
 
@@ -274,14 +242,7 @@ class OpenAwaits:
         stop_if_canceled()
 
     async def sleep(self, left: timedelta, go_on: ContinueAsNew | None = None) -> bool:
-        """Sleep durably, as long as the history has room.
-
-        Return whether the whole time has passed.
-
-        Args:
-            left: How long.
-            go_on: Continues as new, if the sleep is all that the run does.
-        """
+        """Sleep durably, as long as the history has room."""
         until = workflow.now() + left
 
         def stirs() -> bool:
@@ -298,13 +259,11 @@ class OpenAwaits:
         return False
 
     def note(self, note: str) -> None:
-        """Add a note to the status."""
         self._current.state = self._current.state.with_notes(note)
 
     # Receive.
 
     def named(self, values: Sequence[Any]) -> Await | None:
-        """Return the open wait that a message names by its id."""
         return self.waits.named(values[0]) if values else None
 
     def read(self, kind: str, values: Sequence[Any], channel: Channel) -> Answer | Repeated | Refused:
@@ -364,7 +323,6 @@ class OpenAwaits:
             self._early = early[:MAX_NOTES]
 
     def release(self, released: Released) -> None:
-        """Stop asking about these tools. Their open calls continue."""
         self.waits, settled = self.waits.released(changed(released, at=workflow.now()))
         for decision in settled:
             self._resolve(decision)
@@ -466,11 +424,8 @@ class OpenAwaits:
                 future.set_result(result)
 
     def _take_early(self, await_id: str) -> None:
-        """Accept an answer that was signalled in the workflow task that opened its wait.
-
-        The history, and so the run's events, has the question as soon as the plan is recorded.
-        But Temporal delivers a workflow task's signals before its results, even if they came later.
-        """
+        # The history, and so the run's events, has the question as soon as the plan is recorded. But Temporal
+        # delivers a workflow task's signals before its results, even if they came later.
         now = workflow.info().get_current_history_length()
         remaining: list[tuple[int, str, Any, str]] = []
         for early in self._early:

@@ -20,16 +20,11 @@ from .current_state import CurrentState
 
 
 class RunQueries(ABC):
-    """The queries of an open run."""
-
     current: CurrentState
 
     @abstractmethod
     def _messages(self) -> Iterable[bytes]:
-        """Yield the transcript after its stored segments, each message as JSON.
-
-        It includes messages that no planner has received yet.
-        """
+        """Yield the transcript after its stored segments, each message as JSON."""
 
     @abstractmethod
     def _stored(self) -> Segments:
@@ -37,7 +32,6 @@ class RunQueries(ABC):
 
     @workflow.query(name="status", description="The status of the run.")
     def status(self) -> RunStatus:
-        """Return the run's status, for callers and operators."""
         return status_of(self.current.state, workflow.info().workflow_id, workflow.now())
 
     @workflow.query(name="memory", description="What the run knows beside its transcript.")

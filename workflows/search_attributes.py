@@ -17,27 +17,19 @@ class Listed:
 
     Earlier versions let a run continue without an attribute that its namespace had lost, and recorded that by a marker, which a
     replay obeys.
-
-    Args:
-        is_listed: Whether the run's input says that the start set search attributes.
     """
 
     def __init__(self, *, is_listed: bool) -> None:
         self.is_listed = is_listed or workflow.info().typed_search_attributes.get(AGENT) is not None
-        """Whether the start set search attributes."""
         self._asked = 0
         self._is_off = False
 
     @property
     def tenant(self) -> str:
-        """The tenant that the start has set, or an empty text."""
         return workflow.info().typed_search_attributes.get(TENANT) or ""
 
     def may_set(self) -> bool:
-        """Check whether a command may set search attributes.
-
-        Call this once before each command that does.
-        """
+        """Check whether a command may set search attributes."""
         if self._is_off or not self.is_listed:
             return False
         self._asked += 1
@@ -46,22 +38,13 @@ class Listed:
         return not self._is_off
 
     def show_to(self, viewers: Sequence[str]) -> None:
-        """Record who may see the run.
-
-        Lists find it in the search attributes. The memo has it too, in every namespace.
-
-        Args:
-            viewers: Their marks.
-        """
+        """Record who may see the run."""
         if self.may_set():
             workflow.upsert_search_attributes([VISIBLE_TO.value_set(list(viewers))])  # pyright: ignore[reportUnknownMemberType]
         workflow.upsert_memo({wire_names.VISIBLE_TO: list(viewers)})
 
 
 def memo_since(started: datetime) -> dict[str, Any]:
-    """Return the memo for the next execution.
-
-    It is that of this one, and when the run started, which the next one does not know.
-    """
+    """Return the memo for the next execution."""
     kept = {name: RawValue(payload) for name, payload in workflow.info().raw_memo.items()}
     return {**kept, STARTED_AT: started.isoformat()}

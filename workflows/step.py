@@ -80,16 +80,7 @@ _EVERY_CALL = "every-approval-checked"
 
 
 class StepExecution:
-    """The calls of one plan, with the run they belong to.
-
-    Args:
-        current: The run's state.
-        awaits: The run's open waits.
-        clock: Counts the time of calls, but not of child runs, which count their own.
-        children: The registry of open child runs.
-        observer: Receives the answer of each call.
-        count: Number of calls.
-    """
+    """The calls of one plan, with the run they belong to."""
 
     def __init__(
         self,
@@ -115,7 +106,8 @@ class StepExecution:
         self._checked_at: dict[str, datetime] = {}
         """When the approvals of calls were checked, by id."""
         self._unknown: set[str] = set()
-        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them."""
+        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them.
+        """
         self._results = 0
         self._slots = asyncio.Semaphore(self._policy.max_parallel_calls)
         self._external: AwaitExternalTools | None = None
@@ -125,16 +117,13 @@ class StepExecution:
         self.go_on: ContinueAsNew | None = None
         """Goes on in a new execution while all open calls wait."""
         self._open = count
-        """Number of calls without an answer."""
         self._waiting = 0
-        """Number of calls that wait for people or external results."""
         self._since: dict[str, datetime] = {}
-        """When each call began, by id."""
         self._answers: dict[str, ToolResult] = {}
         self._past: dict[str, list[EarlierAttempts]] = {}
-        """What calls without an answer have got so far, by id; kept where they waited for it, or wait because of it."""
+        """What calls without an answer have got so far, by id; kept where they waited for it, or wait because of it.
+        """
         self._approvals: dict[str, Approval] = {}
-        """Who approved the calls, by id."""
         self._taken_up: dict[str, int] = {}
         """How much of that its call has taken up, by id."""
 
@@ -146,7 +135,6 @@ class StepExecution:
         return self._waiting == self._open > 0 and not self._awaits.is_answered
 
     def progress(self) -> StepProgress:
-        """Return the progress of the step, while it only waits."""
         answered = {
             call_id: CallProgress(self._since[call_id], result) for call_id, result in self._answers.items()
         }
@@ -177,10 +165,7 @@ class StepExecution:
         self._child_time.total = progress.child_time
 
     def _next(self, call: ToolRequest) -> EarlierAttempts | None:
-        """Return what the call got next, in an earlier execution.
-
-        None once the call has taken up all of that.
-        """
+        # None once the call has taken up all of that.
         at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
         self._taken_up[call.tool_call_id] = at + 1
         return past[at] if at < len(past) else None
@@ -201,7 +186,6 @@ class StepExecution:
     async def _answer_to(
         self, call: ToolRequest, wait: AwaitClarification | AwaitConfirmation
     ) -> Decided | Clarified | None:
-        """Return a person's answer about a call, or None if there is none in time."""
         if known := self._next(call):
             return known.decided or known.clarified
         with self._waits():
@@ -224,7 +208,6 @@ class StepExecution:
     def open_external(
         self, calls: Sequence[tuple[ToolRequest, Dispatch]], wait: AwaitExternalTools | None
     ) -> None:
-        """Open the wait for the results of external calls."""
         opened = external_wait(calls, wait)
         if opened:
             self._external = self._awaits.open_external(opened)
@@ -238,7 +221,6 @@ class StepExecution:
 
     @property
     def _time_left(self) -> timedelta | None:
-        """The part of the time budget that is left for a child run that starts now."""
         left = self._clock.left
         return None if left is None else max(left - self.spent_by_children(), timedelta(0))
 
@@ -269,10 +251,7 @@ class StepExecution:
         self._current.state = self._current.state.with_call(shown)
 
     def _is_overtime(self) -> bool:
-        """Check whether the time budget was used up while a call ran.
-
-        The call ended in spite of its cancellation.
-        """
+        # The call ended in spite of its cancellation.
         return self._clock.is_expired and patched("overtime-asks-nobody")
 
     def cut_short(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
@@ -281,19 +260,12 @@ class StepExecution:
         return outcomes.cut_off(result, dispatch, begun=self._has_begun(call.tool_call_id))
 
     def _has_begun(self, call_id: str) -> bool:
-        """Check whether a call may have begun.
-
-        A worker, a child run, or the program that got an external call may have begun it.
-        """
         told = self._external.items if self._external else []
         begun = self._at_work | self._unknown
         return call_id in begun or any(item.tool_call_id == call_id for item in told)
 
     async def _answer(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
-        """Request approval of the call if it needs one, and carry it out.
-
-        If its tool is not the one that was shown, a person has to approve it again.
-        """
+        # If its tool is not the one that was shown, a person has to approve it again.
         task, first, confirm, times = self._task(call, dispatch), dispatch.confirm, dispatch.confirm, 0
         while True:
             result = await self._approved(call, dispatch, task, confirm) or await self._by_kind(
@@ -315,10 +287,6 @@ class StepExecution:
     async def _approved(
         self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, confirm: AwaitConfirmation | None
     ) -> ToolResult | None:
-        """Return None when the call may run, else its result.
-
-        The result is that of a call that was denied, or whose approval is void.
-        """
         if confirm is None:
             return None
         if not (self._asked_before(call) or self._asks(confirm)):
@@ -342,10 +310,7 @@ class StepExecution:
     async def _checked(
         self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, await_id: str
     ) -> ToolResult | None:
-        """Return None if an approval holds, else the call's result.
-
-        The sender of the approval gets the outcome.
-        """
+        # The sender of the approval gets the outcome.
         if known := self._next(call):
             return known.result
         by_worker = dispatch.kind in ("activity", "local")
@@ -364,12 +329,9 @@ class StepExecution:
         return found and outcomes.attach_call(call, found, workflow.info().workflow_id)
 
     async def _void_by_now(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | None:
-        """Return the result of an agent's call whose tool was changed since it was shown.
-
-        This is checked before the child run starts. None if the tool is unchanged. A worker that
-        executes a tool compares by itself. So does this, if the call had to wait since its approval
-        was checked, or needed none.
-        """
+        # This is checked before the child run starts. None if the tool is unchanged. A worker that executes a
+        # tool compares by itself. So does this, if the call had to wait since its approval was checked, or
+        # needed none.
         confirm, now = dispatch.confirm, workflow.now()
         if confirm is None or self._checked_at.get(call.tool_call_id) == now or not patched(_EVERY_CALL):
             return None
@@ -385,11 +347,8 @@ class StepExecution:
     def _asked_again(
         self, call: ToolRequest, asked: AwaitConfirmation, first: AwaitConfirmation
     ) -> AwaitConfirmation:
-        """Return the confirmation to request again for a call whose approval is void.
-
-        The call's tool was changed. No approval is requested if a person has released the tool as
-        it is now: then the call runs.
-        """
+        # The call's tool was changed. No approval is requested if a person has released the tool as it is
+        # now: then the call runs.
         stop_if_canceled()
         unknown = call.tool_call_id in self._unknown and patched("unknown-stays-unknown")
         again = asked_about_again(asked, first, unknown=unknown)
@@ -399,10 +358,6 @@ class StepExecution:
         return again
 
     def _void(self, first: AwaitConfirmation | None) -> None:
-        """Reject repeated approvals of this call from now on.
-
-        The approval is known by the call's first confirmation.
-        """
         if first is not None:
             self._awaits.waits = self._awaits.waits.voided(first)
 
@@ -423,10 +378,7 @@ class StepExecution:
         return outcomes.failed(call, ToolError.new(f"this worker does not know dispatch {dispatch.kind!r}"))
 
     async def _with_input(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
-        """Execute a call on a worker.
-
-        A tool that needs a person's input is called again with the answers.
-        """
+        # A tool that needs a person's input is called again with the answers.
         rounds, approval = 0, self._approvals.get(call.tool_call_id)
         if approval is not None:
             task = task.model_copy(update={"approval": approval})
@@ -454,7 +406,6 @@ class StepExecution:
             task = task.model_copy(update={"input": answers})
 
     def _note_outcome(self, call: ToolRequest, dispatch: Dispatch, result: ToolResult) -> None:
-        """Note whether the call, which is not over, may have taken effect."""
         if (result.input_required or result.confirm) and outcomes.says_unknown(result, dispatch):
             self._unknown.add(call.tool_call_id)
 
@@ -471,10 +422,6 @@ class StepExecution:
                     return await self._by_worker(call, dispatch, task)
 
     def _no_room(self, call: ToolRequest) -> ToolResult | None:
-        """Return the result of a call that must not begin, if the history is full.
-
-        None if the history has room.
-        """
         if not self._awaits.room.is_full:
             return None
         return not_executed(call, "history", limits_of(self._policy))
@@ -512,10 +459,6 @@ class StepExecution:
         return outcomes.by_reference(outcomes.attach_call(call, result, workflow.info().workflow_id))
 
     def _taken(self, call: ToolRequest, result: ToolResult | Undecodable) -> ToolResult:
-        """Return the activity's result, or an error if it was completed by hand.
-
-        The error is for a result that does not fit.
-        """
         self._results += (
             1  # a call that needs input, or is checked again, has several results: each has its own marker
         )
@@ -547,7 +490,6 @@ class StepExecution:
         )
 
     async def _input(self, call: ToolRequest, needed: InputRequired) -> ToolInput:
-        """Return a person's answers to a tool's forms, one form after the other."""
         responses = dict(needed.responses)
         for form in needed.forms:
             answer = await self._answer_to(call, input_wait(call, needed, form))
@@ -555,11 +497,8 @@ class StepExecution:
         return ToolInput(responses=responses, request_state=needed.request_state)
 
     async def _supplied(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
-        """Wait for the result of an external call, which is checked like any result.
-
-        A check takes no slot and no room, and no pause delays it, since the sender of the result waits for
-        it.
-        """
+        # A check takes no slot and no room, and no pause delays it, since the sender of the result waits for
+        # it.
         stop_if_canceled()
         wait = self._external
         if wait is None:

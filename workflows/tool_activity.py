@@ -42,10 +42,7 @@ JUDGE_DEADLINE = timedelta(seconds=25)
 
 
 async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Undecodable:
-    """Execute a call as an ordinary activity.
-
-    It runs on any worker of its task queue that has the run's agent.
-    """
+    """Execute a call as an ordinary activity."""
     while True:
         try:
             return await _executed(call, dispatch, task)
@@ -100,10 +97,7 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
 
 
 def is_at_wrong_worker(error: BaseException) -> bool:
-    """Check whether all attempts of an activity went to workers without the agent.
-
-    Another worker has the agent.
-    """
+    """Check whether all attempts of an activity went to workers without the agent."""
     cause = error.cause if isinstance(error, ActivityError) else error
     return isinstance(cause, ApplicationError) and cause.type == WRONG_WORKER
 
@@ -118,10 +112,7 @@ def is_not_answered(error: BaseException) -> bool:
 
 
 def is_unscheduled(error: BaseException) -> bool:
-    """Check whether an activity or a child run was cancelled before the server had it.
-
-    That is: in the workflow task that began it.
-    """
+    """Check whether an activity or a child run was cancelled before the server had it."""
     if isinstance(error, ChildWorkflowError):
         return not error.initiated_event_id
     return isinstance(error, ActivityError) and not error.scheduled_event_id
@@ -143,12 +134,6 @@ async def check_approval(
 
     None if the approval holds. A check that fails decides nothing: `ExecuteToolActivity` compares
     too.
-
-    Args:
-        await_id: The confirmation that was answered.
-        task: The call.
-        room: The room in the run's history.
-        is_last: Whether nothing compares after this check, as for a call of an agent: then it is repeated until a worker has compared.
     """
     shown = ApprovalTask(
         name=task.name,
@@ -187,11 +172,8 @@ async def judge_approver(task: ApproverTask) -> str | None:
 
 
 async def _check(await_id: str, shown: ApprovalTask, room: HistoryBudget, *, attempts: int) -> ToolResult:
-    """Execute the check as an ordinary activity.
-
-    An update waits for it, and a workflow task with a waiting update cannot begin anew, as a split
-    local result may need.
-    """
+    # An update waits for it, and a workflow task with a waiting update cannot begin anew, as a split local
+    # result may need.
     options: dict[str, Any] = {
         "result_type": ToolResult,
         "start_to_close_timeout": CHECK_LIMIT,
@@ -206,10 +188,7 @@ async def _check(await_id: str, shown: ApprovalTask, room: HistoryBudget, *, att
 
 
 def _lost_under(error: ApplicationError) -> int:
-    """Return the number of workers lost under a local call that must be repeated.
-
-    It is repeated as an ordinary activity. 0 for any other failure.
-    """
+    # It is repeated as an ordinary activity. 0 for any other failure.
     if error.type != REPEATED:
         return 0
     count = error.details[0] if error.details else 1

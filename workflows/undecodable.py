@@ -30,12 +30,7 @@ Older runs counted them unchanged.
 
 
 def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
-    """Return the values of a message, or a refusal if they cannot be accepted.
-
-    Args:
-        marker: Names the message in the run; written only when it is refused.
-        values: The values that the converter decoded.
-    """
+    """Return the values of a message, or a refusal if they cannot be accepted."""
     unread = first_undecodable(values)
     if workflow.unsafe.is_replaying():
         if workflow.patched(marker):
@@ -48,16 +43,7 @@ def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
 
 
 def read_one(kind: type[M], marker: str, values: Sequence[Any]) -> M:
-    """Return the only argument of a small workflow.
-
-    Args:
-        kind: The record that it is.
-        marker: As that of `taken`.
-        values: The arguments, which anyone with a Temporal client may have written.
-
-    Raises:
-        ApplicationError: It is none; the workflow fails.
-    """
+    """Return the only argument of a small workflow."""
     given = taken(marker, values)
     if isinstance(given, Refused):
         fault = given.reason
@@ -75,11 +61,7 @@ def read_one(kind: type[M], marker: str, values: Sequence[Any]) -> M:
 
 
 def as_before(values: Sequence[Any]) -> Sequence[Any]:
-    """Return the values of a message that was accepted before, in a replay.
-
-    Raises:
-        RuntimeError: A value can no longer be decoded; the workflow task is attempted again until it can.
-    """
+    """Return the values of a message that was accepted before, in a replay."""
     if any(isinstance(value, Undecodable) and not value.is_clear for value in values):
         raise RuntimeError(_READ_BEFORE)
     return [value.value if isinstance(value, Undecodable) else value for value in values]
@@ -90,14 +72,6 @@ def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
 
     The code decides which results it can decode and use, and it may change. A refusal therefore
     leaves a marker here, too.
-
-    Args:
-        marker: Names the activity in the run; written only when its result is refused.
-        value: The result that the converter decoded.
-        fault: What is wrong with the result.
-
-    Raises:
-        RuntimeError: The result was accepted before, and can no longer be decoded.
     """
     if workflow.unsafe.is_replaying():
         if workflow.patched(marker):

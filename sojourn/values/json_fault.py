@@ -1,8 +1,6 @@
 """Find values that a payload cannot carry, and merge memory patches (RFC 7396).
 
-A payload cannot carry nesting above 64, integers of more than 300 digits (every smaller integer has a
-float, so arithmetic never overflows), NaN and Infinity, halves of surrogate pairs, or sizes beyond what
-a run can record. Values that are no JSON at all are refused, too. The patches are JSON merge patches.
+Every integer of at most 300 digits has a float, so arithmetic never overflows.
 """
 
 import json
@@ -32,7 +30,6 @@ __all__ = [
 ]
 
 MAX_DEPTH = 64
-"""Deepest nesting of containers."""
 
 MAX_DIGITS = 300
 """Most digits of an integer."""
@@ -43,8 +40,6 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 @dataclass(frozen=True, slots=True)
 class ParseFault:
-    """Why a text or value is not a payload."""
-
     kind: str
     """The kind of fault.
 
@@ -52,13 +47,9 @@ class ParseFault:
     response ended in the call.
     """
     message: str
-    """The description of the fault, as a clause without a full stop."""
     position: int | None = None
-    """Number of characters before the fault, when it has a place."""
     line: int | None = None
-    """Line of the fault, from 1."""
     column: int | None = None
-    """Column of the fault, from 1."""
     near: str = ""
     """The text around the fault, at most 40 characters."""
 
@@ -75,12 +66,7 @@ def depth_of(value: Any) -> int:
 
 
 def json_fault(value: Any, *, max_bytes: int | None = MAX_PAYLOAD_BYTES) -> ParseFault | None:
-    """Return why a parsed value cannot be a payload or result, or None.
-
-    Args:
-        value: The value.
-        max_bytes: Largest size of its compact JSON in UTF-8; None sets no limit.
-    """
+    """Return why a parsed value cannot be a payload or result, or None."""
     level, depth = [value], 0
     while level:
         inner: list[Any] = []
@@ -137,12 +123,10 @@ def _text_fault(text: str) -> ParseFault | None:
 
 
 def too_deep() -> ParseFault:
-    """Return the fault of a value nested deeper than `MAX_DEPTH`."""
     return ParseFault("too_deep", f"the nesting is deeper than {MAX_DEPTH}")
 
 
 def too_many_digits() -> ParseFault:
-    """Return the fault of an integer with more than `MAX_DIGITS` digits."""
     return ParseFault("number", f"an integer has more than {MAX_DIGITS} digits")
 
 
@@ -163,7 +147,6 @@ def wrong_figure(figures: Iterable[tuple[str, Any]]) -> str | None:
 
 
 def patch_fault(patch: Any) -> str | None:
-    """Return why a patch cannot be applied to any memory, or None."""
     if not is_object(patch):
         return "a patch of the memory is a JSON object"
     if not patch:
@@ -173,7 +156,6 @@ def patch_fault(patch: Any) -> str | None:
 
 
 def memory_fault(memory: Mapping[str, Any], patch: Mapping[str, Any]) -> str | None:
-    """Return why a patch cannot be applied to this memory, or None."""
     if fault := patch_fault(patch):
         return fault
     size = size_of(memory_after(memory, patch)) if patch else 0
@@ -183,10 +165,7 @@ def memory_fault(memory: Mapping[str, Any], patch: Mapping[str, Any]) -> str | N
 
 
 def memory_after(memory: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the memory after a merge patch.
-
-    Fields are set, objects are merged, and fields that are null in the patch are removed.
-    """
+    """Return the memory after a merge patch."""
     merged = dict(memory)
     for name, value in patch.items():
         if value is None:

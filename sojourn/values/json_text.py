@@ -14,11 +14,7 @@ _WHITE = " \t\r\n"
 
 
 class DuplicateNameError(ValueError):
-    """A name stands twice in one object.
-
-    Args:
-        name: The name.
-    """
+    """A name stands twice in one object."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name_given_twice(name))
@@ -26,12 +22,10 @@ class DuplicateNameError(ValueError):
 
 
 def name_given_twice(name: str) -> str:
-    """Return the fault as a clause, with the name printable and short."""
     return f"the name {ascii(name)[:80]} is given twice in one object"
 
 
 def first_duplicate(pairs: Sequence[tuple[str, Any]]) -> str | None:
-    """Return the first name that stands twice among the pairs of an object."""
     seen = set[str]()
     for name, _ in pairs:
         if name in seen:
@@ -41,13 +35,7 @@ def first_duplicate(pairs: Sequence[tuple[str, Any]]) -> str | None:
 
 
 def loads(text: str | bytes) -> Any:
-    """Return the value of a JSON text, as `json.loads` reads it.
-
-    Raises:
-        DuplicateNameError: A name stands twice in one object.
-        ValueError: It is no JSON.
-        RecursionError: It is nested too deeply.
-    """
+    """Return the value of a JSON text, as `json.loads` reads it."""
     return json.loads(text, object_pairs_hook=_unique)
 
 

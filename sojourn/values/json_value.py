@@ -22,12 +22,10 @@ __all__ = [
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Return whether a value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Return whether a value is a JSON array."""
     return isinstance(value, list)
 
 
@@ -90,7 +88,6 @@ def to_pointer(tokens: Iterable[str | int]) -> str:
 
 
 def to_tokens(pointer: str) -> tuple[str, ...]:
-    """Return the tokens of a pointer, unescaped."""
     if not pointer:
         return ()
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.removeprefix("/").split("/"))
@@ -160,7 +157,6 @@ def expand(root: Schema, schema: Schema) -> list[Schema]:
 
 
 def locate(root: Schema, tokens: Iterable[str]) -> list[Schema]:
-    """Return the subschemas that apply to the value at a path."""
     level = [root]
     for token in tokens:
         wide = [part for schema in level for part in expand(root, schema)]

@@ -56,10 +56,7 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def _as_read(value: Any) -> Any:
-    """Return a value that is equal to another one if `JSON.parse` reads both alike.
-
-    Numbers are doubles, and a truth value is no number.
-    """
+    # Numbers are doubles, and a truth value is no number.
     if isinstance(value, Mapping):
         return {name: _as_read(inner) for name, inner in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
@@ -86,11 +83,7 @@ class WholeNumber(int):
 
 
 class LongNumber(float):
-    """A fraction with more digits than a float holds.
-
-    Args:
-        text: The number as it was written.
-    """
+    """A fraction with more digits than a float holds."""
 
     text: str
 
@@ -105,11 +98,7 @@ class LongNumber(float):
 
 
 def written_number(text: str) -> int | float:
-    """Parse a JSON number with a point or an exponent, with all its digits.
-
-    Raises:
-        ValueError: It is beyond the range of floats, or a fraction that would become a whole number.
-    """
+    """Parse a JSON number with a point or an exponent, with all its digits."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text[:40]} is beyond the range of numbers")

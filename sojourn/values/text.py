@@ -27,19 +27,16 @@ __all__ = [
 ]
 
 CUT = "…"
-"""Marks the end of a shortened text."""
 
 MAX_ECHO = 60
 """Most characters of a repeated value."""
 
 MAX_NAME = 80
-"""Most characters of a repeated field or tool name."""
 
 _MAX_CHOICES = 12
 
 
 def clip(text: str, limit: int) -> str:
-    """Return the text, shortened to `limit` characters with a mark."""
     return text if len(text) <= limit else f"{text[: limit - 1]}{CUT}"
 
 
@@ -56,10 +53,7 @@ def is_writable(text: str) -> bool:
 
 
 def readable(text: str) -> str:
-    """Return the text without control, escape and direction characters.
-
-    Line breaks and tabs stay.
-    """
+    """Return the text without control, escape and direction characters."""
     return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
 
 
@@ -70,10 +64,7 @@ def plain(text: str, limit: int) -> str:
 
 
 def echo(value: Any) -> str:
-    """Return a value as JSON on one line, shortened.
-
-    A container is described by its size.
-    """
+    """Return a value as JSON on one line, shortened."""
     match value:
         case str():
             text = json.dumps(clip(value, MAX_ECHO), ensure_ascii=False)
@@ -112,10 +103,7 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 
 
 def with_article(types: str) -> str:
-    """Return JSON types with their articles: `an integer or null`.
-
-    Other words stay as they are.
-    """
+    """Return JSON types with their articles: `an integer or null`."""
     named = {name: f"{'an' if name[0] in 'aio' else 'a'} {name}" for name in _TYPES}
     return " or ".join(named.get(name, name) for name in types.split(" or "))
 

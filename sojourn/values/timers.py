@@ -1,7 +1,4 @@
-"""The longest duration of a run's timers, and the summaries of their purpose.
-
-Temporal's screens and the fold tell the purpose of a timer by its summary.
-"""
+"""The longest duration of a run's timers, and the summaries of their purpose."""
 
 from datetime import timedelta
 
@@ -40,12 +37,10 @@ EXPIRES = "expiry of "
 
 
 def expiry_of(await_id: str) -> str:
-    """Return the name of a wait's timer."""
     return f"{EXPIRES}{await_id}"
 
 
 def bounded(duration: timedelta) -> timedelta:
-    """Return the duration within the limits of Temporal's timers."""
     return min(max(duration, SHORTEST), LONGEST)
 
 
@@ -59,7 +54,6 @@ def seconds_of(duration: timedelta) -> str:
 
 
 def duration_fault(name: str, duration: timedelta | None) -> str | None:
-    """Return why a duration is refused as a time limit, or None."""
     if duration is None or timedelta(0) < duration <= LONGEST:
         return None
     return f"{name} is longer than zero and at most {LONGEST.days} days, not {duration}"

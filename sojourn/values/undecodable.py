@@ -25,38 +25,30 @@ CLEAR_TEXT = "it is not encrypted, and this deployment takes encrypted messages 
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """One payload that is not accepted."""
-
     reason: str
     """The reason, for the sender and operators; contains nothing of the payload."""
     is_clear: bool = False
     """Whether the payload could be decoded, but was in clear text."""
     value: Any = None
-    """The decoded value, when it was in clear text."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrUndecodable:
-    """A type hint for decoding: the wanted type, or an `Undecodable`.
-
-    A payload that is not accepted becomes an `Undecodable`.
-    """
+    """A type hint for decoding: the wanted type, or an `Undecodable`."""
 
     of: type
-    """The wanted type."""
 
     def unread(self, reason: str) -> Undecodable:
-        """Return an `Undecodable` with this reason."""
         return Undecodable(reason)
 
 
 def first_undecodable(values: Sequence[Any]) -> Undecodable | None:
-    """Return the first `Undecodable` among the values, or None."""
     return next((value for value in values if isinstance(value, Undecodable)), None)
 
 
 MAX_TRANSCRIPT_BYTES = 32_000_000
-"""Largest transcript in the state of an execution, and largest segment in external storage, in bytes of JSON."""
+"""Largest transcript in the state of an execution, and largest segment in external storage, in bytes of JSON.
+"""
 
 _MEMORY = 40_000_000
 """Most memory that LZMA may take beside the result, as the data declares.
@@ -68,15 +60,7 @@ _XZ = b"\xfd7zXZ\x00"
 
 
 def inflate(data: bytes, most: int) -> bytes:
-    """Return data that was compressed by LZMA, as a file of xz, or by zlib.
-
-    Args:
-        data: The compressed data.
-        most: Most bytes of the result.
-
-    Raises:
-        ValueError: The data is damaged, continues behind its end, or has more than `most` bytes.
-    """
+    """Return data that was compressed by LZMA, as a file of xz, or by zlib."""
     try:
         whole, is_whole = (_lzma if data.startswith(_XZ) else _zlib)(data, most)
     except (lzma.LZMAError, zlib.error, EOFError) as error:

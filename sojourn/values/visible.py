@@ -86,7 +86,8 @@ _BY_NAME = {
     "FEMININE": "",
     "MASCULINE": "",
 }
-"""Scripts whose characters have other first words in their Unicode names; the empty one fits with every script."""
+"""Scripts whose characters have other first words in their Unicode names; the empty one fits with every script.
+"""
 
 _MARKUP = re.compile(
     r"[`*<>\[\]|~#$]"  # anywhere
@@ -108,10 +109,6 @@ def visible(text: str, *, keep: str = "") -> str:
     """Return the text with hidden characters written out.
 
     A hidden character becomes a backslash, `u` and four digits, or `U` and eight.
-
-    Args:
-        text: Any text from outside.
-        keep: Characters that stay unchanged, such as line breaks if the screen has lines.
     """
     if text.isprintable() and max(text, default="") < "\u017f":
         return text  # no character up to here looks like another
@@ -175,7 +172,6 @@ def _listed(words: list[str]) -> str:
 
 
 def _spelt(word: str) -> str:
-    """Return a word with every letter outside ASCII as an escape."""
     return "".join(each if each.isascii() else _escaped(each) for each in word[:_MAX_WORD])
 
 
@@ -198,7 +194,6 @@ def _is_hidden(character: str) -> bool:
 
 
 def _fits(cluster: str, character: str) -> bool:
-    """Return whether a visible character remains distinguishable after this cluster."""
     if character < "\u0300":
         return True
     if cluster and not unicodedata.is_normalized("NFC", cluster + character):
@@ -216,10 +211,7 @@ def _is_mark(character: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _script(character: str) -> str:
-    """Return the script of a letter, or the digits of a script.
-
-    It is empty for a character that fits with every script.
-    """
+    # Empty for a character that fits with every script.
     if character.isascii():
         return "Latin" if character.isalpha() else ""
     category = unicodedata.category(character)
@@ -234,20 +226,14 @@ def _script(character: str) -> str:
 
 
 def fence(text: str) -> str:
-    """Return the text as a code block that it cannot break out of.
-
-    Lines stay, and hidden characters are written out.
-    """
+    """Return the text as a code block that it cannot break out of."""
     shown = visible(text, keep="\n")
     ticks = _longer_than_any_in(shown, at_least=3)
     return f"{ticks}\n{shown}\n{ticks}"
 
 
 def code(text: str) -> str:
-    """Return the text on one line, as a code span that it cannot break out of.
-
-    It is empty for an empty text.
-    """
+    """Return the text on one line, as a code span that it cannot break out of."""
     shown = " ".join(visible(text, keep="\n").split())
     ticks = _longer_than_any_in(shown, at_least=1)
     # Markdown removes one space on both sides. Without it, a text that begins with a backtick would lengthen
@@ -268,10 +254,7 @@ WIDTH = 160
 
 
 def plain(value: Any, width: int | None = WIDTH) -> str:
-    """Return a text, or a value as JSON, on one line.
-
-    Invisible characters become escapes. The line is cut to `width` characters unless that is None.
-    """
+    """Return a text, or a value as JSON, on one line."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if width is None:
         return visible(text)
@@ -280,10 +263,7 @@ def plain(value: Any, width: int | None = WIDTH) -> str:
 
 
 def shell_word(text: str) -> str:
-    """Quote a text as one word for a shell.
-
-    Invisible characters become escapes that the shell reads back.
-    """
+    """Quote a text as one word for a shell."""
     if visible(text) == text:
         return shlex.quote(text)
     literal = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -291,10 +271,7 @@ def shell_word(text: str) -> str:
 
 
 def took(duration: timedelta | None) -> str:
-    """Return a duration in its two largest units, or an empty text for None.
-
-    It reads like `3 min 20 s`, `1.2 s` or `40 ms`.
-    """
+    """Return a duration in its two largest units, or an empty text for None."""
     if duration is None:
         return ""
     seconds = max(duration.total_seconds(), 0.0)
@@ -312,12 +289,12 @@ def took(duration: timedelta | None) -> str:
 
 
 CUT = "…"
-"""Marks the end of a shortened text."""
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""Control and direction characters, and invisible ones; not the joiners and selectors that letters and emojis are made of."""
+"""Control and direction characters, and invisible ones; not the joiners and selectors that letters and emojis are made of.
+"""
 
 _MANY_MARKS = re.compile("([\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4})"
                          "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")  # fmt: skip
@@ -325,18 +302,12 @@ _MANY_MARKS = re.compile("([\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff
 
 
 def readable(text: object) -> str:
-    """Return prose with its invisible characters written out.
-
-    These include the characters that turn the order of letters.
-    """
+    """Return prose with its invisible characters written out."""
     plain = _UNSEEN.sub(lambda found: _escaped(found[0]), str(text).replace("\r\n", "\n"))
     return _MANY_MARKS.sub(lambda found: found[1] + CUT, plain)
 
 
 def one_line(text: object, most: int = 200) -> str:
-    """Return a text on one line, cut to so many characters.
-
-    Its hidden characters are written out.
-    """
+    """Return a text on one line, cut to so many characters."""
     line = visible(" ".join(str(text)[: 4 * most].split()), keep="\n\t")
     return line if len(line) <= most else line[: most - 1] + CUT

@@ -48,10 +48,10 @@ MAX_PLAN_CALLS = 10_000
 """Most calls of one plan; more are a planner fault."""
 
 MAX_RESULT_BYTES = 1_000_000
-"""Largest result of one tool call."""
 
 MAX_LOCAL_BYTES = 50_000
-"""Largest result of one local call with its artifacts: results that end in one workflow task share a message."""
+"""Largest result of one local call with its artifacts: results that end in one workflow task share a message.
+"""
 
 MAX_ARTIFACT_BYTES = 800_000
 """Largest artifacts of one result together, which share its completion."""
@@ -88,7 +88,6 @@ def encode(value: Any) -> bytes:
 
 
 def size_of(value: Any) -> int:
-    """Size of a value on the wire, in bytes."""
     return len(encode(value))
 
 
@@ -96,9 +95,6 @@ def encode_readable(value: Any) -> bytes:
     """Return the value as JSON that can be read back at any place of a transcript.
 
     A value that can be written but not read would fail every workflow task that reads it, for ever.
-
-    Raises:
-        ValueError: The value is no JSON, is nested deeper than about 180, or holds a number that is not finite.
     """
     data = encode(value)
     from_json(b"[" * ENVELOPE + data + b"]" * ENVELOPE)
@@ -106,11 +102,7 @@ def encode_readable(value: Any) -> bytes:
 
 
 def decode_messages(data: bytes) -> list[Message]:
-    """Return a transcript from its JSON array.
-
-    Raises:
-        pydantic.ValidationError: The bytes are not a transcript.
-    """
+    """Return a transcript from its JSON array."""
     return _MESSAGES.validate_json(data)
 
 

@@ -36,7 +36,6 @@ class Clarified:
     """The values by field if the question has a form, or None for a text."""
     declined: bool = False
     principal: Principal | None = None
-    """The principal that answered, as established by the sending program."""
 
     @property
     def digest(self) -> str:
@@ -47,7 +46,6 @@ class Clarified:
 def read_clarification(
     question: AwaitClarification, fields: dict[str, Any], by: str | None, channel: Channel
 ) -> Clarified | Refused:
-    """Read an answer to a question, or refuse it."""
     principal = answerer_of(fields, channel)
     if isinstance(principal, Refused):
         return principal
@@ -92,10 +90,7 @@ def _read(
 
 
 def _fault_of(answer: Any, channel: Channel) -> str | None:
-    """Return why an answer cannot be used, as a clause, or None if it can.
-
-    Only a new answer is refused because a name occurs twice: recorded histories contain such answers.
-    """
+    # Only a new answer is refused because a name occurs twice: recorded histories contain such answers.
     if channel == "update" and isinstance(answer, str) and (name := duplicate_name(answer)) is not None:
         return name_given_twice(name)
     fault = json_fault(answer, max_bytes=None)
@@ -110,7 +105,6 @@ def shown_clarification(run_id: str, wait: AwaitClarification) -> str:
 
 
 def sample_clarification(wait: AwaitClarification) -> dict[str, Any]:
-    """Return a sample answer, with placeholders in capitals."""
     return {"id": wait.id, "answer": "YOUR ANSWER"}
 
 
@@ -126,12 +120,10 @@ def _question(wait: AwaitClarification) -> list[str]:
 
 
 def wanted(wait: AwaitClarification) -> list[str]:
-    """Return the fields of a question, as an answer names them, with their types."""
     return [_typed(name, wait.form) for name in wait.missing_fields]
 
 
 def _typed(name: str, form: dict[str, Any] | None) -> str:
-    """Format a field's name, with its type if the form states one."""
     fields = (form or {}).get("properties")
     field = cast("dict[str, Any]", fields).get(name) if isinstance(fields, dict) else None
     kind = cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else None

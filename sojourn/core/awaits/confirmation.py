@@ -43,7 +43,8 @@ VOID = "ApprovalVoid"
 """The error type that reports an approval as void."""
 
 _MAX_WHOLE = 64_000
-"""Largest payload that the query returns in full, in characters: workflow code formats it, and has 2 s for that."""
+"""Largest payload that the query returns in full, in characters: workflow code formats it, and has 2 s for that.
+"""
 
 _MAX_LINES = 1_500_000
 """Longest answer of the query, in characters of all lines: Temporal limits a query's answer to 2 MB."""
@@ -51,7 +52,6 @@ _MAX_LINES = 1_500_000
 _UNSEEN = "THE payload_digest FROM THE LAST LINE"
 
 DECISION = ("id", "approved", "payload_digest", "by", "reason", "scope", PRINCIPAL)
-"""The fields of a decision."""
 
 NO_EDIT = "the arguments of a call cannot be edited: deny it, with a reason that says what to change"
 """The clause that refuses a decision with further fields, for its sender."""
@@ -65,8 +65,6 @@ _MAX_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """An accepted decision on a call."""
-
     await_id: str
     approved: bool
     reason: str
@@ -74,7 +72,6 @@ class Decided:
     scope: str = "call"
     """`call`, or `tool`: stop the asking about the tool."""
     principal: Principal | None = None
-    """The principal that decided, as established by the sending program."""
     at: datetime | None = None
     """When the run received it; only the run itself records that."""
     is_release: bool = False
@@ -82,19 +79,16 @@ class Decided:
 
     @property
     def text(self) -> str:
-        """The reason."""
         return self.reason
 
     @property
     def digest(self) -> str:
-        """A digest that is equal for a repetition of the decision."""
         return digest([self.approved, self.scope])
 
 
 def read_confirmation(
     call: AwaitConfirmation, fields: dict[str, Any], by: str | None, channel: Channel
 ) -> Decided | Refused:
-    """Read a decision on a call, or refuse it."""
     if channel == "signal" and call.strict and (unknown := unknown_in_decision(fields)):
         return unknown
     approved, scope = fields.get("approved"), fields.get("scope") or "call"
@@ -130,10 +124,8 @@ def read_confirmation(
 
 
 def unknown_in_decision(fields: Mapping[str, Any]) -> Refused | None:
-    """Return why a decision with an unknown field decides nothing, or None.
-
-    Such a field is mostly an attempt to run the call with other arguments. The call would run with those that were shown.
-    """
+    # Such a field is mostly an attempt to run the call with other arguments. The call would run with those
+    # that were shown.
     unknown = next((name for name in fields if name not in DECISION), None)
     if unknown is None:
         return None
@@ -142,10 +134,7 @@ def unknown_in_decision(fields: Mapping[str, Any]) -> Refused | None:
 
 
 def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
-    """Format a call in Markdown for Temporal's screens, with its commands.
-
-    The commands decide on the call. If the call is shortened, the query that returns all of it comes first.
-    """
+    """Format a call in Markdown for Temporal's screens, with its commands."""
     seen = disclose(wait.payload)
     who = f"Decides: {in_words(wait)}." if is_restricted(wait) else ""
     shown = [
@@ -176,7 +165,6 @@ def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
 
 
 def _commands(run_id: str, wait: AwaitConfirmation) -> list[str]:
-    """Return the CLI commands that decide on a call with restricted approvers."""
     if visible(run_id) != run_id:
         return ["No command can be shown for this run's id."]
     to = f"{shlex.quote(run_id)} {shlex.quote(wait.id)} --as SUBJECT {role_options(wait)}"
@@ -184,16 +172,12 @@ def _commands(run_id: str, wait: AwaitConfirmation) -> list[str]:
 
 
 def role_options(wait: AwaitConfirmation) -> str:
-    """Return the `--role` options for deciding on a call, with one role of each list.
-
-    If the tool's own function judges and no list names a role, the option has the placeholder `ROLE`.
-    """
+    """Return the `--role` options for deciding on a call, with one role of each list."""
     names = [roles[0] for roles in needed_roles(wait)] or ["ROLE"]
     return " ".join(f"--role {shlex.quote(name) if visible(name) == name else 'ROLE'}" for name in names)
 
 
 def sample_confirmation(wait: AwaitConfirmation) -> dict[str, Any]:
-    """Return a sample approval, with placeholders in capitals."""
     return {"id": wait.id, "approved": True, **_bound(wait), "by": "YOUR NAME"}
 
 
@@ -202,18 +186,12 @@ def _denial(wait: AwaitConfirmation) -> dict[str, Any]:
 
 
 def _bound(wait: AwaitConfirmation) -> dict[str, str]:
-    """Return the digest of the arguments as a field of an answer.
-
-    Empty for a wait that an older version recorded without a digest.
-    """
+    # Empty for a wait that an older version recorded without a digest.
     return {"payload_digest": wait.payload_digest} if wait.payload_digest else {}
 
 
 def whole_call(wait: AwaitConfirmation) -> list[str]:
-    """Return the call in full, as lines.
-
-    The last line is the digest, unless the call is too large for a query.
-    """
+    """Return the call in full, as lines."""
     is_small = len(json.dumps(wait.payload)) <= _MAX_WHOLE
     lines = [
         visible(wait.prompt),
@@ -228,10 +206,7 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
 
 
 def denied(call: ToolRequest, why: str) -> ToolResult:
-    """Build the result of a call that a policy or a person denied.
-
-    Such a call never ran.
-    """
+    """Build the result of a call that a policy or a person denied."""
     return ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,
@@ -240,27 +215,18 @@ def denied(call: ToolRequest, why: str) -> ToolResult:
 
 
 def void(wait: AwaitConfirmation) -> str:
-    """Build the note that an approval is void because the tool has changed.
-
-    The tool is not the one that the approver was shown, and the call did not run.
-    """
+    """Build the note that an approval is void because the tool has changed."""
     why = "".join(f": {line}" for line in changed_since(wait))
     return f"the approval of {wait.tool} ({wait.tool_call_id}) is void, and the call did not run{why}"
 
 
 def is_void(result: ToolResult) -> bool:
-    """Return whether a call did not run because its tool changed after approval.
-
-    That is: the tool is not the one that the approver was shown.
-    """
+    """Return whether a call did not run because its tool changed after approval."""
     return result.error is not None and result.error.code == APPROVAL_VOID
 
 
 def changed_since(wait: AwaitConfirmation) -> list[str]:
-    """Return one line on how the tool was changed since the first confirmation.
-
-    Empty unless the run asks about the call again.
-    """
+    """Return one line on how the tool was changed since the first confirmation."""
     changes = "; ".join(wait.changes)[:MAX_CHANGES]
     return [visible(f"changed since it was shown: {changes}")] if wait.changes else []
 

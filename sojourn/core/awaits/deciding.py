@@ -1,9 +1,4 @@
-"""Check who may decide on a call.
-
-This is the one rule, for every endpoint, every command and the run. The endpoints check first, so that a
-client gets its answer at once. The run checks again, for programs that reach it directly. Any program that
-can write to the namespace can claim any principal: the namespace is the trust boundary.
-"""
+"""Check who may decide on a call."""
 
 from collections.abc import Iterable, Sequence
 
@@ -41,17 +36,13 @@ UNASKED = "the function {} that judges who may decide could not be asked"
 """Why a decision is refused if its sender could not be judged, as a clause."""
 
 _MAX_CLAUSES = 1_000
-"""Longest text about roles, in characters."""
 
 _MAX_LIST = 300
 """Longest list of roles, or of askers, in a sentence, in characters."""
 
 
 def roles_of(wait: AwaitConfirmation) -> list[str]:
-    """Return the roles of the tool: a principal needs one of them to decide.
-
-    Further lists are in `narrowed_to`. Empty if the tool's own function judges.
-    """
+    """Return the roles of the tool: a principal needs one of them to decide."""
     return [] if wait.approver_check else wait.approvers or [APPROVER]
 
 
@@ -91,7 +82,6 @@ def combined(
 
 
 def is_restricted(wait: AwaitConfirmation) -> bool:
-    """Return whether the tool, or a rule, says who may decide."""
     return bool(wait.approvers or wait.narrowed_to or wait.approver_check or wait.four_eyes)
 
 
@@ -108,7 +98,6 @@ def _denies_by_role(wait: AwaitConfirmation, principal: Principal | None, *, app
 
 
 def has_asked(wait: AwaitConfirmation, principal: Principal | None) -> bool:
-    """Return whether a principal is among those who have asked for a call."""
     return any(is_same(each, principal) for each in (wait.asked_by, *wait.also_asked_by) if each)
 
 
@@ -130,11 +119,6 @@ def may_look(
     or at least deny, so that an approver who comes too late learns who decided. It also sees the call if it
     has decided on it. Only the run calls a tool's own function, so that function gives no access here:
     approvers see the call, and principals with the roles of a rule.
-
-    Args:
-        wait: The call; None if the event that opened its wait is deleted.
-        principal: Who looks.
-        answered: How the wait ended; None while it is open.
     """
     if answered is not None and has_decided(answered, principal):
         return True
@@ -146,14 +130,7 @@ def may_look(
 
 
 def in_fork(wait: AwaitConfirmation, principal: Principal | None) -> AwaitConfirmation:
-    """Return a wait as a fork will ask it, with the forking principal as the asker.
-
-    Those who asked for the call in the origin stay recorded beside it.
-
-    Args:
-        wait: The wait of the origin.
-        principal: Who forks, or None for the principal that asked for the origin.
-    """
+    """Return a wait as a fork will ask it, with the forking principal as the asker."""
     if principal is None:
         return wait
     others = [each for each in askers_of(wait.also_asked_by, wait.asked_by) if not is_same(each, principal)]
@@ -161,10 +138,7 @@ def in_fork(wait: AwaitConfirmation, principal: Principal | None) -> AwaitConfir
 
 
 def in_words(wait: AwaitConfirmation) -> str:
-    """Describe in words who may decide.
-
-    Empty if neither the tool nor a rule restricts it.
-    """
+    """Describe in words who may decide."""
     if not is_restricted(wait):
         return ""
     by_check = [f"whoever {visible(wait.approver_check)} lets decide"] if wait.approver_check else []
@@ -186,11 +160,6 @@ def why_not(wait: AwaitConfirmation, principal: Principal | None, *, approved: b
     """Return why a principal may not decide, as a clause, or None if it may.
 
     Only roles, tenant and four eyes are checked, not the tool's own function.
-
-    Args:
-        wait: The wait.
-        principal: Who decides, or None if the sender did not say.
-        approved: The decision. A principal that asked for the call may deny it even if it takes four eyes.
     """
     if principal is None:
         if not is_restricted(wait):

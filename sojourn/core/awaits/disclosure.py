@@ -1,8 +1,4 @@
-"""Show a person a payload as text, and the commands, before a decision.
-
-No padding hides a field: each field has its own line, a long text shows its beginning and its end, and
-omissions are counted. The whole view is exact: payloads that differ have views that differ.
-"""
+"""Show a person a payload as text, and the commands, before a decision."""
 
 import json
 import re
@@ -29,13 +25,11 @@ __all__ = [
 ]
 
 MAX_FIELDS = 30
-"""Most fields on a screen."""
 
 MAX_TEXT = 200
 """Most characters of one value or name on a screen."""
 
 MAX_DEPTH = 8
-"""Most steps of a path on a screen."""
 
 _TAIL = 60
 """Characters of a shortened text that come from its end."""
@@ -51,16 +45,10 @@ class Disclosure:
     lines: tuple[str, ...]
     """One line per field: `lines[0].sku = "a-1"`."""
     is_whole: bool
-    """Whether the lines omit nothing."""
 
 
 def disclose(payload: Mapping[str, Any], *, whole: bool = False) -> Disclosure:
-    """Turn a payload into lines.
-
-    Args:
-        payload: A JSON object.
-        whole: Whether to show everything, however long; else as much as fits on a screen.
-    """
+    """Turn a payload into lines."""
     if not payload:
         return Disclosure(("no arguments",), is_whole=True)
     if whole:
@@ -75,7 +63,6 @@ def disclose(payload: Mapping[str, Any], *, whole: bool = False) -> Disclosure:
 
 
 def _leaves(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
-    """Yield every scalar and every empty object or array, in order, with its path."""
     if value and isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, Any]", value).items():
             yield from _leaves(inner, (*path, name))
@@ -87,10 +74,7 @@ def _leaves(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
 
 
 def _shares(payload: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a payload with too many fields.
-
-    Each top-level field gets some lines, so that none hides the others.
-    """
+    # Each top-level field gets some lines, so that none hides the others.
     names = list(payload)
     first = names if len(names) <= MAX_FIELDS else names[: 2 * MAX_FIELDS // 3]
     last = names[len(first) :][-MAX_FIELDS // 3 :]
@@ -131,7 +115,6 @@ def _is_long(path: _Path, value: Any) -> bool:
 
 
 def _ends(text: str) -> tuple[str, str]:
-    """Return a short text and nothing, or a long text's beginning and end."""
     return (text, "") if len(text) <= MAX_TEXT else (text[: MAX_TEXT - _TAIL], text[-_TAIL:])
 
 
@@ -140,7 +123,6 @@ def _left_out(text: str) -> str:
 
 
 def _short_path(path: _Path) -> _Path:
-    """Return a path with long names shortened, and without its middle."""
     steps = tuple(_short_name(step) if isinstance(step, str) else step for step in path)
     if len(steps) <= MAX_DEPTH:
         return steps
@@ -153,10 +135,6 @@ def _short_name(name: str) -> str:
 
 
 def _path(path: _Path) -> str:
-    """Format a path for people, such as `lines[0]["a b"].sku`.
-
-    Names that are not identifiers are in quotes.
-    """
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -169,7 +147,6 @@ def _path(path: _Path) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a value as JSON, with invisible characters escaped."""
     try:
         return visible(json.dumps(value, ensure_ascii=False, default=str))
     except ValueError:  # an integer with more digits than Python formats
@@ -177,7 +154,6 @@ def _literal(value: Any) -> str:
 
 
 def _marks(path: _Path, *values: Any) -> str:
-    """Return a warning to print after a value if its letters mix scripts."""
     texts = [part for part in (*path, *values) if isinstance(part, str)]
     warnings = "; ".join(dict.fromkeys(warning for text in texts if (warning := mixed_scripts(text))))
     return f"  (! {warnings})" if warnings else ""
@@ -194,10 +170,7 @@ def fenced_signal(run_id: str, name: str, answer: dict[str, Any]) -> str:
 
 
 def signal_line(run_id: str, name: str, answer: dict[str, Any]) -> str:
-    """Return the `temporal` command that sends an answer.
-
-    Placeholders are in capitals.
-    """
+    """Return the `temporal` command that sends an answer."""
     return (
         f"temporal workflow signal --workflow-id {shlex.quote(run_id)} "
         f"--name {name} --input {shlex.quote(json.dumps(answer))}"
@@ -215,7 +188,6 @@ def fenced_query(run_id: str, await_id: str) -> str:
 
 
 def indented(seen: Disclosure) -> list[str]:
-    """Return a payload's lines, indented."""
     return [f"  {line}" for line in seen.lines]
 
 

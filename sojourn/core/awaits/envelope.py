@@ -1,11 +1,4 @@
-"""Parts common to all messages to a run: sender, channel, update id, refusal.
-
-A signal from Temporal's CLI or UI may carry any value, so nothing here may raise. What is accepted must not
-depend on a library's version either, so plain code reads every field.
-
-The history contains the ids of updates, so the fold knows which message an answer was. The workflow also
-recognises a repeated message, even in a later execution.
-"""
+"""Parts common to all messages to a run: sender, channel, update id, refusal."""
 
 import hashlib
 import json
@@ -55,7 +48,6 @@ class Refused:
     """
 
     def __post_init__(self) -> None:
-        """Make the reason printable and short, since it may repeat what was sent."""
         shown = visible(self.reason[: _MAX_REFUSAL_CHARS + 1])
         object.__setattr__(self, "reason", clip(shown, _MAX_REFUSAL_CHARS))
 
@@ -69,7 +61,6 @@ def by_of(fields: dict[str, Any]) -> str | Refused | None:
 
 
 def text_of(fields: dict[str, Any], name: str) -> str | Refused:
-    """Return an optional short text."""
     text = fields.get(name)
     if text is None:
         return ""
@@ -79,16 +70,11 @@ def text_of(fields: dict[str, Any], name: str) -> str | Refused:
 
 
 def digest(answer: Any) -> str:
-    """Return a digest that is equal for a repetition of an answer.
-
-    Raises:
-        ValueError, RecursionError: The answer cannot be written as JSON.
-    """
+    """Return a digest that is equal for a repetition of an answer."""
     return hashlib.sha256(as_json(answer).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON, without ASCII escapes."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -104,8 +90,5 @@ def update_id_of(message_id: str | None) -> str | None:
 
 
 def message_id_of(update_id: str) -> str:
-    """Return the id of the message that an update delivers.
-
-    Empty for an update whose id is of another form.
-    """
+    """Return the id of the message that an update delivers."""
     return update_id.removeprefix(_PREFIX) if update_id.startswith(_PREFIX) else ""

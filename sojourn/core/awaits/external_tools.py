@@ -1,7 +1,4 @@
-"""Read and show the results of external calls.
-
-If a wait expires, the result of the call says that its outcome is unknown.
-"""
+"""Read and show the results of external calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,14 +26,12 @@ _MAX_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Supplied:
-    """Accepted results of external calls."""
-
     await_id: str
     results: dict[str, dict[str, Any]]
-    """By call id: `result`, or `error` and perhaps `retry_hint`; an activity checks them against the tool later."""
+    """By call id: `result`, or `error` and perhaps `retry_hint`; an activity checks them against the tool later.
+    """
     by: str | None
     principal: Principal | None = None
-    """The principal that gave them, as established by the sending program."""
 
     @property
     def text(self) -> str:
@@ -52,7 +47,6 @@ class Supplied:
 def read_results(
     wait: AwaitExternalTools, fields: dict[str, Any], by: str | None, channel: Channel
 ) -> Supplied | Refused:
-    """Read results, or refuse them."""
     principal = answerer_of(fields, channel)
     if isinstance(principal, Refused):
         return principal
@@ -72,10 +66,7 @@ def read_results(
 
 
 def _too_large(by_call: dict[str, dict[str, Any]]) -> Refused | None:
-    """Return a refusal if the results of one message are too large, or None.
-
-    The limit applies to each result, and to all of them together.
-    """
+    # The limit applies to each result, and to all of them together.
     size = _size(by_call)
     if size <= MAX_RESULT_BYTES:
         return None
@@ -124,10 +115,7 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def shown_results(run_id: str, wait: AwaitExternalTools) -> str:
-    """Format external calls in Markdown for Temporal's screens.
-
-    The text ends with the command that sends a result.
-    """
+    """Format external calls in Markdown for Temporal's screens."""
     calls: list[str] = []
     for item in wait.items[:_MAX_SHOWN]:
         calls += [f"{visible(item.tool_call_id)}: {visible(item.tool)}", *indented(disclose(item.payload))]
@@ -138,7 +126,6 @@ def shown_results(run_id: str, wait: AwaitExternalTools) -> str:
 
 
 def sample_results(wait: AwaitExternalTools) -> dict[str, Any]:
-    """Return a sample result, with placeholders in capitals."""
     call_id = wait.items[0].tool_call_id if wait.items else ""
     return {"id": wait.id, "results": [{"tool_call_id": call_id, "result": "THE RESULT"}]}
 

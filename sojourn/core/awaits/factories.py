@@ -1,7 +1,4 @@
-"""Build the waits that a step opens.
-
-The workflow waits on them, and the fold makes events of them.
-"""
+"""Build the waits that a step opens."""
 
 import json
 from collections.abc import Sequence
@@ -63,22 +60,13 @@ MAX_INPUT_ROUNDS = 20
 
 
 def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
-    """Return the confirmation with the payload that will run."""
     return confirm if call.raw is not None else confirm.model_copy(update={"payload": call.payload})
 
 
 def asked_about_again(
     confirm: AwaitConfirmation, first: AwaitConfirmation, *, unknown: bool = False
 ) -> AwaitConfirmation:
-    """Build the confirmation for a call that a worker wants to have confirmed again.
-
-    It is about the call of the first confirmation, and has its expiry.
-
-    Args:
-        confirm: The worker's confirmation.
-        first: The call's first confirmation.
-        unknown: Whether an attempt of the call may have taken effect since.
-    """
+    """Build the confirmation for a call that a worker wants to have confirmed again."""
     of_call = {
         name: getattr(first, name)
         for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by", "also_asked_by")
@@ -93,36 +81,18 @@ def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> Awa
     """Build the confirmation for a call that repeats one whose outcome is unknown.
 
     The prompt begins with that fact.
-
-    Args:
-        confirm: The confirmation.
-        by_origin: Whether a fork's origin made the call, after the fork's point.
     """
     prompt = f"{ORIGIN if by_origin else EARLIER} {confirm.prompt}".strip()
     return confirm.model_copy(update={"prompt": prompt, "outcome_unknown": True, "stop_asking": "never"})
 
 
 def about_other(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
-    """Build the confirmation for a call that a fork's origin made differently.
-
-    The origin made the call, or may have made it, with other arguments. The prompt begins with that fact.
-
-    Args:
-        confirm: The confirmation.
-        call: The origin's call.
-    """
+    """Build the confirmation for a call that a fork's origin made differently."""
     return _told_first(confirm, other_call_of(call, "The run from which this one was forked"))
 
 
 def other_call_of(call: ToolRequest, run: str) -> str:
-    """Return the sentence that an approver reads first about the origin's call.
-
-    It is for a call with other arguments than those that a fork's origin gave it.
-
-    Args:
-        call: The origin's call.
-        run: The origin, as the sentence begins.
-    """
+    """Return the sentence that an approver reads first about the origin's call."""
     given = call.raw if call.raw is not None else json.dumps(call.payload, ensure_ascii=False)
     with_given = f" with {inert(plain(given, MAX_SHOWN))}" if call.raw or call.payload else ""
     return (
@@ -137,11 +107,8 @@ def _told_first(confirm: AwaitConfirmation, told: str) -> AwaitConfirmation:
 
 
 def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[str, Any]:
-    """Return the fields that say who decides on a call that the run asks about again.
-
-    They come from the tool as it is now and from the rules of the run's policy. A worker of an earlier
-    version did not know the rules. In that case the rules of the first confirmation count.
-    """
+    # The deciders come from the tool as it is now and from the rules of the run's policy. A worker of an
+    # earlier version did not know the rules. In that case the rules of the first confirmation count.
     stop_asking = "never" if confirm.approver_check else first.stop_asking
     if confirm.by_rules:
         return {"stop_asking": stop_asking}
@@ -159,7 +126,6 @@ def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[s
 
 
 def approval_of(decided: Decided, confirm: AwaitConfirmation) -> Approval:
-    """Return a call's approval, as its tool sees it."""
     return Approval(
         await_id=decided.await_id,
         by=decided.by,
@@ -172,10 +138,7 @@ def approval_of(decided: Decided, confirm: AwaitConfirmation) -> Approval:
 
 
 def approval_by_release(released: Released | None) -> Approval | None:
-    """Return the approval of a call that a release lets run, or None.
-
-    It names who stopped the run from asking about the tool. None without a release.
-    """
+    """Return the approval of a call that a release lets run, or None."""
     if released is None:
         return None
     return Approval(
@@ -215,16 +178,12 @@ def external_wait(
 
 
 def _arguments(call: ToolRequest) -> dict[str, Any]:
-    """Return the arguments of a call.
-
-    Arguments that a model wrote were valid when the call was dispatched.
-    """
+    # Arguments that a model wrote were valid when the call was dispatched.
     parsed = Parsed(call.payload) if call.raw is None else parse_arguments(call.raw)
     return parsed.payload if isinstance(parsed, Parsed) else call.payload
 
 
 def input_wait(call: ToolRequest, needed: InputRequired, form: InputForm) -> AwaitClarification:
-    """Return the question of a tool to a person in the middle of a call."""
     properties = form.form.get("properties")
     return AwaitClarification(
         id=f"input-{call.tool_call_id}",
@@ -258,10 +217,6 @@ def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> Await
     """Replace the names of nested fields in a planner's question by JSON pointers.
 
     That applies to the names that the planner took from `hint.missing_fields`.
-
-    Args:
-        question: The planner's question.
-        results: The results of the last step, whose hints have the pointers.
     """
     hints = [result.retry_hint for result in results if result.retry_hint]
     places: dict[str, list[str]] = {}
@@ -275,8 +230,4 @@ def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> Await
 
 
 def lacks_fields(result: ToolResult) -> bool:
-    """Return whether a call failed because required fields are missing.
-
-    A person might supply them.
-    """
     return bool(result.retry_hint and result.retry_hint.missing_fields)

@@ -1,9 +1,4 @@
-"""Build and check forms that a person can fill in.
-
-A form is a flat JSON Schema object of simple values. Workflow code checks an answer against it, so the check
-is small and independent of libraries: what it accepts must not change with a library's version. The boundary
-validates the values in full when they are used.
-"""
+"""Build and check forms that a person can fill in."""
 
 import json
 import math
@@ -29,7 +24,6 @@ _WORDS = (
     "title",
     "type",
 )
-"""The JSON Schema keywords that a form keeps of a field."""
 
 _ALTERNATIVES = ("anyOf", "oneOf", "if", "not", "dependentSchemas")
 """Keywords after which a form leaves a field open: only the tool can tell which alternative applies."""
@@ -64,22 +58,16 @@ def has_fields(spec: ToolSpec, fields: Sequence[str]) -> bool:
 
 
 def is_closed(form: Schema | None) -> bool:
-    """Return whether a form allows no further fields."""
     return form is not None and form.get("additionalProperties") is False
 
 
 def _parts(spec: ToolSpec, field: str) -> list[Schema]:
-    """Return the subschemas that a tool's schema has for a field of its payload."""
     schema = spec.payload.json_schema
     tokens = to_tokens(field) if field.startswith("/") else (field,)
     return [part for found in locate(schema, tokens) for part in expand(schema, found)]
 
 
 def _simple(parts: Sequence[Schema]) -> Schema:
-    """Return the keywords that a form keeps of a field's subschemas.
-
-    Alternatives are left open.
-    """
     kept: Schema = {}
     for part in parts:
         for word in _WORDS:
@@ -147,10 +135,6 @@ def mismatch_of(
 
 
 def _properties(form: Schema) -> dict[str, Schema]:
-    """Return the fields of a form with their schemas.
-
-    A schema of `true` counts as an empty schema.
-    """
     properties = form.get("properties")
     if not is_object(properties):
         return {}
@@ -158,10 +142,6 @@ def _properties(form: Schema) -> dict[str, Schema]:
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:
-    """Return a suggestion for an unknown field.
-
-    A nested field may have been named by its last part.
-    """
     last_part = to_tokens(name)[-1:] or ("",)
     nested = [other for other in names if to_tokens(other)[-1:] == last_part]
     closest = nested[0] if len(nested) == 1 else closest_name(name, names)
@@ -191,7 +171,6 @@ def _mismatch(schema: Schema, value: Any) -> str | None:
 
 
 def _items_mismatch(schema: Schema, items: list[Any]) -> str | None:
-    """Return why an array does not fit: its length, or one of its simple items."""
     wrong = _outside(len(items), schema, "minItems", "maxItems", " items long")
     shape = schema.get("items")
     if wrong or not isinstance(shape, dict):

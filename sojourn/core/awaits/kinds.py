@@ -1,8 +1,4 @@
-"""The kinds of waits, one row each: how a kind is answered, shown and expired.
-
-Two differences are in `waits.py`: external results come in parts, and an approval may release other calls.
-`docs/dev/house.md` lists all that a new kind needs outside this package.
-"""
+"""The kinds of waits, one row each: how a kind is answered, shown and expired."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,16 +69,12 @@ OpenedEvent = type[AwaitClarificationEvent | AwaitConfirmationEvent | AwaitExter
 
 @dataclass(frozen=True, slots=True)
 class WaitKind:
-    """How one kind of wait is answered, shown and expired."""
-
     name: str
     """Name of the update and the signal that answer it."""
     form: str
     """The format of an answer, for a refusal."""
     read: Callable[[Any, dict[str, Any], str | None, Channel], Answer | Refused]
-    """Reads an answer, from its fields, its sender and its channel."""
     event: OpenedEvent
-    """The event of an opened wait."""
     field: str
     """The event's field that holds the wait."""
     shown: Callable[[str, Any], str]
@@ -141,12 +133,10 @@ KINDS: Mapping[type[Await], WaitKind] = {
 
 
 def kind_of(wait: Await) -> WaitKind:
-    """Return the row of a wait's kind."""
     return KINDS[type(wait)]
 
 
 def kind_named(name: str) -> WaitKind | None:
-    """Return the row of the kind that this update or signal answers."""
     return next((kind for kind in KINDS.values() if kind.name == name), None)
 
 
@@ -164,7 +154,6 @@ def kind_sent(fields: Mapping[str, Any]) -> KindName:
 
 
 def read(wait: Await, fields: dict[str, Any], channel: Channel = "signal") -> Answer | Refused:
-    """Read an answer to an open wait, or refuse it."""
     by = by_of(fields)
     if isinstance(by, Refused):
         return by
@@ -192,16 +181,12 @@ def digest_sent(fields: dict[str, Any]) -> str:
 
 
 MAX_SHOWN = 10
-"""Waits shown; further ones are counted."""
 
 
 class Details:
     """The current details of a run, in Markdown.
 
     The text of each wait is cached.
-
-    Args:
-        run_id: The run, for the commands.
     """
 
     def __init__(self, run_id: str) -> None:

@@ -1,9 +1,4 @@
-"""Decide for whom a run acts.
-
-It acts for the sender of its turn's message, or for its starter. A message that joins work in progress never
-changes that, and can only take roles away. A person who adds a sentence to a colleague's run would otherwise
-act with the colleague's rights, or the colleague with the person's.
-"""
+"""Decide for whom a run acts."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -74,10 +69,6 @@ def askers_of(known: Iterable[Principal], *more: Principal | None) -> tuple[Prin
     """Return who has asked for the same work: each subject once, without roles.
 
     At most the first 40.
-
-    Args:
-        known: Those that are known.
-        more: Those to add. None adds no one.
     """
     every = {
         (each.subject, each.tenant): each for each in map(without_roles, (*known, *more)) if each is not None
@@ -89,10 +80,6 @@ def principal_of(fields: dict[str, Any], tenant: str | None = None) -> Principal
     """Read the sender of a message, or refuse a principal that is not valid.
 
     Plain code reads it, since what is accepted must not depend on a library's version.
-
-    Args:
-        fields: The fields of the message.
-        tenant: The tenant of the run, or None if it is not known.
     """
     value = fields.get(PRINCIPAL)
     if value is None:
@@ -126,7 +113,6 @@ def answerer_of(fields: dict[str, Any], channel: Channel) -> Principal | Refused
 
 
 def written_principal(principal: Principal) -> dict[str, Any]:
-    """Return a principal as a message carries it."""
     return principal.model_dump(mode="json", exclude_defaults=True)
 
 

@@ -1,7 +1,4 @@
-"""Read an operator's messages other than answers: pause, resume, stop asking.
-
-Plain code reads them in the workflow.
-"""
+"""Read an operator's messages other than answers: pause, resume, stop asking."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +34,8 @@ __all__ = [
 ]
 
 NUMBER = "number"
-"""The field with which a parent run numbers its signals to a child run, since such signals may arrive out of order."""
+"""The field with which a parent run numbers its signals to a child run, since such signals may arrive out of order.
+"""
 
 _FIELDS = {
     PAUSE: ("reason", "by"),
@@ -60,7 +58,6 @@ class Paused:
     reason: str
     by: str | None
     number: int | None = None
-    """For a signal from a parent run: its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,6 @@ class Resumed:
     messages: tuple[str, ...]
     """Messages of a person; they begin a new user turn."""
     number: int | None = None
-    """For a signal from a parent run: its number."""
     principal: Principal | None = None
     """The sender of the messages, as established by the sending program.
 
@@ -81,10 +77,7 @@ class Resumed:
 
 
 def is_overtaken(message: Paused | Resumed, last_steering: int) -> bool:
-    """Return whether a later signal of the parent run has already been applied.
-
-    The number of the signal decides.
-    """
+    """Return whether a later signal of the parent run has already been applied."""
     return message.number is not None and message.number <= last_steering
 
 

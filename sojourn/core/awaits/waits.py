@@ -59,11 +59,9 @@ class Released:
     Once the tool differs, its calls need approval.
     """
     principal: Principal | None = None
-    """The principal that decided, as established by the sending program."""
     at: datetime | None = None
     """When; only the run itself records that."""
     turn: int = 0
-    """The turn of a conversation in which it was made."""
     seen: Mapping[str, ShownTool] = field(default_factory=dict[str, ShownTool])
     """For tools that were released by name: each tool as it was, by id.
 
@@ -71,7 +69,6 @@ class Released:
     """
 
     def shown_of(self, tool: str) -> ShownTool | None:
-        """Return the tool as it was when it was released, or None if unknown."""
         return self.shown or self.seen.get(tool)
 
 
@@ -95,9 +92,7 @@ class Waits:
     payloads: Mapping[str, str] = field(default_factory=dict[str, str])
     """The digest of the arguments by id of a closed confirmation."""
     releases: tuple[Released, ...] = ()
-    """Tools and tags whose calls no longer need an approval."""
     parts: Mapping[str, "_Parts"] = field(default_factory=dict[str, "_Parts"])
-    """The progress of each external wait, by id."""
     turn: int = 0
     """The present turn of a conversation. A run that is none has one turn.
 
@@ -140,18 +135,11 @@ class Waits:
         return changed(self, open=still, answers=answered, payloads=payloads)
 
     def named(self, value: Any) -> Await | None:
-        """Return the open wait that a message from outside names by its id."""
         await_id = cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else None
         return self.open.get(await_id) if isinstance(await_id, str) else None
 
     def read(self, kind: str, value: Any, channel: Channel = "signal") -> Answer | Repeated | Refused:
-        """Read a message as an answer to an open wait, a repetition, or a refusal.
-
-        Args:
-            kind: The name of the update or signal.
-            value: The argument of the update or signal.
-            channel: The channel of the message.
-        """
+        """Read a message as an answer to an open wait, a repetition, or a refusal."""
         if isinstance(value, Undecodable):
             return Refused(value.reason)
         known = kind_named(kind)
@@ -231,31 +219,21 @@ class Waits:
         return self.release_of(confirm, by_name=by_name) is None
 
     def release_of(self, confirm: AwaitConfirmation, *, by_name: bool = False) -> Released | None:
-        """Return the newest release that lets a call run without a question.
+        """Return the newest release that lets a call run without a question, or None.
 
-        None if a person has to decide.
-
-        Args:
-            confirm: The question that the run asks otherwise.
-            by_name: Whether a release by name counts even if the tool has changed, as in earlier versions.
+        `by_name`: a release by name counts even if the tool has changed, as in earlier versions.
         """
         newest = reversed(self.releases)
         return next((each for each in newest if self._frees(each, confirm, by_name=by_name)), None)
 
     def _frees(self, released: Released, confirm: AwaitConfirmation, *, by_name: bool) -> bool:
-        """Return whether a release lets a call run without a question.
-
-        If the call's tool has changed since it was planned, the release must be of the tool as it is now.
-        """
+        # If the call's tool has changed since it was planned, the release must be of the tool as it is now.
         is_known = not confirm.changes or released.shown_of(confirm.tool) is not None
         return (by_name or is_known) and self._covers(released, confirm, by_name=by_name)
 
     def _covers(self, released: Released, wait: AwaitConfirmation, *, by_name: bool = False) -> bool:
-        """Return whether a release counts for a call.
-
-        The release must be of this turn if the call says so, come from a principal that may approve the
-        call, and be of the tool as it was shown.
-        """
+        # The release must be of this turn if the call says so, come from a principal that may approve the
+        # call, and be of the tool as it was shown.
         if wait.stop_asking == "never" or (wait.stop_asking == "turn" and released.turn != self.turn):
             return False
         return _fits(released, wait, by_name=by_name) and may_decide(wait, released.principal)
@@ -268,9 +246,6 @@ class Waits:
         """Return the waits with every approval of a call void.
 
         A repeated approval is then refused.
-
-        Args:
-            first: The call's first confirmation. The ids of its later ones are made from its id.
         """
         answers = {
             id: _VOID if _first(id) == _first(first.id) else digest for id, digest in self.answers.items()
@@ -290,7 +265,6 @@ class Waits:
         return (after.closed(await_id) if parts.done == parts.asked else after), True
 
     def is_answered(self, await_id: str, tool_call_id: str) -> bool:
-        """Check whether an external call has its answer, and needs no other result."""
         parts = self.parts.get(await_id)
         return parts is None or tool_call_id in parts.done
 
@@ -331,7 +305,6 @@ class Waits:
         return Refused(f"nothing called {shown} is open; open are {listed}", "AwaitNotOpen")
 
     def _is_repeated(self, await_id: str, fields: dict[str, Any]) -> bool:
-        """Return whether a message repeats the answer of a closed wait."""
         parts = self.parts.get(await_id)
         if parts is None:
             return self.answers[await_id] == digest_sent(fields)
@@ -341,7 +314,6 @@ class Waits:
         )
 
     def _new_parts(self, wait: AwaitExternalTools, answer: Supplied) -> Supplied | Repeated | Refused:
-        """Return the results in a message that were not sent before, or a refusal."""
         parts = self.parts[wait.id]
         new: dict[str, dict[str, Any]] = {}
         for call_id, result in answer.results.items():
@@ -366,7 +338,6 @@ class _Parts:
 
     @property
     def asked(self) -> frozenset[str]:
-        """The ids of the calls."""
         return frozenset(item.tool_call_id for item in self.wait.items)
 
     def supplied(self, results: Mapping[str, Any]) -> "_Parts":
@@ -392,10 +363,7 @@ def _names(released: Released, wait: AwaitConfirmation) -> bool:
 
 
 def asks_again(wait: Await, await_id: str) -> TypeGuard[AwaitConfirmation]:
-    """Check whether a wait repeats the question of an earlier wait about a call.
-
-    The run repeats it if the tool was changed.
-    """
+    """Check whether a wait repeats the question of an earlier wait about a call."""
     return isinstance(wait, AwaitConfirmation) and bool(wait.changes) and _first(wait.id) == _first(await_id)
 
 

@@ -1,9 +1,4 @@
-"""Fold a run's history into its events and its status.
-
-Streams, closed runs, commands and tests read runs this way. Every event comes from a recorded payload:
-the fold never decides. What the workflow derived by a function of `sojourn.core`, the fold derives by
-the same function from the same record.
-"""
+"""Fold a run's history into its events and its status."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -76,19 +71,15 @@ _ENDS: dict[str, type[RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | R
 
 
 class Fold:
-    """The fold of one run, which reads history records in order.
-
-    Args:
-        run_id: The run.
-        chain: The first number of the ids of the first execution's events, if the archive has those of the executions before it.
-    """
+    """The fold of one run, which reads history records in order."""
 
     def __init__(self, run_id: str, chain: int | None = None) -> None:
         self._fold = FoldState(run_id)
         self._step = StepFold(self._fold)
         self._waits = WaitFold(self._fold, self._step)
         self._limit: Finalize | None = None
-        """The limit that made the last plan the last, as its input says; a person may have lifted it since."""
+        """The limit that made the last plan the last, as its input says; a person may have lifted it since.
+        """
         self._chain = 0
         """How often the run was continued as new, or reset."""
         self._archived = chain
@@ -128,7 +119,6 @@ class Fold:
 
     @property
     def run_id(self) -> str:
-        """Id of the run whose records are folded."""
         return self._fold.run_id
 
     @property
@@ -149,11 +139,9 @@ class Fold:
 
     @property
     def state(self) -> RunState:
-        """The run state after the records so far."""
         return self._fold.state
 
     def feed(self, record: HistoryRecord) -> list[Event]:
-        """Return the events of one record, in order."""
         self._now = record.time
         return [
             event.model_copy(update={"event_id": self.place_of(record, k)})
@@ -219,7 +207,6 @@ class Fold:
         yield self._fold.event(record, RunStartedEvent, message=first)
 
     def _take_over(self, begins: Continuation) -> None:
-        """Begin with the state of the executions before."""
         self._fold.state, self._chain = begins.state, begins.state.executions
         self._limit, waits_for = begins.state.limit, begins.waits_for
         if waits_for and waits_for.wait_:
@@ -230,11 +217,6 @@ class Fold:
             self._waits.asked = waits_for
 
     def _forked(self, record: HistoryRecord, begins: Continuation) -> Iterator[Event]:
-        """Yield the events with which a fork begins.
-
-        They say which run it comes from, which messages and questions are still open, and which calls
-        its first step has.
-        """
         state = self._fold.state
         added = next((m for m in reversed(state.new) if m.role == "user"), None)
         origin = state.opening.forked_from
@@ -286,10 +268,7 @@ class Fold:
                 yield self._fold.event(record, ToolStartEvent, call=call)
 
     def _turn_begun(self, record: HistoryRecord) -> Iterator[Event]:
-        """Open a turn of a conversation, or let messages join the present one.
-
-        The run did the same before this plan.
-        """
+        # The run did the same before this plan.
         state = self._fold.state
         if state.is_idle and state.inbox.waiting:
             state = self._fold.state = state.turn_opened()
@@ -300,10 +279,7 @@ class Fold:
             yield self._fold.event(record, TurnSteeredEvent, message_ids=joined)
 
     def _turn_ended(self, record: HistoryRecord) -> Iterator[Event]:
-        """Read the end of a turn that no plan answered.
-
-        A turn that a plan answered has ended with that plan.
-        """
+        # A turn that a plan answered has ended with that plan.
         output, error = record.value, record.error
         yield from self._begun_unseen(record)
         self._fold.handed = ()
@@ -322,10 +298,7 @@ class Fold:
             self._fold.state = self._fold.state.turn_ended(error)
 
     def _begun_unseen(self, record: HistoryRecord) -> Iterator[Event]:
-        """Open or join the turn of a plan that was cut off.
-
-        The history does not show that plan.
-        """
+        # The history does not show that plan.
         state = self._fold.state
         new = [each for each in record.message_ids if each not in state.taken]
         if not new:
@@ -345,10 +318,7 @@ class Fold:
         return event
 
     def _plan_begun(self, task: PlanTask) -> None:
-        """Take over the state in which the run began a plan.
-
-        If the state differs from the record, the record wins.
-        """
+        # If the state differs from the record, the record wins.
         is_stopped = task.finalize is not None and task.finalize.reason == RETRIES_STOPPED
         self._version = task.version or self._version
         self._step.judge(is_stopped=is_stopped, from_first=not self._version)
@@ -378,10 +348,6 @@ class Fold:
             yield from self._step.carried_out(record, opened, attached)
 
     def _local_ended(self, record: HistoryRecord) -> Iterator[Event]:
-        """Read the marker of a local activity.
-
-        It holds the activity's id, and its result or failure.
-        """
         opened = self._step.local.pop(record.key, None)
         if not opened:
             return
@@ -402,12 +368,10 @@ class Fold:
         yield from self._step.carried_out(record, opened, result)
 
     def _checked(self, record: HistoryRecord) -> Iterator[Event]:
-        """Read the check of an approval."""
         if isinstance(record.value, ToolResult):
             yield from self._step.checked(record, record.key, record.value)
 
     def _local_planned(self, record: HistoryRecord) -> Iterator[Event]:
-        """Read the marker of a local plan, which holds its input too."""
         if isinstance(record.value, PlanOutcome) and record.value.task:
             yield from self._scheduled(replace(record, kind="scheduled", value=record.value.task))
             yield from self._completed(record)
@@ -453,14 +417,12 @@ class Fold:
             yield from self._carried_on(record, plan)
 
     def _remembered(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """Apply what a plan that is carried out changes in the memory."""
         before = self._fold.state.memory
         self._fold.state = self._fold.state.remembering(plan)
         if self._fold.state.memory is not before:
             yield self._fold.event(record, MemoryChangedEvent, patch=plan.memory)
 
     def _carried_on(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """Begin to carry out a plan."""
         if plan.calls:
             message = plan.message or Message.calls(plan.calls)
             yield self._fold.event(record, AssistantMessageEvent, message=message)
@@ -481,7 +443,6 @@ class Fold:
                 self._step.begin_work(record.time)
 
     def _cut_sleep(self, record: HistoryRecord) -> None:
-        """End a sleep with its turn."""
         plan, self._sleep = self._sleep, None
         if plan and plan.wait_counts:
             self._step.end_work(record.time)
@@ -596,16 +557,12 @@ class Fold:
         yield self._fold.event(record, RunStreamEndEvent)
 
     def _continued(self, record: HistoryRecord) -> Iterator[Event]:
-        """Continue with the history of the next execution."""
         yield self._fold.event(record, RunContinuedEvent, executions=self._fold.state.executions + 1)
         self._fold.state = self._fold.state.continued(self._began)
         self._chain += 1
 
     def _reset(self, record: HistoryRecord) -> Iterator[Event]:
-        """Take the run back to this point, as an operator did.
-
-        Later events get new ids.
-        """
+        # Later events get new ids.
         self._chain += 1
         reason = f": {record.value}" if record.value else ""
         yield self._fold.event(

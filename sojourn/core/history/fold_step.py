@@ -51,7 +51,6 @@ class StepSoFar:
 
     plan: PlanOutcome
     results: Mapping[str, ToolResult]
-    """The results of admitted calls, by call id."""
     state: RunState
     """The run state before the step was settled."""
     is_settled: bool
@@ -59,20 +58,16 @@ class StepSoFar:
 
 
 class StepFold:
-    """The calls of the last plan with calls.
-
-    Args:
-        fold: The fold's shared state, in which the run state follows the calls.
-    """
+    """The calls of the last plan with calls."""
 
     def __init__(self, fold: FoldState) -> None:
         self._fold = fold
         self.reason: str | None = None
         """Why the run was asked to cancel."""
         self.is_canceling = False
-        """Whether the run was asked to cancel."""
         self.open: dict[int, OpenCall] = {}
-        """Plans, activities and child runs in progress, by the id of the event that scheduled or initiated each."""
+        """Plans, activities and child runs in progress, by the id of the event that scheduled or initiated each.
+        """
         self.local: dict[str, OpenCall] = {}
         """Calls in progress as local activities, by call id."""
         self.asking: dict[str, tuple[ToolRequest, datetime]] = {}
@@ -80,7 +75,8 @@ class StepFold:
         self.unstarted: dict[str, ToolRequest] = {}
         """Calls that wait for nothing but their turn: no worker and no child run has them yet."""
         self.kinds: dict[str, str] = {}
-        """The dispatch kind of a call that waits for approval, by the id of the wait; `local` by call id for a local call."""
+        """The dispatch kind of a call that waits for approval, by the id of the wait; `local` by call id for a local call.
+        """
         self.external = ""
         """The id of the wait for external results."""
         self.supplier: dict[str, Any] = {}
@@ -110,7 +106,8 @@ class StepFold:
         self._at_work: set[str] = set()
         """Ids of the calls that a worker, a child run or a program outside may have begun to carry out."""
         self._unknown: set[str] = set()
-        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them."""
+        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them.
+        """
         self._child_time, self._began = ChildTime(), timedelta(0)
         self._unsettled: tuple[RunState, list[ToolResult], datetime] | None = None
         """The state before the last step was settled, the step's results, and the time."""
@@ -126,10 +123,7 @@ class StepFold:
     # Begin.
 
     def begin(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """Begin a step: yield the events of calls without an activity, and open waits.
-
-        Other calls end later.
-        """
+        """Begin a step: yield the events of calls without an activity, and open waits."""
         limits = self._fold.state.limits
         self._fold.state = self._fold.state.step_begun(plan.calls, plan.dispatches)
         admitted = self._taken(plan)
@@ -149,7 +143,6 @@ class StepFold:
             yield from self.not_run(record, call, record.time, not_executed(call, plan.refused, limits))
 
     def _taken(self, plan: PlanOutcome) -> list[tuple[ToolRequest, Dispatch]]:
-        """Record the plan of a step and return its admitted calls."""
         self._plan, self._results, self._child_time = plan, {}, ChildTime()
         self.planned = {call.tool_call_id: call for call in plan.calls}
         admitted = list(zip(plan.calls, plan.dispatches, strict=False))
@@ -220,7 +213,6 @@ class StepFold:
     def _ask(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, confirm: AwaitConfirmation, kind: str
     ) -> Iterator[Event]:
-        """Ask a person whether a call may run."""
         self._show(call, "waiting")
         event = self.opened(record, with_payload(confirm, call))
         assert event.type == "await_confirmation"
@@ -229,15 +221,11 @@ class StepFold:
         yield event
 
     def begin_local(self, record: HistoryRecord, call: ToolRequest, since: datetime) -> None:
-        """Begin a local activity."""
         self.local[call.tool_call_id] = OpenCall(call, since, is_local=True)
         self.begin_work(record.time)
 
     def set_at_work(self, call_id: str, *, at_work: bool = True) -> None:
-        """Record whether a call may have begun.
-
-        A worker, a child run or a program outside may have begun to carry it out.
-        """
+        """Record whether a call may have begun."""
         if at_work:
             self._at_work.add(call_id)
         else:
@@ -249,7 +237,6 @@ class StepFold:
         return dispatch and dispatch.may_act
 
     def attempt_failed(self, call: ToolRequest, error: ToolError, detail: Any) -> ToolResult:
-        """Return the result of a call whose last attempt failed."""
         return outcomes.attempt_failed(call, error, detail, may_act=self.may_act(call.tool_call_id))
 
     def begin_work(self, now: datetime) -> None:
@@ -261,7 +248,6 @@ class StepFold:
         self._fold.state = changed(self._fold.state, active=self._fold.state.active.ended(now))
 
     def begin_child(self, record: HistoryRecord, call: ToolRequest, opened: OpenCall) -> None:
-        """Begin a child run."""
         self.set_at_work(call.tool_call_id)
         self.open[record.id] = replace(opened, child_time=self._child_time.total)
         self._show(call, "running", opened.link)
@@ -271,7 +257,6 @@ class StepFold:
         self._child_time.ended(opened.child_time, active)
 
     def opened(self, record: HistoryRecord, wait: Await) -> Event:
-        """Open a wait and return its event."""
         self.waits, opened = self.waits.opened(wait)
         if isinstance(opened, AwaitExternalTools):
             self.external = opened.id
@@ -280,7 +265,6 @@ class StepFold:
 
     @property
     def waits(self) -> Waits:
-        """The waits of the run."""
         return self._fold.state.waits
 
     @waits.setter
@@ -294,10 +278,7 @@ class StepFold:
     # End.
 
     def carried_out(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
-        """Apply an activity's result.
-
-        It is an answer, a request for input, or the verdict on an external result.
-        """
+        """Apply an activity's result."""
         call, asks_people = opened.call, self._fold.state.policy.interrupts_allowed
         needed = result.input_required
         self._note_outcome(call, result)
@@ -331,10 +312,7 @@ class StepFold:
             yield from self.answer(record, result, opened.since)
 
     def _note_outcome(self, call: ToolRequest, result: ToolResult) -> None:
-        """Note by a worker's result whether the call may have taken effect.
-
-        The note stays until the result of an attempt settles the outcome.
-        """
+        # The note stays until the result of an attempt settles the outcome.
         dispatch = self._dispatches.get(call.tool_call_id)
         if not (result.input_required or result.confirm):
             self._unknown.discard(call.tool_call_id)
@@ -342,10 +320,7 @@ class StepFold:
             self._unknown.add(call.tool_call_id)
 
     def checked(self, record: HistoryRecord, await_id: str, result: ToolResult) -> Iterator[Event]:
-        """Apply the check of an approval.
-
-        If the approval is void, the call did not begin.
-        """
+        """If the approval is void, the call did not begin."""
         call = self._approved.get(await_id) or self._released(await_id)
         if call is None or result.error is None:
             return
@@ -361,10 +336,7 @@ class StepFold:
         yield from self._voided(record, opened or OpenCall(call, since), result)
 
     def _released(self, await_id: str) -> ToolRequest | None:
-        """Return the unstarted call of an agent that has this confirmation, or None.
-
-        No person was asked about it. It is checked before its child run starts.
-        """
+        # No person was asked about it. It is checked before its child run starts.
         for call in self.unstarted.values():
             confirm = self._confirms.get(call.tool_call_id)
             if confirm is not None and confirm.id == await_id:
@@ -372,7 +344,6 @@ class StepFold:
         return None
 
     def _voided(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
-        """Ask about a call again whose approval is void, or answer it."""
         asked, result = result.confirm, result.model_copy(update={"confirm": None})
         call = opened.call
         first, times = self._confirms.get(call.tool_call_id), self._again.get(call.tool_call_id, 0)
@@ -389,10 +360,6 @@ class StepFold:
     def _asked_again(
         self, record: HistoryRecord, opened: OpenCall, confirm: AwaitConfirmation
     ) -> Iterator[Event]:
-        """Ask about a call again if its tool is not the one that was shown.
-
-        Its approval is void.
-        """
         call = opened.call
         self._asked_by.pop(call.tool_call_id, None)
         self._again[call.tool_call_id] = self._again.get(call.tool_call_id, 0) + 1
@@ -407,10 +374,7 @@ class StepFold:
             yield from self._begin_approved(record, call, kind)
 
     def _checked(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
-        """Apply the verdict on an external result.
-
-        If the result does not fit, the call waits for another one.
-        """
+        # If the result does not fit, the call waits for another one.
         was_open = self.external in self.waits.open
         self.waits, is_final = self.waits.checked(self.external, opened.call.tool_call_id, result)
         if not is_final:
@@ -450,10 +414,7 @@ class StepFold:
         yield from self._begin_approved(record, call, self.kinds.get(await_id))
 
     def _begin_approved(self, record: HistoryRecord, call: ToolRequest, kind: str | None) -> Iterator[Event]:
-        """Begin a call, or begin it again.
-
-        A call that begins again has its start event already.
-        """
+        # A call that begins again has its start event already.
         began = self._began_before(call)
         if kind == "local":
             self.begin_local(record, call, began or record.time)
@@ -465,25 +426,18 @@ class StepFold:
             self.asking[call.tool_call_id] = (call, began)
 
     def _began_before(self, call: ToolRequest) -> datetime | None:
-        """Return when a call began that a person was asked about again.
-
-        None for a call that has no start event yet.
-        """
+        # None for a call that has no start event yet.
         return self._begun.get(call.tool_call_id)
 
     def not_run(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, result: ToolResult
     ) -> Iterator[Event]:
-        """Yield the events of a call that ends without ever running.
-
-        Its start comes first, unless the call has a start event already.
-        """
+        """Yield the events of a call that ends without ever running."""
         if self._began_before(call) is None:
             yield self._fold.event(record, ToolStartEvent, call=call)
         yield from self.answer(record, result, since)
 
     def expire(self, record: HistoryRecord, wait: Await) -> Iterator[Event]:
-        """Answer the calls of an expired wait."""
         kind = kind_of(wait)
         for key in kind.calls(wait):
             known = self.asking.pop(key, None)
@@ -508,7 +462,6 @@ class StepFold:
         yield from self._remembered(record)
 
     def _remembered(self, record: HistoryRecord) -> Iterator[Event]:
-        """Yield the events of what a step has changed in the memory, once it is settled."""
         changes, self._changes = self._changes, []
         for change in changes:
             if change.refused:
@@ -526,7 +479,6 @@ class StepFold:
         self._settle(record)
 
     def _settle(self, record: HistoryRecord) -> None:
-        """Settle the run's state once the last admitted call is answered."""
         if len(self._results) < len(self._admitted):
             return
         state = self._fold.state
@@ -567,10 +519,6 @@ class StepFold:
         return self._cut_off(result)
 
     def _cut_off(self, result: ToolResult) -> ToolResult:
-        """Return the result of a call that was cut off.
-
-        It says whether the call may have taken effect.
-        """
         call_id = result.tool_call_id
         dispatch = self._dispatches.get(call_id)
         begun = call_id in self._at_work | self._unknown
@@ -596,10 +544,7 @@ class StepFold:
                 self._settle_with(record, self.cut_short(call))
 
     def give_up(self, record: HistoryRecord) -> Iterator[Event]:
-        """Answer the calls that still wait for people or for their turn.
-
-        The run is cancelled, interrupted, out of time or at its end, or its history is full.
-        """
+        """Answer the calls that still wait for people or for their turn."""
         waiting, self.asking = self.asking, {}
         external = self.waits.open.get(self.external)
         items = external.items if isinstance(external, AwaitExternalTools) else []

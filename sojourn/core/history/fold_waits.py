@@ -1,7 +1,4 @@
-"""Fold messages from outside and fired timers.
-
-They are answers, messages to a conversation, pauses, resumes, releases and expiries.
-"""
+"""Fold messages from outside and fired timers."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -69,12 +66,7 @@ MAX_NAMED = 500
 
 
 class WaitFold:
-    """The messages from outside.
-
-    Args:
-        fold: The fold's shared state.
-        step: The calls that wait.
-    """
+    """The messages from outside."""
 
     def __init__(self, fold: FoldState, step: StepFold) -> None:
         self._fold = fold
@@ -87,7 +79,6 @@ class WaitFold:
         """These decisions, as they were sent."""
 
     def ask(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """Open the wait for an answer to a planner's question."""
         assert plan.await_
         self.asked, self._fold.state = plan, self._fold.state.waiting()
         if self._fold.state.interrupted is not None:
@@ -148,10 +139,7 @@ class WaitFold:
             self._fold.state = changed(state, inbox=state.inbox.answered(message_id, after))
 
     def told_of(self, record: HistoryRecord, sent: SentMessage) -> Event:
-        """Return the event of a message that a conversation accepted.
-
-        A fork begins with such messages, too.
-        """
+        """Return the event of a message that a conversation accepted."""
         return self._fold.event(
             record,
             MessageReceivedEvent,
@@ -175,10 +163,6 @@ class WaitFold:
         yield self._noted(record, "interrupted", message)
 
     def _go_on_with(self, record: HistoryRecord, after: RunState) -> None:
-        """Continue with a state in which the present turn may have been interrupted.
-
-        If it was interrupted just now, everything that only waits is given up.
-        """
         before, self._fold.state = self._fold.state, after
         if before.interrupted is not None or after.interrupted is None:
             return
@@ -197,7 +181,6 @@ class WaitFold:
         yield self._noted(record, "closed", message)
 
     def _noted(self, record: HistoryRecord, done: str, message: Interruption | Closing) -> Event:
-        """Return a note on a message's effect, with its reason and its sender."""
         text = f"{done}: {message.reason}" if message.reason else done
         return self._fold.event(
             record, PlannerNoteEvent, text=text, by=message.by, identity=record.identity or None
@@ -255,7 +238,6 @@ class WaitFold:
                 yield from self._step.next_form(record, question.tool_call_id)
 
     def _settled(self, record: HistoryRecord, answer: Answer) -> Iterator[Event]:
-        """Yield the events of an answer to a wait, with what happens to the wait's call."""
         fields: dict[str, Any] = {
             "by": answer.by,
             "identity": record.identity or None,
@@ -283,7 +265,6 @@ class WaitFold:
             yield from self._step.not_run(record, *known, denied)
 
     def expired(self, record: HistoryRecord) -> Iterator[Event]:
-        """Expire a wait that got no answer in time."""
         await_id = record.name.removeprefix(EXPIRES)
         wait = self._step.waits.open.get(await_id)
         if wait is None:

@@ -1,11 +1,4 @@
-"""Build the state with which a fork begins.
-
-It is a point of another run, with something changed. The fork is a run of its own: what it counts
-(calls, tokens, money, active time), and so its limits, begin at zero, since sums over runs would
-otherwise count the origin's part twice. The transcript, the policy, the labels, the safeguards and the
-artifacts go along. A person's decisions were made for the origin: approvals of a whole tool, a pause
-and open approvals stay there.
-"""
+"""Build the state with which a fork begins."""
 
 import hashlib
 import json
@@ -61,7 +54,6 @@ class Change:
     results: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     """Results in place of those that calls of the last step had, by call id."""
     answer: str | Mapping[str, Any] | None = None
-    """The answer to the planner's question."""
     asks: str | None = None
     """The call of the last step that needs a new decision of a person."""
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
@@ -74,15 +66,7 @@ class Change:
 def forked(
     point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime, effects: EffectsMade
 ) -> Continuation | str:
-    """Return the state that the fork begins with, or why the change does not fit.
-
-    Args:
-        point: The point of the origin.
-        change: The change, which has to fit the point.
-        origin: The link to the origin.
-        now: The time; an open question, or a sleep, begins anew.
-        effects: The effects of the origin, also after the point.
-    """
+    """Return the state that the fork begins with, or why the change does not fit."""
     state, waits_for = point.state, point.waits_for
     messages = point.transcript
     again = point.step and _judged_again(point.step, change, origin.run_id)
@@ -124,7 +108,6 @@ def _with_carried(
     again: Collection[str],
     run_id: str,
 ) -> RunState:
-    """Return the state with the effects that the origin had after the point."""
     key_run_id = state.opening.key_run_id or run_id
     carried = effects.after(
         point.steps,
@@ -148,7 +131,6 @@ def _with_carried(
 
 
 def _received(state: RunState, message: Message) -> RunState:
-    """Return the state of a conversation with a message that opens its next turn."""
     received, _ = state.received(SentMessage("", message, size=size_of(message)), place_in(0, 1))
     return received
 
@@ -179,11 +161,6 @@ class _Again:
 
 
 def _judged_again(step: StepSoFar, change: Change, run_id: str) -> _Again | None:
-    """Return the step with the call that the change is about.
-
-    It holds the results of the step's other calls. None if the change is not about a call that runs
-    again.
-    """
     call_id = change.asks or next(iter(change.arguments), None)
     if call_id is None:
         return None
@@ -215,10 +192,7 @@ def _judged_again(step: StepSoFar, change: Change, run_id: str) -> _Again | None
 def _as_begun(
     state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None, again: _Again | None
 ) -> RunState:
-    """Return the state of a run that begins.
-
-    It has counted nothing yet, and holds no person's decisions.
-    """
+    # The run has counted nothing yet, and holds no person's decisions.
     is_stopped = state.safeguards.finalize() is not None
     limit = state.limit if is_stopped else None
     notice = Message.system(state.limit.notice) if state.limit and not is_stopped else None
@@ -269,10 +243,7 @@ def _as_begun(
 
 
 def _copied(state: RunState) -> Inbox:
-    """Return the waiting messages, each with the sender of the original.
-
-    The user who forks the run sends the copies.
-    """
+    # The user who forks the run sends the copies.
     starter = state.opening.principal
     waiting = tuple(
         changed(sent, asked_by=without_roles(sent.asked_by or sent.principal or starter))
@@ -303,10 +274,7 @@ def _answered(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any
 def _settled(
     step: StepSoFar, replaced: Mapping[str, ToolResult], run_id: str, now: datetime, effects: EffectsMade
 ) -> RunState:
-    """Return the state after a step.
-
-    Answered calls keep their results. The others are answered as not executed.
-    """
+    # Answered calls keep their results. The others are answered as not executed.
     executed = [
         replaced.get(call.tool_call_id) or step.results.get(call.tool_call_id) or _not_executed(call, run_id)
         for call, _ in zip(step.plan.calls, step.plan.dispatches, strict=False)
@@ -319,16 +287,7 @@ def _settled(
 
 
 def _unsettled(state: RunState, step: StepSoFar, known: Collection[str], effects: EffectsMade) -> RunState:
-    """Return the state with the effects of a step's calls that have no result.
-
-    The origin may have carried them out, or may do so yet.
-
-    Args:
-        state: The state before the step. The plan's indices of carried effects refer to it.
-        step: The step.
-        known: The calls that the fork gives a result, or carries out again.
-        effects: What the origin has done.
-    """
+    # The origin may have carried out such calls, or may do so yet.
     unsettled, unexecuted = dict.fromkeys(state.unsettled), dict.fromkeys(state.unexecuted)
     carried = dict(enumerate(state.carried))
     for call, dispatch in zip(step.plan.calls, step.plan.dispatches, strict=False):
@@ -363,13 +322,7 @@ MAX_GIVEN = 500
 
 
 def changes_of(change: Change, calls: Mapping[str, ToolRequest], *, approve: bool | None) -> list[ForkChange]:
-    """Return the record of a change.
-
-    Args:
-        change: The change.
-        calls: The calls of the step that it is about, by id.
-        approve: The decision on the call that it asks about, if that is decided at once.
-    """
+    """Return the record of a change."""
     found: list[ForkChange] = []
     for call_id, result in change.results.items():
         given = result.result if result.error is None else {"error": str(result.error)}

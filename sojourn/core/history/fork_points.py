@@ -31,7 +31,8 @@ Of longer ones, it carries the digest.
 """
 
 MAX_ALL_ARGUMENTS = 64_000
-"""Most characters of the arguments of all calls that a fork carries in full, since each plan of the fork gets them."""
+"""Most characters of the arguments of all calls that a fork carries in full, since each plan of the fork gets them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,7 @@ class MadeCall:
 
 @dataclass(slots=True)
 class EffectsMade:
-    """Collects the calls of a run that may have had an effect.
-
-    It reads the run's history records in order, each with its events.
-
-    Args:
-        fold: The fold that has made the events.
-    """
+    """Collects the calls of a run that may have had an effect."""
 
     fold: Fold
     reads: Collection[str] = ()
@@ -65,16 +60,12 @@ class EffectsMade:
     Digests are those of arguments with all defaults.
     """
     steps: int = 0
-    """Number of steps so far."""
     made: dict[str, MadeCall] = field(default_factory=dict[str, MadeCall])
-    """The calls, by id, in order."""
     results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
-    """The results of calls, by id."""
     _begun: set[str] = field(default_factory=set[str])
     _plan: PlanOutcome | None = None
 
     def feed(self, events: Sequence[Event]) -> None:
-        """Take in the next record's events."""
         plan = self.fold.step.plan
         if plan.calls and plan is not self._plan:
             self._plan, self.steps = plan, self.steps + 1
@@ -151,10 +142,7 @@ class EffectsMade:
         return effect is not None and effect.carried is None and effect.tool_call_id == call_id
 
     def acted_after(self, steps: int, *, again: Collection[str]) -> set[str]:
-        """Return the first calls of the effects that a run may have had after a point.
-
-        The arguments are those of `after`.
-        """
+        """Return the first calls of the effects that a run may have had after a point."""
         return {
             each.dispatch.effect.tool_call_id if each.dispatch.effect else call_id
             for call_id, each in self._after(steps, again)
@@ -162,10 +150,7 @@ class EffectsMade:
         }
 
     def _within(self, effects: Sequence[CarriedEffect], key_run_id: str) -> tuple[CarriedEffect, ...]:
-        """Return the effects, with as many arguments in full as a fork carries.
-
-        Effects that may have happened have priority, and among them the newest.
-        """
+        # Effects that may have happened have priority, and among them the newest.
         within, left = list(effects), MAX_ALL_ARGUMENTS
         for at in sorted(range(len(effects)), key=lambda at: (effects[at].unexecuted, -at)):
             size = _size(effects[at].call)
@@ -188,10 +173,7 @@ class EffectsMade:
         return effect.model_copy(update={"call": bare, "digest": digest, "idempotency_key": key})
 
     def _after(self, steps: int, again: Collection[str]) -> Iterator[tuple[str, MadeCall]]:
-        """Yield the calls after a point that may matter to a fork.
-
-        They may have had an effect, or a service may know their key.
-        """
+        # A call matters if it may have had an effect, or if a service may know its key.
         for call_id, each in self.made.items():
             is_before = each.step <= steps and call_id not in again
             if is_before or each.call.name in self.reads:
@@ -201,10 +183,7 @@ class EffectsMade:
 
 
 def _newest(effects: list[CarriedEffect]) -> tuple[CarriedEffect, ...]:
-    """Return as many effects as a fork carries.
-
-    Effects that may have happened have priority, and among them the newest.
-    """
+    # Effects that may have happened have priority, and among them the newest.
     surplus = len(effects) - MAX_UNSETTLED
     dropped = sorted(range(len(effects)), key=lambda at: not effects[at].unexecuted)[: max(surplus, 0)]
     return tuple(each for at, each in enumerate(effects) if at not in dropped)
@@ -247,13 +226,7 @@ class ForkPoint:
 
 @dataclass(slots=True)
 class ForkPoints:
-    """Collects the newest point of each kind from which a run can be forked.
-
-    It reads the run's history records in order, each with its events.
-
-    Args:
-        fold: The fold that has made the events.
-    """
+    """Collects the newest point of each kind from which a run can be forked."""
 
     fold: Fold
     last: ForkPoint | None = None
@@ -270,7 +243,6 @@ class ForkPoints:
     effects: EffectsMade = field(init=False)
     """The calls with an effect, also those after the points."""
     _plan: PlanOutcome | None = None
-    """The last plan with calls."""
     _is_in_step: bool = False
     """Whether no plan has begun since."""
     _results: int = 0
@@ -281,7 +253,6 @@ class ForkPoints:
         self.effects = EffectsMade(self.fold)
 
     def feed(self, record: HistoryRecord, events: list[Event]) -> None:
-        """Take in the next record."""
         self.effects.feed(events)
         self.transcript.feed(record, events)
         self._event_id = events[-1].event_id if events else self._event_id or self.fold.place_of(record)

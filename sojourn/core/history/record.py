@@ -53,8 +53,6 @@ class HistoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call or plan in progress."""
-
     call: ToolRequest
     since: datetime
     link: RunLink | None = None
@@ -73,17 +71,14 @@ Kind = TypeVar("Kind", bound=BaseEvent)
 
 
 class FoldState:
-    """The state of one run, as far as its history has been read.
-
-    Args:
-        run_id: The run.
-    """
+    """The state of one run, as far as its history has been read."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.state = RunState.opened(RunInput(agent_id="", messages=[]))
         self.handed: tuple[Message, ...] = ()
-        """The messages that the last plan, or the end of the run or the turn, has moved from the state into the transcript."""
+        """The messages that the last plan, or the end of the run or the turn, has moved from the state into the transcript.
+        """
 
     def event(self, record: HistoryRecord, kind: type[Kind], **payload: Any) -> Kind:
         """Return an event at this record, without its id, which the fold sets."""

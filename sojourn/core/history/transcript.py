@@ -1,7 +1,4 @@
-"""Rebuild a run's transcript from its history.
-
-No worker needs to be alive, and the run may have ended long ago.
-"""
+"""Rebuild a run's transcript from its history."""
 
 from dataclasses import dataclass, field
 
@@ -24,16 +21,12 @@ __all__ = ["TranscriptProjection"]
 class TranscriptProjection:
     """The transcript of a run, rebuilt from its history records and their events.
 
-    The records are read in order. A plan's input holds the messages that were new to the planner, unless they were too large to
-    be recorded twice. Those come from the fold's run state, which the same records have brought to the state of the run.
-
-    Args:
-        fold: The fold that has made the events.
+    A plan's input holds the messages that were new to the planner. Those that were too large to be recorded
+    twice come from the fold's run state.
     """
 
     fold: Fold
     messages: list[Message] = field(default_factory=list[Message])
-    """The messages that a planner has received, and its own."""
     stored: list[Message] = field(default_factory=list[Message])
     """The messages that the execution has in external storage, which its reader loads."""
     _given: int = 0
@@ -64,10 +57,7 @@ class TranscriptProjection:
         return self.messages[: self._given]
 
     def messages_so_far(self) -> list[Message]:
-        """Return the transcript so far, with everything that no planner has received yet.
-
-        This adds messages, notices, and the results of an open step.
-        """
+        """Return the transcript so far, with everything that no planner has received yet."""
         state = self.fold.state
         return [*self.messages, *(state.new or self._answers()), *state.resume_messages]
 
@@ -95,10 +85,7 @@ class TranscriptProjection:
         self._given = len(self.messages)
 
     def _end(self, output: RunOutput) -> None:
-        """Add an answer that no plan has given.
-
-        The reason for closing a conversation is left out.
-        """
+        # The reason for closing a conversation is left out.
         self.messages = [*self.messages, *self.fold.handed]
         self._calls, self._results = [], {}
         if output.reason != "closed" and self.messages[-1:] != [output.final]:

@@ -55,7 +55,6 @@ def can_state_bounds(schema: Schema) -> bool:
 
 
 def with_bounds(result: ToolResult) -> ToolResult:
-    """Return a bounded tool's result with the bounds that it states, unchanged."""
     bounds = bounds_of(result.result) if result.ok else None
     return result if bounds is None else result.model_copy(update={"bounds": bounds})
 
@@ -92,10 +91,7 @@ def with_note(bounds: Bounds, result: Any) -> Bounds:
 
 
 def inconsistency(bounds: Bounds | None, result: Any) -> str | None:
-    """Describe an inconsistency between a bounded result and its bounds.
-
-    The description is a clause, or None if they agree.
-    """
+    """Describe an inconsistency between a bounded result and its bounds."""
     fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
     if bounds is None:
         actual = f", not {echo(fields['returned'])}" if "returned" in fields else ""
@@ -134,10 +130,8 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 MAX_FORMS = 10
-"""Most forms of one `input_required`."""
 
 MAX_REQUEST_STATE = 64_000
-"""Longest `request_state` of one `input_required`, in characters."""
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Media types of pictures that every model that sees can read."""
@@ -150,7 +144,6 @@ Encode = Callable[[Any], Any]
 
 
 def refusal(call: ToolRequest, answer: Answer) -> ToolResult:
-    """Return a call's result from an error and perhaps a hint."""
     error, hint = answer
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error, retry_hint=hint)
 
@@ -159,10 +152,6 @@ def parsed_call(call: ToolRequest, injected: Collection[str] = ()) -> ToolReques
     """Parse the arguments of a call, or return the fault.
 
     Everything that decides about the call uses these parsed arguments.
-
-    Args:
-        call: The call. If it is parsed already, it keeps its arguments.
-        injected: Fields that no caller may send. They are removed.
     """
     if call.is_parsed:
         if fault := json_fault(call.payload):
@@ -179,10 +168,6 @@ def parsed_call(call: ToolRequest, injected: Collection[str] = ()) -> ToolReques
 
 
 def _without(arguments: dict[str, Any], injected: Collection[str]) -> dict[str, Any]:
-    """Return the arguments without injected fields.
-
-    If there are none, return the same object.
-    """
     if not any(name in arguments for name in injected):
         return arguments
     return {name: value for name, value in arguments.items() if name not in injected}
@@ -206,19 +191,13 @@ def is_read(spec: ToolSpec) -> bool:
 
 
 def read(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> ToolRequest | ToolResult:
-    """Parse the arguments of a call and remove injected fields.
-
-    If the arguments cannot be read, return the result that says why.
-    """
+    """Parse the arguments of a call and remove injected fields."""
     made = parsed_call(call, spec.injected)
     return refusal(call, hints.unparsable(spec, made, fits)) if isinstance(made, ParseFault) else made
 
 
 def parsed(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> dict[str, Any] | ToolResult:
-    """Return the call's payload without injected fields.
-
-    If it cannot be read, return the result that says why.
-    """
+    """Return the call's payload without injected fields."""
     made = read(spec, call, fits)
     return made if isinstance(made, ToolResult) else made.payload
 
@@ -226,10 +205,7 @@ def parsed(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> dict
 def checked(
     spec: ToolSpec, validator: Validator, call: ToolRequest, fits: Judge | None = None
 ) -> dict[str, Any] | ToolResult:
-    """Return the call's payload, valid against the tool's schema.
-
-    If it is not valid, return the result that says what is wrong (SR-128).
-    """
+    """Return the call's payload, valid against the tool's schema."""
     payload = parsed(spec, call, fits)
     if isinstance(payload, ToolResult):
         return payload
@@ -255,16 +231,7 @@ def refused(
     validator: Validator,
     fits: Judge | None = None,
 ) -> ToolResult:
-    """Return the result of a call whose payload has these issues.
-
-    Args:
-        spec: The tool.
-        call: The call.
-        sent: The payload before injection.
-        issues: The payload's issues; those of injected fields are left out, since no caller can repair them (SR-44).
-        validator: Validates the payload without injected fields.
-        fits: Validates an example with the tool's own type, if it has one.
-    """
+    """Return the result of a call whose payload has these issues."""
     shown, hidden = split(issues, spec.injected)
     if hidden and not shown:
         return refusal(
@@ -300,13 +267,6 @@ def delivered(
     """Build the result of a call from the tool's return value.
 
     If the value is not usable, the result is `malformed_response` with the reason (SR-37, SR-90).
-
-    Args:
-        spec: The tool.
-        call: The call.
-        value: What the tool returned: a plain value, `WithArtifacts`, `WithMemory` or a `ToolResult`.
-        encode: Encodes the value by the result's type.
-        artifacts: Encodes each declared artifact, by kind. None if any kind is allowed, as from MCP servers.
     """
     try:
         result = _encoded(value, encode, artifacts)
@@ -322,10 +282,7 @@ def delivered(
 
 
 def _bounds(spec: ToolSpec, result: ToolResult) -> Bounds | None:
-    """Return the bounds that the tool stated outside its result, else those in it.
-
-    None if a count is negative.
-    """
+    # None if a count is negative.
     stated = result.bounds
     if stated is None:
         return bounds_of(result.result) if spec.bounded and result.ok else None
@@ -355,13 +312,7 @@ def _encoded(value: Any, encode: Encode, encoders: Mapping[str, Encode] | None) 
 
 
 def _artifacts(pairs: Sequence[tuple[str, Any]], encoders: Mapping[str, Encode] | None) -> list[Artifact]:
-    """Build the artifacts of a result (SR-105).
-
-    Each kind occurs once, is declared, and has data of its type.
-
-    Raises:
-        ValueError: A kind is not declared, or is given twice.
-    """
+    """Each kind occurs once, is declared, and has data of its type (SR-105)."""
     made: dict[str, Artifact] = {}
     for kind, data in pairs:
         if encoders is not None and kind not in encoders:
@@ -389,10 +340,7 @@ def picture_type(kind: str, data: Any) -> str:
 
 
 def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolResult:
-    """Build the result of a call that needs a person's input.
-
-    The question is in the name of the call's toolset unless it names a server.
-    """
+    # The question is in the name of the call's toolset unless it names a server.
     state = needed.request_state or ""
     if not needed.forms or len(needed.forms) > MAX_FORMS or len(state) > MAX_REQUEST_STATE:
         why = f"input_required holds 1 to {MAX_FORMS} forms and a state of at most {MAX_REQUEST_STATE:,} characters"

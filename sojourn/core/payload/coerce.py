@@ -47,7 +47,6 @@ def is_blank(value: Any) -> bool:
 
 
 def takes_null(validator: Validator, tokens: tuple[str, ...]) -> bool:
-    """Return whether a field may be null."""
     return any(validator.is_valid(None, schema=found) for found in locate(validator.schema, tokens))
 
 
@@ -56,11 +55,6 @@ def may_be_misnamed(root: Schema, tokens: tuple[str, ...], beside: Any) -> bool:
 
     If so, no default replaces the absent value. An open schema takes `{"amount_eur": 5}` beside a required
     `amount` with a default. An entry of a map counts only if its name is close.
-
-    Args:
-        root: The schema of the whole payload.
-        tokens: The path of the absent field.
-        beside: The object around it, as it was sent.
     """
     if not is_object(beside):
         return False
@@ -140,19 +134,13 @@ def _choices(sent: Any, allowed: list[Any]) -> Iterator[Any]:
 
 
 def _same_choice(sent: Any, allowed: list[Any]) -> list[Any]:
-    """Return the choice that is the same word as the value sent, in another form.
-
-    Empty if several choices are, unless one of them is written exactly like the value.
-    """
+    # Empty if several choices are, unless one of them is written exactly like the value.
     same = [each for each in allowed if _word(each) == _word(sent)]
     return same if len(same) == 1 else [each for each in same if _unquoted(each) == _unquoted(sent)][:1]
 
 
 def _word(value: Any) -> str:
-    """Return a value without case, quotes, and the separators in it.
-
-    `-1` is not 1, and `C#` not C.
-    """
+    # `-1` is not 1, and `C#` not C.
     return _SEPARATORS.sub("", _unquoted(value).casefold())
 
 
@@ -173,7 +161,6 @@ def _types(sent: Any, expected: list[str]) -> Iterator[Any]:
 
 
 def _read(text: str) -> Iterator[Any]:
-    """Yield the JSON value in a string, or the boolean or null that it names."""
     words = {"true": True, "yes": True, "false": False, "no": False, "null": None, "none": None}
     if text.casefold() in words:
         yield words[text.casefold()]
@@ -189,10 +176,6 @@ def _read(text: str) -> Iterator[Any]:
 
 
 def _bounds(issue: FieldIssue, sent: float) -> Iterator[Any]:
-    """Yield the nearest bound of a number out of range.
-
-    For an exclusive bound, yield the next whole number. For `multipleOf`, yield the nearest multiple.
-    """
     for bound, inward in ((issue.minimum, 1), (issue.maximum, -1)):
         if bound is not None and math.isfinite(bound):
             whole = int(bound) if bound.is_integer() else bound
@@ -213,10 +196,7 @@ def _lengths(issue: FieldIssue, sent: Any) -> Iterator[Any]:
 
 
 def _formatted(text: str, format_: str | None) -> Iterator[str]:
-    """Yield the date, time or address that a text nearly is.
-
-    Only if the schema states that format. Otherwise it would be a guess.
-    """
+    # Only if the schema states that format. Otherwise it would be a guess.
     match format_:
         case "date-time" if moment := _MOMENT.fullmatch(text):
             yield f"{moment['day']}T{_clock(moment)}"
@@ -231,10 +211,7 @@ def _formatted(text: str, format_: str | None) -> Iterator[str]:
 
 
 def _clock(moment: re.Match[str]) -> str:
-    """Format the time of day of a moment with its zone, as RFC 3339 does.
-
-    `+0100` becomes `+01:00`.
-    """
+    # `+0100` becomes `+01:00`.
     zone = f"{moment['sign']}{moment['hours']}:{moment['minutes'] or '00'}" if moment["sign"] else "Z"
     return f"{moment['clock']}{moment['seconds'] or ':00'}{zone}"
 
@@ -275,10 +252,7 @@ def keeps_meaning(issue: FieldIssue, sent: Any, reading: Any, *, reads: bool) ->
 
 
 def _is_same_form(sent: Any, reading: Any) -> bool:
-    """Return whether a value of another type says what was sent.
-
-    A float does not: `3.10` has lost its zero. `a,b` may be one item or two.
-    """
+    # A float does not: `3.10` has lost its zero. `a,b` may be one item or two.
     if isinstance(reading, str):
         return not isinstance(sent, (float, WholeNumber))
     if isinstance(sent, str) and reading == [sent]:
@@ -302,6 +276,5 @@ def is_spelling_of(name: str, field: str) -> bool:
 
 
 def letters(value: Any) -> str:
-    """Return the letters and digits of a value, without case."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
     return "".join(each for each in text.casefold() if each.isalnum())

@@ -62,16 +62,7 @@ _ROUNDS = 8
 def derive_example(
     validator: Validator, payload: dict[str, Any], author_example: Any = None, *, reads: bool = False
 ) -> Example | None:
-    """Return a copy of the payload that fits the schema.
-
-    None if some issue cannot be repaired.
-
-    Args:
-        validator: Validates against the schema to fit.
-        payload: The payload as sent; not changed.
-        author_example: A payload that fits, as a source of values.
-        reads: Whether the tool changes nothing: see `keeps_meaning`.
-    """
+    """Return a copy of the payload that fits the schema."""
     repair = _Repair(validator, deepcopy(payload), author_example, reads=reads)
     for _ in range(_ROUNDS):
         issues = validator.issues(repair.payload)
@@ -94,7 +85,8 @@ class _Repair:
         self.payload = payload
         self.invented: set[Tokens] = set()
         self.left_out: set[Tokens] = set()
-        """Values that were meant, and are optional and do not fit, or unknown: without them a call may do more than was asked for."""
+        """Values that were meant, and are optional and do not fit, or unknown: without them a call may do more than was asked for.
+        """
         self._sent: dict[Tokens, Any] = {}
         """What was at each place before it was repaired."""
         self._validator = validator
@@ -102,11 +94,8 @@ class _Repair:
         self._reads = reads
 
     def rename(self, issues: list[FieldIssue]) -> None:
-        """Move the value of an unknown field to the field that was meant.
-
-        That is the one with the closest name, a missing one before an absent one. If no name is close, and one field is
-        unknown and one is missing, it is the missing one if it takes the value.
-        """
+        # The intended field is the one with the closest name, a missing one before an absent one. If no name
+        # is close, and one field is unknown and one is missing, it is the missing one if it takes the value.
         missing = [to_tokens(issue.field) for issue in issues if issue.constraint == "missing_field"]
         unknown = [to_tokens(issue.field) for issue in issues if issue.constraint == "unknown_field"]
         for tokens in filter(None, unknown):
@@ -123,10 +112,6 @@ class _Repair:
                 self._move(parent, (*place, name), (*place, intended))
 
     def _move(self, parent: dict[str, Any], tokens: Tokens, to: Tokens) -> None:
-        """Move a value to another field.
-
-        That is a guess, unless the two names are only spelled differently.
-        """
         parent[to[-1]] = parent.pop(tokens[-1])
         # Invented values in the old place get their new paths.
         self.invented = {
@@ -136,10 +121,7 @@ class _Repair:
             self.invented.add(to)
 
     def settle(self, issues: list[FieldIssue]) -> None:
-        """Repair one issue of each place, beginning with an issue of its type.
-
-        What else is wrong there shows in the next round.
-        """
+        # What else is wrong there shows in the next round.
         done = set[Tokens]()
         for issue in sorted(issues, key=lambda each: each.constraint != "invalid_field_type"):
             tokens = to_tokens(issue.field)
@@ -179,10 +161,7 @@ class _Repair:
             self._invent(issue, tokens, readings)
 
     def _invent(self, issue: FieldIssue, tokens: Tokens, readings: list[Any]) -> None:
-        """Put the first value that fits.
-
-        If there is none, leave out the optional field around it.
-        """
+        # If there is none, leave out the optional field around it.
         for value in (*readings, *self._others(issue)):
             self._put(tokens, value, follows=False)
             return
@@ -192,10 +171,7 @@ class _Repair:
                 return
 
     def _put(self, tokens: Tokens, value: Any, *, follows: bool) -> None:
-        """Set a value, and record whether it is invented.
-
-        A value that is another form of an invented one is invented, too.
-        """
+        # A value that is another form of an invented one is invented, too.
         was = self._sent.setdefault(tokens, value_at(self.payload, tokens))
         beside = dict(parent) if is_object(parent := value_at(self.payload, tokens[:-1])) else ABSENT
         follows = follows and not any(
@@ -216,10 +192,6 @@ class _Repair:
         self.left_out = {each for each in self.left_out if not _is_within(each, tokens)}
 
     def _drop_optional(self, tokens: Tokens) -> bool:
-        """Remove the innermost optional field around an issue.
-
-        Return whether there is one.
-        """
         for length in range(len(tokens), 0, -1):
             parent = value_at(self.payload, tokens[: length - 1])
             if is_object(parent) and not is_required(self._validator, tokens[:length]):
@@ -228,10 +200,7 @@ class _Repair:
         return False
 
     def _leave_out(self, tokens: Tokens) -> None:
-        """Remove an optional value that does not fit, or an unknown one.
-
-        A blank value was no choice, unless it may mean null.
-        """
+        # A blank value was no choice, unless it may mean null.
         value = self._sent.get(tokens, value_at(self.payload, tokens))
         self._remove(tokens)
         says_nothing = is_blank(value) and not null_differs(self._validator, tokens)
@@ -239,16 +208,12 @@ class _Repair:
             self.left_out.add(tokens)
 
     def _absent(self, place: list[str], parent: dict[str, Any]) -> list[str]:
-        """Return the declared fields that are absent at a place."""
         root = self._validator.schema
         parts = (part for schema in locate(root, place) for part in expand(root, schema))
         return [name for part in parts for name in part.get("properties", {}) if name not in parent]
 
     def _is_consent(self, tokens: Tokens) -> bool:
-        """Return whether a place of a tool that changes something takes only one value.
-
-        Such a value is a consent, so `yes` is not `true`.
-        """
+        # Such a value is a consent, so `yes` is not `true`.
         root = self._validator.schema
         parts = [part for found in locate(root, tokens) for part in expand(root, found)]
         return not self._reads and any("const" in part or len(part.get("enum") or ()) == 1 for part in parts)
@@ -258,10 +223,7 @@ class _Repair:
         return bool(schemas) and _fits(self._validator, schemas, value)
 
     def _readings(self, issue: FieldIssue, sent: Any) -> Iterator[Any]:
-        """Yield readings of the value sent, the best first.
-
-        If the type was the issue, a value of the right type is enough: a later round repairs its contents.
-        """
+        # If the type was the issue, a value of the right type is enough: a later round repairs its contents.
         if sent is not ABSENT:
             schemas = locate(self._validator.schema, to_tokens(issue.field))
             for value in meanings(issue, sent):
@@ -269,10 +231,7 @@ class _Repair:
                     yield value
 
     def _others(self, issue: FieldIssue) -> Iterator[Any]:
-        """Yield values from elsewhere that fit.
-
-        For a broken pattern none is made from the schema alone, which would be a guess.
-        """
+        # For a broken pattern none is made from the schema alone, which would be a guess.
         tokens = to_tokens(issue.field)
         schemas, example = locate(self._validator.schema, tokens), value_at(self._author_example, tokens)
         others = [] if example is ABSENT else [example]
@@ -287,7 +246,6 @@ def _is_within(tokens: Tokens, place: Tokens) -> bool:
 
 
 def _made(validator: Validator, tokens: Tokens) -> Iterator[Any]:
-    """Values made from the schemas of a place."""
     schemas = locate(validator.schema, tokens)
     for schema in schemas or [{}]:  # a required field may be declared nowhere
         with suppress(NoSampleError):
@@ -318,18 +276,7 @@ def example_for(
     fits: Judge | None = None,
     reads: bool = False,
 ) -> Example | None:
-    """Return a valid payload of at most 8 KB, or None.
-
-    The payload is never random.
-
-    Args:
-        validator: Validates the tool's payload.
-        prior: The payload as sent. None when it is not worth keeping.
-        author_example: The tool author's own example.
-        issues: Why the type refused a payload that the schema accepts.
-        fits: Validates with the tool's type, or None if only the schema is known.
-        reads: Whether the tool changes nothing, so that a likely reading of what was sent counts as meant.
-    """
+    """Return a valid payload of at most 8 KB, or None."""
     with allowance():
         for candidate in _candidates(validator, prior, author_example, issues if fits else (), reads=reads):
             payload = candidate.payload
@@ -362,10 +309,7 @@ def _candidates(
 
 
 def _foreign(validator: Validator, payload: dict[str, Any], sent: Any, *, reads: bool) -> Example:
-    """Build an example from another payload than the one sent.
-
-    Values that both have follow from the call.
-    """
+    # Values that both have follow from the call.
     made_up = made_up_in(validator.schema, payload, sent=ABSENT if sent is None else sent, reads=reads)
     lost = [] if reads or sent is None else [(name,) for name in sent if name not in payload]
     return Example(payload, frozenset(made_up), frozenset(lost))
@@ -379,10 +323,6 @@ def _replaced(
     *,
     reads: bool,
 ) -> Iterator[Example]:
-    """Yield the payload with other values at its issues.
-
-    Yields nothing if an issue has no place in the payload or no other value.
-    """
     changed, invented = deepcopy(prior.payload), set(prior.invented)
     for issue in issues:
         tokens = to_tokens(issue.field)

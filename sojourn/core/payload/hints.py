@@ -56,7 +56,6 @@ EXAMPLE_VALUE = "example_value"
 """The constraint of a field that holds an example's value, which was not given."""
 
 MAX_MESSAGE = 600
-"""Longest message of a hint or error, in characters."""
 
 CUT_OFF = "cut_off"
 """Kind of fault and error code of a call in which a model's response was cut off."""
@@ -91,17 +90,7 @@ def hint_for_issues(
     validator: Validator,
     fits: Judge | None = None,
 ) -> Failure:
-    """Build the failure of a call whose payload has issues.
-
-    The hint has the issues, an example that fits, and a question for a person.
-
-    Args:
-        spec: The tool that was called.
-        payload: The payload as sent, before injection.
-        issues: The payload's issues, those found by a model's own validators too.
-        validator: Validates against the payload's schema.
-        fits: Validates an example with the tool's own type, if there is one.
-    """
+    """Build the failure of a call whose payload has issues."""
     sent, issues = dict(payload), [with_expected(issue, validator.schema) for issue in issues]
     kept = sent if json_fault(sent, max_bytes=MAX_PRIOR_INPUT_BYTES) is None else None
     missing = [issue for issue in issues if issue.constraint == "missing_field"]
@@ -167,10 +156,7 @@ def example_values(spec: ToolSpec, payload: dict[str, Any], pointers: Sequence[s
 
 
 def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> Failure:
-    """Build the failure of a call whose arguments are not a payload.
-
-    They are cut off, not JSON, not an object, too large or too deep.
-    """
+    """Build the failure of a call whose arguments are not a payload."""
     if fault.kind == CUT_OFF:  # nothing is wrong with what is there, and an example would not help
         error = ToolError.new(clip(f"{spec.id} was not run: {fault.message}", MAX_MESSAGE), code=CUT_OFF)
         return error, RetryHint(
@@ -237,10 +223,7 @@ def timeout(name: str, limit: timedelta, *, unknown: bool = True) -> Failure:
 
 
 def rate_limited(name: str, message: str, retry_after: timedelta | None = None) -> Failure:
-    """Build the failure of a tool over a rate limit.
-
-    The same call may succeed later.
-    """
+    """Build the failure of a tool over a rate limit."""
     when = f"in {_duration_text(retry_after)}" if retry_after is not None else "later"
     return _failure(
         RetryReason.RATE_LIMITED,
@@ -252,7 +235,6 @@ def rate_limited(name: str, message: str, retry_after: timedelta | None = None) 
 
 
 def unavailable(name: str, message: str, retry_after: timedelta | None = None) -> Failure:
-    """A tool that cannot be reached, or that lacks something it needs."""
     when = (
         f" Try again in {_duration_text(retry_after)}, or"
         if retry_after is not None
@@ -318,10 +300,7 @@ def misfit(detail: Sequence[FieldIssue] | str) -> str:
 
 
 def oversized_result(spec: ToolSpec, size: int, limit: int = MAX_RESULT_BYTES) -> Failure:
-    """Build the failure of a tool whose result is larger than a run may hold.
-
-    The hint names arguments that narrow the result.
-    """
+    """Build the failure of a tool whose result is larger than a run may hold."""
     known = _names(spec.payload.json_schema, spec.payload.json_schema)
     narrowing = [f"`{name}`" for name in _NARROWING if name in known][:3]
     how = f"Narrow it with {', '.join(narrowing)}" if narrowing else "Ask for a smaller part"
@@ -345,7 +324,6 @@ _PARSE_MENDS = {
 
 
 def _unusable(spec: ToolSpec, *, error: str, message: str, **hint: Any) -> Failure:
-    """Return the failure of a tool that ran, and whose result cannot be used."""
     unknown = not changes_nothing(spec)
     told, retry_hint = _failure(
         RetryReason.MALFORMED_RESPONSE, spec.id, error=error, message=message, outcome_unknown=unknown, **hint
@@ -361,7 +339,6 @@ def _failure(reason: str, tool: str, *, error: str, message: str, **hint: Any) -
 def _example_fields(
     validator: Validator, example: Example | None, sent: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return a hint's fields with its example, reduced to what a model may read."""
     if example is None:
         return {}
     return {
@@ -377,10 +354,6 @@ def _is_placeholder(payload: dict[str, Any], pointer: str) -> bool:
 
 
 def _left_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Example | None) -> str:
-    """Advise to leave out optional fields whose values do not fit.
-
-    The example has no value in their places.
-    """
     if example is None:
         return ""
     left = [
@@ -394,10 +367,7 @@ def _left_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Examp
 
 
 def _known_fields(validator: Validator, issues: Sequence[FieldIssue]) -> str:
-    """List the fields of the objects that have an unknown field, as clauses.
-
-    A wrong guess would leave out a field that limits the call.
-    """
+    # A wrong guess would leave out a field that limits the call.
     places = {
         to_tokens(issue.field)[:-1] for issue in issues if issue.constraint == "unknown_field" and issue.field
     }
@@ -418,7 +388,6 @@ def _known_fields(validator: Validator, issues: Sequence[FieldIssue]) -> str:
 
 
 def _joined(sentences: Sequence[str]) -> str:
-    """As many sentences as a message has room for, with the number of the others."""
     joined, room = "", MAX_MESSAGE - 200
     for index, item in enumerate(sentences):
         text = f"; {item}" if joined else item
@@ -443,7 +412,6 @@ def _issue_text(issue: FieldIssue, payload: dict[str, Any], validator: Validator
 
 
 def _names(root: Schema, schema: Schema) -> list[str]:
-    """Return the fields that a schema declares for one value, in all its subschemas."""
     return [name for part in expand(root, schema) for name in part.get("properties", {})]
 
 

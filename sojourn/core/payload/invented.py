@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 Tokens = tuple[str, ...]
-"""A path into a payload."""
 
 MAX_INVENTED = 100
 """Most pointers that a hint names."""
@@ -48,8 +47,6 @@ _MAX_NESTED = 6
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A payload that fits."""
-
     payload: dict[str, Any]
     invented: frozenset[Tokens] = field(default_factory=frozenset[Tokens])
     """The paths to its values that do not follow from the call."""
@@ -78,14 +75,6 @@ def made_up_in(
     """Yield the paths to the made-up values in a value.
 
     Neither the schema determines them nor has a caller sent them.
-
-    Args:
-        root: The schema of the whole payload.
-        value: The value.
-        at: Its path.
-        sent: What was sent at this path.
-        beside: The object that was sent around it.
-        reads: Whether the tool changes nothing, so that a constant is no consent.
     """
     if sent is not ABSENT and _json(value) == _json(sent):
         return
@@ -102,15 +91,10 @@ def made_up_in(
 
 
 def _is_determined(root: Schema, at: Tokens, value: Any, *, sent: Any, beside: Any, reads: bool) -> bool:
-    """Return whether the schema determines a value.
-
-    It does if the value is the default and none was sent. If the tool changes nothing, it also does if the
-    value is the only one that the schema allows.
-
-    The constant of an absent field that not every alternative requires is the choice of an alternative. For
-    a tool that changes something a constant is a consent, such as `confirm: true`, which only a caller
-    gives.
-    """
+    # A default is determined if no value was sent. If the tool changes nothing, so is the only value that the
+    # schema allows. The constant of an absent field that not every alternative requires is the choice of an
+    # alternative. For a tool that changes something a constant is a consent, such as `confirm: true`, which
+    # only a caller gives.
     is_absent = sent is ABSENT
     parts = [part for found in locate(root, at) for part in expand(root, found)]
     has_default = is_absent and any("default" in part for part in parts)
@@ -128,7 +112,6 @@ def _is_determined(root: Schema, at: Tokens, value: Any, *, sent: Any, beside: A
 
 
 def _is_always_required(root: Schema, at: Tokens) -> bool:
-    """Check whether the object around a field requires it in each of its alternatives."""
     return any(_requires(root, each, at[-1], _MAX_NESTED) for each in locate(root, at[:-1]))
 
 
@@ -161,11 +144,6 @@ def template_of(
 
     The tool refuses such a payload. None if no value is open, or too many are. A field is left out if its
     placeholder would be accepted, or if it is optional and was not sent.
-
-    Args:
-        validator: Validates against the tool's schema.
-        example: The example.
-        sent: The payload as sent, which may have a part of a value: a moment without its zone.
     """
     if not 0 < len(example.open) <= MAX_INVENTED:
         return None
@@ -191,15 +169,11 @@ def placeholder(tokens: Tokens) -> str:
 
 
 def put(parent: Any, name: str, value: Any) -> None:
-    """Set a field of an object, or an item of an array by its index."""
     parent[int(name) if is_array(parent) else name] = value
 
 
 def _placeholder(validator: Validator, tokens: Tokens, was: Any) -> str:
-    """Return the placeholder of a place.
-
-    A moment without a zone stays, and only its zone is left open.
-    """
+    # A moment without a zone stays, and only its zone is left open.
     schemas = locate(validator.schema, tokens)
     formats = {part.get("format") for found in schemas for part in expand(validator.schema, found)}
     lacking = any(lacks_zone(each, was) for each in formats if isinstance(each, str))
@@ -212,10 +186,7 @@ def _refuses(validator: Validator, tokens: Tokens, text: str) -> bool:
 
 
 def _leave_out(payload: dict[str, Any], tokens: Tokens) -> Tokens:
-    """Remove a field, and return its path.
-
-    For an item of an array, remove the whole array, since the array would be accepted without the item.
-    """
+    # For an item of an array, remove the whole array, since the array would be accepted without the item.
     while tokens and not is_object(value_at(payload, tokens[:-1])):
         tokens = tokens[:-1]
     if tokens:
@@ -224,7 +195,6 @@ def _leave_out(payload: dict[str, Any], tokens: Tokens) -> Tokens:
 
 
 def _with_defaults(root: Schema, payload: dict[str, Any], gone: Iterable[Tokens]) -> dict[str, Any]:
-    """Return the payload as it is read: with the defaults of fields that it lacks."""
     filled = deepcopy(payload)
     for tokens in filter(None, gone):
         parts = [part for found in locate(root, tokens) for part in expand(root, found)]

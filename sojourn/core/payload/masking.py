@@ -20,13 +20,7 @@ __all__ = ["Mask", "advertised", "mask_for", "masked", "masked_fault", "secret_f
 
 
 def advertised(schema: Schema, injected: Collection[str]) -> Schema:
-    """Return a payload's schema for planners.
-
-    It lacks injected fields, and definitions that only they use.
-
-    Raises:
-        ValueError: A field is not among the payload's own.
-    """
+    """Return a payload's schema for planners."""
     top = schema
     if "properties" not in schema and isinstance(found := resolve(schema, schema.get("$ref", "")), dict):
         top = {**{word: value for word, value in schema.items() if word != "$ref"}, **found}
@@ -46,10 +40,7 @@ def advertised(schema: Schema, injected: Collection[str]) -> Schema:
 def split(
     issues: Sequence[FieldIssue], injected: Collection[str]
 ) -> tuple[list[FieldIssue], list[FieldIssue]]:
-    """Split issues into those that a planner can repair and those of injected fields.
-
-    A planner cannot repair the latter.
-    """
+    """Split issues into those that a planner can repair and those of injected fields."""
     hidden = [issue for issue in issues if _first(issue) in injected]
     return [issue for issue in issues if _first(issue) not in injected], hidden
 
@@ -60,7 +51,6 @@ def _first(issue: FieldIssue) -> str:
 
 
 def _pruned(schema: Schema) -> Schema:
-    """Return the schema without unused definitions."""
     definitions = schema.get("$defs", {})
     used: set[str] = set()
     pending: list[Any] = [{word: value for word, value in schema.items() if word != "$defs"}]
@@ -80,7 +70,6 @@ def _pruned(schema: Schema) -> Schema:
 
 
 Mask = Callable[[str], str]
-"""Replaces every secret in a text."""
 
 MIN_MASKED = 4
 """Shortest value that is masked, in characters; a shorter one occurs in too many texts."""
@@ -89,7 +78,8 @@ MIN_LINE = 8
 """Shortest line of a multi-line secret that is masked by itself, in characters."""
 
 MAX_LINES = 200
-"""Most lines of one secret that are masked by themselves, the longest ones; a bundle of certificates has about 100."""
+"""Most lines of one secret that are masked by themselves, the longest ones; a bundle of certificates has about 100.
+"""
 
 _MAX_BITS = 1_000
 """Longest integer that may be a secret, in bits; about 300 digits."""
@@ -127,18 +117,12 @@ def secret_forms(text: str) -> set[str]:
 
 
 def masked(result: ToolResult, mask: Mask) -> ToolResult:
-    """Mask every secret in a result of plain JSON.
-
-    The call's own name and id stay.
-    """
+    """Mask every secret in a result of plain JSON."""
     return _Walk(mask, {result.name, result.tool_call_id}).record(result)
 
 
 def masked_fault(result: ToolResult, mask: Mask) -> ToolResult:
-    """Mask a result's error and hint.
-
-    The payloads that repair the call stay.
-    """
+    """Mask a result's error and hint."""
     walk = _Walk(mask, {result.name, result.tool_call_id})
     changes: dict[str, Any] = {}
     if result.error:
@@ -161,10 +145,7 @@ class _Walk:
         self._kept = _OWN_WORDS.union(names)
 
     def record(self, record: _Record) -> _Record:
-        """Mask each field of a record.
-
-        A numeric field gets its default in place of a secret.
-        """
+        # A numeric field gets its default in place of a secret.
         changes: dict[str, Any] = {}
         for name, field in type(record).model_fields.items():
             before = getattr(record, name)
@@ -177,10 +158,7 @@ class _Walk:
         return record.model_copy(update=changes) if changes else record
 
     def _value(self, value: Any) -> Any:
-        """Mask a value.
-
-        If it contains no secret, return the identical object.
-        """
+        # If it contains no secret, return the identical object.
         if isinstance(value, str):
             masked_text = value if value in self._kept else self._mask(value)
             return value if masked_text == value else masked_text
@@ -201,10 +179,7 @@ class _Walk:
         return value
 
     def _number(self, value: float) -> float | str:
-        """Mask a number, and return it unchanged unless all its digits are a secret's.
-
-        A secret becomes the name of the injected field.
-        """
+        # A secret becomes the name of the injected field.
         if isinstance(value, int) and value.bit_length() > _MAX_BITS:
             return value
         text = _digits(value)
@@ -217,10 +192,7 @@ class _Walk:
 
 
 def _without_half(text: str, secret: Sequence[str]) -> str:
-    """Remove the beginning of a secret at the end of a shortened text.
-
-    Half a secret reveals much.
-    """
+    # Half a secret reveals much.
     beginning = text.removesuffix(CUT)
     for each in secret:
         for length in range(len(each) - 1, MIN_MASKED - 1, -1):
@@ -230,7 +202,6 @@ def _without_half(text: str, secret: Sequence[str]) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts of a value and its parts that are secrets."""
     if isinstance(value, str):
         yield from _with_lines(value)
     elif isinstance(value, bool) or value is None:
@@ -246,10 +217,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _with_lines(text: str) -> Iterator[str]:
-    """Yield a text and its longest lines.
-
-    A multi-line key is often quoted or cut by lines.
-    """
+    # A multi-line key is often quoted or cut by lines.
     yield from _long_enough([text])
     lines = dict.fromkeys(line.strip() for line in text.splitlines())
     longest = sorted((line for line in lines if len(line) >= MIN_LINE), key=len, reverse=True)
@@ -261,12 +229,10 @@ def _long_enough(texts: Collection[str]) -> Iterator[str]:
 
 
 def _digits(number: float) -> str:
-    """Format a number as text, with 5.0 written as 5."""
     return str(int(number)) if isinstance(number, float) and number.is_integer() else str(number)
 
 
 def _forms(text: str) -> set[str]:
-    """Return the escaped forms of a text: in JSON, Python, URLs, and on one line."""
     in_json = json.dumps(text, ensure_ascii=False)[1:-1]
     forms = {text, in_json, json.dumps(text)[1:-1], repr(text)[1:-1], quote(text, safe="", errors="replace")}
     return set(_long_enough(forms | {plain(form, len(form)) for form in forms}))

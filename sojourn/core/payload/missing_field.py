@@ -1,7 +1,4 @@
-"""Describe what a missing field has to be.
-
-The model reads it with the issue, and a person reads it as a question.
-"""
+"""Describe what a missing field has to be."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,10 +24,6 @@ def with_expected(issue: FieldIssue, schema: Schema) -> FieldIssue:
     """Add the enum, type, pattern, format and range of a missing field to its issue.
 
     Another issue than a missing field is returned unchanged.
-
-    Args:
-        issue: The issue.
-        schema: The schema of the whole payload.
     """
     if issue.constraint != "missing_field" or issue.allowed is not None:
         return issue
@@ -51,10 +44,7 @@ def with_expected(issue: FieldIssue, schema: Schema) -> FieldIssue:
 
 
 def _keywords(schema: Schema, tokens: tuple[str, ...]) -> Schema:
-    """Merge the keywords of a field's subschemas.
-
-    Empty if alternatives other than null leave the field open.
-    """
+    # Empty if alternatives other than null leave the field open.
     keywords: Schema = {}
     for found in locate(schema, tokens):
         for part in expand(schema, found):
@@ -67,10 +57,7 @@ def _keywords(schema: Schema, tokens: tuple[str, ...]) -> Schema:
 
 
 def _kind(types: list[str], keywords: Schema) -> str | None:
-    """Describe the type or types, with exclusive bounds: `integer above 0`.
-
-    `minimum` and `maximum` cannot state exclusive bounds.
-    """
+    # `minimum` and `maximum` cannot state exclusive bounds.
     beyond = [
         f"{side} {keywords[word]}"
         for word, side in (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below"))

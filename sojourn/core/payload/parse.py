@@ -65,20 +65,14 @@ _FENCE_LANGUAGE = re.compile(r"[A-Za-z0-9]*")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A payload, and the repairs that its text needed."""
-
     payload: dict[str, Any]
-    """The JSON object."""
     repairs: tuple[str, ...] = ()
     """`code_fence` and `trailing_comma`; empty when the text was plain JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotAnObject(ParseFault):
-    """JSON that is no object."""
-
     value: Any = None
-    """The value that the text holds."""
 
 
 class _RefusedError(Exception):
@@ -91,10 +85,6 @@ def parse_arguments(raw: str, *, max_bytes: int = MAX_PAYLOAD_BYTES) -> Parsed |
     """Parse a model's text as a JSON object, or return the fault.
 
     Never raises.
-
-    Args:
-        raw: The arguments exactly as the model wrote them.
-        max_bytes: Largest size in UTF-8.
     """
     if len(raw) > max_bytes or len(raw.encode("utf-8", "surrogatepass")) > max_bytes:
         return ParseFault("too_large", f"the arguments are larger than {max_bytes:,} bytes")
@@ -132,10 +122,6 @@ def decoded(text: str) -> Any:
 
 
 def _unfenced(raw: str) -> tuple[str, int]:
-    """Return the text inside a Markdown code fence, and its offset.
-
-    Without a fence, return the text itself and 0.
-    """
     start = len(raw) - len(raw.lstrip())
     text = raw.strip()
     if len(text) < 2 * len(_FENCE) or not (text.startswith(_FENCE) and text.endswith(_FENCE)):
@@ -146,11 +132,6 @@ def _unfenced(raw: str) -> tuple[str, int]:
 
 
 def _load(text: str) -> tuple[Any, bool]:
-    """Return the value, and whether a trailing comma was removed.
-
-    Raises:
-        json.JSONDecodeError: The text is not JSON. It is the error of the unrepaired text.
-    """
     try:
         return _loads(text), False
     except json.JSONDecodeError as error:
@@ -262,11 +243,6 @@ def merged_name(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged 
     """Return the first name whose value is lost in decoding, or None.
 
     The value is lost because another name decodes to the same key.
-
-    Args:
-        sent: The JSON value.
-        made: What a type made of it.
-        at: The path of the value.
     """
     if _has_duplicate(sent, made):
         return at, sent
@@ -283,11 +259,6 @@ def changed_number(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merg
     """Return the first number whose digits change in decoding, or None.
 
     The number has its path. A person approves `90071992547409931`, and a `float` holds `90071992547409936`.
-
-    Args:
-        sent: The JSON value.
-        made: What a type made of it.
-        at: The path of the value.
     """
     sent, made = _opened(sent, made)
     if is_object(sent) and isinstance(made, Mapping):
@@ -313,10 +284,6 @@ def _is_in(value: int | str, made: Any) -> bool:
 
 
 def _changes_digits(sent: Any, made: Any) -> bool:
-    """Return whether a number has lost digits in decoding.
-
-    It was written with all its digits, and became the nearest one that a float holds.
-    """
     if type(made) not in (int, float) or type(sent) not in (int, str):
         return False
     try:
@@ -329,10 +296,6 @@ def _changes_digits(sent: Any, made: Any) -> bool:
 
 
 def _opened(sent: Any, made: Any) -> tuple[Any, Any]:
-    """Unwrap a JSON value and what a type made of it.
-
-    The text around the JSON value and the root model around the decoded one are removed.
-    """
     if isinstance(sent, str) and type(made) not in (str, bytes, int, float):
         inner = decoded(sent)
         sent = inner if is_object(inner) or is_array(inner) else sent
@@ -341,7 +304,6 @@ def _opened(sent: Any, made: Any) -> tuple[Any, Any]:
 
 
 def _has_duplicate(text: Any, made: Any) -> bool:
-    """Return whether a type has read a JSON text in which an object has a name twice."""
     if (
         not isinstance(text, str)
         or type(made) in (str, bytes, int, float)
@@ -353,10 +315,6 @@ def _has_duplicate(text: Any, made: Any) -> bool:
 
 
 def _pairs(sent: Any, made: Any) -> Iterator[tuple[str | int, Any, Any]]:
-    """Yield the fields or items of a JSON value.
-
-    Each comes with its name, and with what a type made of it.
-    """
     if is_array(sent) and isinstance(made, Sequence):
         yield from (
             (index, *pair) for index, pair in enumerate(zip(sent, cast("Sequence[Any]", made), strict=False))
@@ -369,10 +327,7 @@ def _pairs(sent: Any, made: Any) -> Iterator[tuple[str | int, Any, Any]]:
 
 
 def _lost(sent: dict[str, Any], keys: list[Any]) -> str | None:
-    """Return a name that has no key of its own, or None.
-
-    A type that drops some entries of texts has not merged them.
-    """
+    # A type that drops some entries of texts has not merged them.
     if len(keys) >= len(sent):
         return None
     texts = {str(key) for key in keys}
@@ -384,7 +339,6 @@ def _lost(sent: dict[str, Any], keys: list[Any]) -> str | None:
 
 
 def _fields(sent: dict[str, Any], made: Any) -> list[tuple[str, str]]:
-    """Return the fields of a model or data class, each with its name in the payload."""
     fields: dict[str, Any] | None = getattr(made, "__pydantic_fields__", None) or getattr(
         made, "__dataclass_fields__", None
     )
@@ -398,7 +352,6 @@ def _fields(sent: dict[str, Any], made: Any) -> list[tuple[str, str]]:
 
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:
-    """Return the digest of a call's arguments, equal for equal ones."""
     canonical = json.dumps(_plain(arguments), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 

@@ -80,7 +80,8 @@ _WRAPPERS = frozenset(
 """The fields in which models write the arguments of a call once more."""
 
 _WHOLE = 2**63
-"""The floats below are read as integers. From 2^53, a number that was written is an integer already, with all its digits."""
+"""The floats below are read as integers. From 2^53, a number that was written is an integer already, with all its digits.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,8 @@ class Read:
     """A payload as it was read."""
 
     payload: dict[str, Any]
-    """The payload as read, or as sent if there is no reading."""
     fits: bool
-    """Whether the payload fits the schema."""
     readings: tuple[ArgumentReading, ...] = ()
-    """The readings, at most 20."""
 
 
 def read_text(raw: str) -> Parsed | ParseFault:
@@ -145,12 +143,7 @@ def wrapper_issues(validator: Validator, payload: Mapping[str, Any]) -> list[Fie
 
 
 def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
-    """Return the payload as it is read before validation.
-
-    Args:
-        validator: The validator of the schema.
-        payload: A JSON object; it is not changed.
-    """
+    """Return the payload as it is read before validation."""
     exact, digits = _with_digits(validator, payload)
     fits = validator.is_valid(exact)
     if fits and not _has_whole_floats(validator, exact):
@@ -166,10 +159,7 @@ def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
 def _with_digits(
     validator: Validator, payload: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[ArgumentReading, ...]]:
-    """Replace each fraction that a float does not hold.
-
-    It becomes its text if the schema takes that, else the float.
-    """
+    # A fraction becomes its text if the schema takes that, else the float.
     long = list(_long_numbers(payload))
     if not long:
         return payload, ()
@@ -194,7 +184,6 @@ def _with_digits(
 def _long_numbers(
     value: Any, at: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], LongNumber]]:
-    """Yield the paths and values of the fractions that a float does not hold."""
     inner = value.items() if is_object(value) else enumerate(value) if is_array(value) else ()
     for name, each in inner:
         if isinstance(each, LongNumber):
@@ -204,10 +193,6 @@ def _long_numbers(
 
 
 def _takes_text(validator: Validator, tokens: tuple[str, ...], text: str) -> bool:
-    """Return whether the schema of a number states that it may be this string.
-
-    The schema of a decimal does.
-    """
     root = validator.schema
     parts = (part for found in locate(root, tokens) for part in expand(root, found))
     return any(
@@ -216,7 +201,6 @@ def _takes_text(validator: Validator, tokens: tuple[str, ...], text: str) -> boo
 
 
 def _has_whole_floats(validator: Validator, payload: Any) -> bool:
-    """Check for a whole float in a payload whose schema wants integers."""
     if not validator.has_integers:
         return False
     level = [payload]
@@ -246,11 +230,6 @@ class _Reading:
     """The reading of one payload.
 
     All faults are read at once, then validated. A reading is undone if a fault remains.
-
-    Args:
-        validator: The validator of the schema.
-        payload: The payload as sent.
-        fits: Whether it fits. In that case only whole floats are read.
     """
 
     def __init__(self, validator: Validator, payload: dict[str, Any], *, fits: bool) -> None:
@@ -278,10 +257,6 @@ class _Reading:
         return Read(self._payload, fits, tuple(readings[:MAX_RECORDED]))
 
     def _has_too_many(self) -> bool:
-        """Return whether more values are faulty than all rounds read.
-
-        If so, none of them need be read.
-        """
         most = MAX_FAULTS * MAX_ROUNDS
         return len(self._validator.issues(self._payload, most=most + 1, exact_integers=True)) > most
 
@@ -289,10 +264,6 @@ class _Reading:
         return self._validator.issues(self._payload, most=MAX_FAULTS, exact_integers=True)
 
     def _round(self, faults: list[FieldIssue]) -> bool:
-        """Read each faulty value, or read it another way.
-
-        Return whether anything was read.
-        """
         changed, first = False, dict[str, FieldIssue]()
         for fault in faults:
             first.setdefault(fault.field, fault)
@@ -310,10 +281,7 @@ class _Reading:
         return changed
 
     def _begun(self, fault: FieldIssue) -> _Edit | None:
-        """Return the readings of a faulty value.
-
-        None if its place is gone, because a value above it was read another way.
-        """
+        # None if its place is gone, because a value above it was read another way.
         *above, name = to_tokens(fault.field) or ("",)
         parent = value_at(self._payload, above)
         is_item = is_array(parent) and name.isdecimal() and int(name[:9]) < len(parent)
@@ -323,7 +291,6 @@ class _Reading:
         return _Edit("", was, self._readings(fault, (*above, name), was))
 
     def _next(self, field: str, edit: _Edit) -> bool:
-        """Apply the next reading of a value, and return whether there is one."""
         tokens = to_tokens(field)
         parent = value_at(self._payload, tokens[:-1])
         for kind, value in edit.others:
@@ -337,7 +304,6 @@ class _Reading:
         return False
 
     def _undo(self, field: str) -> None:
-        """Restore the value at a place, and forget what was read in it."""
         tokens, edit = to_tokens(field), self._edits.pop(field)
         for inner in [each for each in self._edits if each.startswith(f"{field}/")]:
             del self._edits[inner]
@@ -348,7 +314,6 @@ class _Reading:
             del parent[tokens[-1]]
 
     def _settled(self, faults: list[FieldIssue]) -> list[FieldIssue]:
-        """Return the faults that remain, once what was read in vain is undone."""
         vain = [
             field
             for field in self._edits
@@ -362,10 +327,7 @@ class _Reading:
         return self._faults()
 
     def _readings(self, fault: FieldIssue, tokens: tuple[str, ...], was: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the readings of a faulty value, the most literal first.
-
-        `ABSENT` leaves the value out.
-        """
+        # `ABSENT` leaves the value out.
         expected = (fault.expected_type or "").split(" or ")
         if fault.constraint == "missing_field":
             if not self._fits and was is ABSENT and (default := self._default(tokens)) is not ABSENT:
@@ -385,19 +347,12 @@ class _Reading:
             yield "left_out", ABSENT
 
     def _is_unused(self, tokens: tuple[str, ...], was: Any) -> bool:
-        """Return whether a blank says that its field is not used.
-
-        If the field may be null, the blank may mean that instead.
-        """
+        # If the field may be null, the blank may mean that instead.
         is_blank = any(was is each or was == each for each in BLANKS)
         return is_blank and self._is_declared(tokens) and not null_differs(self._validator, tokens)
 
     def _default(self, tokens: tuple[str, ...]) -> Any:
-        """Return the default of an absent field, or `ABSENT`.
-
-        It is `ABSENT` if the field's schemas state no default or several, or if an undeclared field may be
-        meant.
-        """
+        # `ABSENT` if the field's schemas state no default or several, or if an undeclared field may be meant.
         root = self._validator.schema
         if may_be_misnamed(root, tokens, value_at(self._payload, tokens[:-1])):
             return ABSENT
@@ -410,10 +365,7 @@ class _Reading:
         return deepcopy(next(iter(found.values()))) if len(found) == 1 else ABSENT
 
     def _is_declared(self, tokens: tuple[str, ...]) -> bool:
-        """Return whether a field has a schema of its own.
-
-        An entry of a map and an item of a list are not optional fields.
-        """
+        # An entry of a map and an item of a list are not optional fields.
         root = self._validator.schema
         parts = (part for found in locate(root, tokens[:-1]) for part in expand(root, found))
         return any(tokens[-1] in (part.get("properties") or {}) for part in parts)
@@ -428,7 +380,6 @@ def _is_whole(value: Any) -> bool:
 
 
 def _forbids_text(fault: FieldIssue, expected: list[str]) -> bool:
-    """Return whether the schema takes no string at all in the place of a fault."""
     if fault.constraint == "invalid_field_type":
         return "string" not in expected
     allowed = fault.allowed or []
@@ -437,7 +388,6 @@ def _forbids_text(fault: FieldIssue, expected: list[str]) -> bool:
 
 
 def _is_among(value: Any, fault: FieldIssue, expected: list[str]) -> bool:
-    """Return whether a decoded value is of the kind that the schema takes."""
     if fault.constraint == "invalid_enum_value":
         return any(
             value == each and isinstance(value, bool) == isinstance(each, bool)

@@ -35,7 +35,6 @@ from sojourn.values.wire import (
 __all__ = ["Oversized", "checked_result"]
 
 Hide = Callable[[ToolResult], ToolResult]
-"""Masks secrets in a result."""
 
 _ENCODER = SchemaSerializer(any_schema())
 
@@ -51,7 +50,6 @@ class Oversized:
 
     result: ToolResult
     size: int
-    """Size of the whole as JSON, in bytes."""
 
 
 def checked_result(
@@ -60,13 +58,6 @@ def checked_result(
     """Return the result as the run will read it.
 
     A plain error replaces a result that cannot, or must not, be read.
-
-    Args:
-        spec: The tool that was called.
-        call: The call.
-        result: The result of the call.
-        hide: Masks secrets in the result.
-        local: Whether a local activity made the call, whose result shares a message with others.
     """
     most = MAX_LOCAL_BYTES if local else MAX_RESULT_BYTES
     answer, size = _readable(spec, call, result)
@@ -86,10 +77,6 @@ def checked_result(
 
 
 def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[ToolResult, int]:
-    """Write and read a result again, and return it with its size as JSON.
-
-    If that fails, a plain error replaces the result.
-    """
     error: ToolError | None = None
     try:
         error = result.error and result.error.without_repeats()
@@ -108,10 +95,7 @@ def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[To
 
 
 def _written(result: ToolResult) -> bytes:
-    """Encode the result as JSON, even if it is not a valid record.
-
-    `model_copy` does not validate. `_read_again` does.
-    """
+    # `model_copy` does not validate. `_read_again` does.
     return _ENCODER.to_json(result, exclude_defaults=True, warnings=False)
 
 
@@ -123,7 +107,6 @@ def _read_again(data: bytes) -> ToolResult:
 
 
 def _why(error: Exception) -> str:
-    """Return why JSON is not a valid result, without its values."""
     if not isinstance(error, ValidationError):
         return brief(error)
     first = error.errors(include_url=False, include_input=False)[0]
@@ -132,19 +115,13 @@ def _why(error: Exception) -> str:
 
 
 def _error_alone(call: ToolRequest, error: ToolError, why: str) -> ToolResult:
-    """Return the error of a result alone.
-
-    The hint and the other parts, which failed the check, are dropped.
-    """
+    # The hint and the other parts, which failed the check, are dropped.
     message = f"{clip(error.message, MAX_MESSAGE - 400)} (what came with this error cannot be recorded: {clip(why, 300)})"
     return refusal(call, (error.model_copy(update={"message": message}), None))
 
 
 def _non_finite_value(result: ToolResult) -> str | None:
-    """Describe an infinite or not-a-number value in a result, or return None.
-
-    JSON would write it as null.
-    """
+    # JSON would write it as null.
     telemetry = dict(result.telemetry) if isinstance(result.telemetry, ToolTelemetry) else None
     values = (result.result, telemetry, [artifact.data for artifact in result.artifacts])
     return next((fault for value in values if value is not None and (fault := non_finite(value))), None)
@@ -159,7 +136,6 @@ def _figures(result: ToolResult) -> Iterator[tuple[str, float | None]]:
 
 
 def _measured(result: ToolResult) -> tuple[ToolResult, int]:
-    """Return the result with the sizes of its artifacts, and their sum."""
     artifacts: list[Artifact] = []
     total = 0
     for artifact in result.artifacts:

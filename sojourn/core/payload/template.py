@@ -14,7 +14,6 @@ from sojourn.values.visible import inert
 __all__ = ["asked", "filled", "unknown_fields"]
 
 MAX_VALUE = 160
-"""Most characters of one value in a question to a person."""
 
 _WORD = re.compile(r"[\w.@:/+-]+")
 
@@ -25,12 +24,6 @@ def filled(
     """Replace the declared fields in a template by the payload's values.
 
     If the payload lacks one, the schema's default takes its place.
-
-    Args:
-        template: The template.
-        schema: The payload's schema.
-        payload: The payload.
-        write: What is written for a value, given as text; the text itself when left out.
     """
     declared = schema.get("properties", {})
 

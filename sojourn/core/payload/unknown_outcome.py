@@ -1,7 +1,4 @@
-"""Decide which failures leave it open whether a call took effect.
-
-The result of such a call says so.
-"""
+"""Decide which failures leave it open whether a call took effect."""
 
 from collections.abc import Collection
 from typing import Any, Literal
@@ -29,7 +26,8 @@ Doubt = Literal["", "unknown", "raised"]
 """`unknown`: an attempt was cut off, lost, or got no answer; `raised`: the tool raised an exception, perhaps after its effect."""
 
 NOT_REPEATED = "not_repeated"
-"""The code of a call that was not made, since an earlier one may have taken effect and its tool must not repeat it."""
+"""The code of a call that was not made, since an earlier one may have taken effect and its tool must not repeat it.
+"""
 
 _FACT = "the call may have taken effect, its outcome is unknown"
 _OF_A_CALL = "a call may have taken effect, its outcome is unknown"
@@ -71,7 +69,6 @@ def leaves_unknown(spec: ToolSpec, error: BaseException) -> bool:
 
 
 def is_unknown(result: ToolResult) -> bool:
-    """Return whether a failed result says that the call may have taken effect."""
     error, hint = result.error, result.retry_hint
     return bool(error and (error.outcome_unknown or (hint and hint.outcome_unknown)))
 
@@ -93,10 +90,6 @@ def in_doubt(error: ToolError, doubts: Collection[Doubt]) -> ToolError:
     """Mark the error of a run, a turn or an output whose calls may have taken effect.
 
     The text says it too, unless a cause does, or the only doubt is that a tool raised an exception.
-
-    Args:
-        error: The error.
-        doubts: What is open about the calls.
     """
     if not doubts:
         return error
@@ -109,14 +102,7 @@ def in_doubt(error: ToolError, doubts: Collection[Doubt]) -> ToolError:
 
 
 def outcome_unknown(result: ToolResult, *, repeatable: bool = False) -> ToolResult:
-    """Mark a failed result whose call may have taken effect.
-
-    That is the call, or an earlier attempt of it.
-
-    Args:
-        result: The result. If it has no error, or says so already, it is returned unchanged.
-        repeatable: Whether the tool is declared so that the same call may be made again.
-    """
+    """Mark a failed result whose call may have taken effect."""
     error, hint = result.error, result.retry_hint
     if error is None or error.outcome_unknown:
         return result

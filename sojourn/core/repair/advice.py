@@ -1,10 +1,7 @@
 """Add advice to the hint of a refused call.
 
-The advice depends on the agent's other tools and on the calls before. The boundary refuses a call by itself
-alone. Only the run knows that an unknown field is one of another tool, and that the same fault was refused
-before, so it adds this to the hints of a planner's turn. A planner that repeats a call has not been helped
-by the first hint. So the second says something new, and leaves the planner free to call another tool. The
-advice is not recorded: it is derived from the transcript.
+The boundary refuses a call by itself alone. Only the run knows that an unknown field is one of another tool,
+and that the same fault was refused before. The advice is not recorded: it is derived from the transcript.
 """
 
 import json
@@ -22,7 +19,6 @@ from sojourn.values.text import clip, field_name
 __all__ = ["MAX_SCHEMA", "advised"]
 
 MAX_SCHEMA = 3_000
-"""Most characters of a schema in an advice."""
 
 _MAX_TOOLS = 3
 _MAX_DEPTH = 40
@@ -36,12 +32,6 @@ def advised(
 
     After a second failure of a tool in a row, and also if another tool has the unknown field, the hint does not restrict to
     its tool.
-
-    Args:
-        results: The results of the last step.
-        messages: The messages of the turn, that step included.
-        tools: The tools that the planner may call.
-        may_ask: Whether the run may ask a person.
     """
     specs = {str(spec.id): spec for spec in tools}
     return [
@@ -84,10 +74,6 @@ def _advised(
 
 
 def _in_a_row(tool: str, hint: RetryHint, messages: Sequence[Message]) -> tuple[int, int]:
-    """Count the steps in a row in which a tool was refused.
-
-    Return how many there are since its last success, and how many of them for this fault.
-    """
     fault, failures, same = _fault(hint), 0, 0
     for message in reversed(messages):
         own = [result for result in message.tool_results if result.name == tool]
@@ -104,10 +90,6 @@ def _fault(hint: RetryHint) -> frozenset[tuple[str, str]]:
 
 
 def _others_with(hint: RetryHint, specs: dict[str, ToolSpec]) -> list[tuple[str, str]]:
-    """Return other tools that have the unknown fields of a call.
-
-    Each comes with one of the fields. The tool that takes most of the call is first.
-    """
     tokens = [to_tokens(issue.field) for issue in hint.issues if issue.constraint == "unknown_field"]
     unknown = [each[0] for each in tokens if len(each) == 1]
     sent = set(hint.prior_input or ())

@@ -1,10 +1,7 @@
 """Derive the repairs of a planner's last step (SR-136, SR-145).
 
-They are derived from the transcript alone. A call in place of another has an id derived from it, `<its
-id>-repair1`. So people see its purpose, and the next planner knows what was tried, on any worker.
-
-A planner's turn may run again on another worker, so the repairs keep no state between turns. A wait and a
-question of these repairs are recognised in the transcript, since both follow from the failures before them.
+A planner's turn may run again on another worker, so the repairs keep no state between turns: all is derived
+from the transcript. A call in place of another has an id derived from it, `<its id>-repair1`.
 """
 
 import hashlib
@@ -32,11 +29,7 @@ _REPAIR = re.compile(r"(.{1,54})-repair\d+")
 
 
 class LastStep:
-    """The calls of the planner's last step, and how they ended.
-
-    Args:
-        messages: The transcript.
-    """
+    """The calls of the planner's last step, and how they ended."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._calls = {call.tool_call_id: call for message in messages for call in message.tool_calls}
@@ -45,7 +38,6 @@ class LastStep:
         self.results = self._ended([messages[number].tool_results for number in reversed(steps)])
         """The results in call order, each of the call itself or of the last call in its place."""
         self.after = list(messages[steps[-1] + 1 :]) if steps else []
-        """The messages after the step."""
         self._refused = {
             _key(result.name, self.sent(result))
             for message in messages
@@ -63,17 +55,13 @@ class LastStep:
         return []
 
     def call_of(self, result: ToolResult) -> ToolRequest:
-        """Return the call that a result answers, without its id, to repeat it."""
         call = self._calls.get(result.tool_call_id) or ToolCallPart(
             type="tool_call", tool_call_id=result.tool_call_id, name=result.name
         )
         return call.request.model_copy(update={"tool_call_id": ""})
 
     def sent(self, result: ToolResult) -> dict[str, Any] | None:
-        """Return the payload of the call that a result answers.
-
-        None if it could not be read.
-        """
+        """Return the payload of the call that a result answers."""
         call, hint = self.call_of(result), result.retry_hint
         if call.raw is None:
             return call.payload
@@ -85,7 +73,6 @@ class LastStep:
         return [call.name for call_id, call in self._calls.items() if stem(call_id) == wanted]
 
     def failed_before(self, call: ToolRequest) -> bool:
-        """Return whether a call with the same tool and payload has failed before."""
         return _key(call.name, call.payload) in self._refused
 
     def in_place_of(self, result: ToolResult, call: ToolRequest) -> ToolRequest:
@@ -98,15 +85,11 @@ class LastStep:
 
 
 def is_repair(call_id: str) -> bool:
-    """Return whether an id is that of a call in place of another."""
     return _REPAIR.fullmatch(call_id) is not None
 
 
 def stem(call_id: str) -> str:
-    """Return the part of an id that a call and the calls in its place share.
-
-    An id has at most 64 characters.
-    """
+    """Return the part of an id that a call and the calls in its place share."""
     repair = _REPAIR.fullmatch(call_id)
     if repair:
         return repair[1]
@@ -118,7 +101,8 @@ def _key(tool: str, payload: dict[str, Any] | None) -> str:
 
 
 Alternative = str | Callable[[ToolRequest], ToolRequest]
-"""The id of another tool that takes the same payload, or a function that makes its call from the failed one."""
+"""The id of another tool that takes the same payload, or a function that makes its call from the failed one.
+"""
 
 Defaults = Mapping[str, Mapping[str, Any]]
 """By tool id: the values of fields that the calls left out."""
@@ -134,14 +118,7 @@ _AWAY = (RetryReason.RATE_LIMITED, RetryReason.TOOL_UNAVAILABLE, RetryReason.TIM
 
 
 class Repairs:
-    """The repairs that are possible in a turn.
-
-    Args:
-        turn: The planner's turn.
-        defaults: See `Defaults`.
-        max_repairs: Most calls in place of one failed call.
-        read_answer: See `ReadAnswer`; None leaves an answer in words to the inner planner.
-    """
+    """The repairs that are possible in a turn."""
 
     def __init__(
         self, turn: Turn, defaults: Defaults | None, max_repairs: int, read_answer: ReadAnswer | None = None
@@ -157,10 +134,7 @@ class Repairs:
         self._state = "other" if turn.finalize else self._came_after()
 
     def _came_after(self) -> str:
-        """Return what followed the last step.
-
-        It is `settled` (nothing), `waited`, `answered` or `declined` (a question), or `other`.
-        """
+        # It is `settled` (nothing), `waited`, `answered` or `declined` (a question), or `other`.
         rest = self._step.after
         if rest and all(message.role == "system" and message.text.startswith("Waited ") for message in rest):
             return "waited"
@@ -175,10 +149,7 @@ class Repairs:
         return state
 
     def _take(self, result: ToolResult, question: AwaitClarification, text: str) -> bool:
-        """Record an answer, and return whether it gives a requested field.
-
-        An answer in words needs `read_answer`.
-        """
+        # An answer in words needs `read_answer`.
         form = form_of(self._specs[result.name], question.missing_fields)
         if not text:  # declined, or not answered in time
             values = None
@@ -203,7 +174,6 @@ class Repairs:
         return turn.model_copy(update={"tool_results": results, "hints": hints})
 
     def again(self) -> PlanResult | None:
-        """Return the repaired calls, or None."""
         if self._state not in ("settled", "answered"):
             return None
         calls: list[ToolRequest] = []
@@ -249,12 +219,10 @@ class Repairs:
         return PlanResult.wait(longest, notes=[f"waiting for {names}"])
 
     def ask(self) -> PlanResult | None:
-        """Return the question to a person, or None."""
         found = self._question() if self._may_ask and self._state in ("settled", "answered") else None
         return PlanResult.ask(found[1]) if found else None
 
     def _question(self) -> tuple[ToolResult, AwaitClarification] | None:
-        """Return the question about the last refused call that a person can help with."""
         for result, hint in reversed(list(self._failed(_MENDABLE))):
             spec, missing = self._specs[result.name], self._repaired(result).missing
             if not has_fields(spec, missing):
@@ -279,7 +247,6 @@ class Repairs:
         )
 
     def _other(self, result: ToolResult, alternatives: Mapping[str, Alternative]) -> Iterator[ToolRequest]:
-        """Yield the call of another tool that has not been tried."""
         make, call = alternatives.get(result.name), self._step.call_of(result)
         if make is None:
             return
@@ -288,10 +255,8 @@ class Repairs:
             yield self._step.in_place_of(result, other)
 
     def _failed(self, reasons: tuple[str, ...]) -> Iterator[tuple[ToolResult, RetryHint]]:
-        """Yield the calls that failed for one of these reasons and may be repeated.
-
-        With other arguments a call is another effect, so none is mended whose earlier attempt may have taken effect.
-        """
+        # With other arguments a call is another effect, so none is mended whose earlier attempt may have
+        # taken effect.
         for result in self._step.results:
             hint = result.retry_hint
             if not self._may_call or not result.error or hint is None or hint.reason not in reasons:
@@ -303,7 +268,6 @@ class Repairs:
                 yield result, hint
 
     def _may_have_acted(self, result: ToolResult) -> bool:
-        """Check whether a failed call, or an earlier attempt of it, may have taken effect."""
         spec, hint = self._specs.get(result.name), result.retry_hint
         if spec is not None and changes_nothing(spec):
             return False
@@ -316,9 +280,6 @@ class Repairs:
         )
 
     def _may_repeat(self, result: ToolResult) -> bool:
-        """Return whether a failed call may be made again.
-
-        The run gives it the idempotency key of the effect that it repeats.
-        """
+        # The run gives it the idempotency key of the effect that it repeats.
         spec = self._specs.get(result.name)
         return not self._may_have_acted(result) or (spec is not None and may_repeat(spec))

@@ -46,8 +46,6 @@ A value that may be beyond them counts as found.
 
 
 class _Copy(NamedTuple):
-    """A value of a call that an example has at the same place."""
-
     tokens: Tokens
     value: Any
 
@@ -59,16 +57,7 @@ class _Copy(NamedTuple):
 def copied_values(
     call: ToolRequest, spec: ToolSpec, messages: Sequence[Message], memory: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return the fields of a call whose values are known only from an example.
-
-    Each field is a JSON pointer.
-
-    Args:
-        call: The call with its arguments parsed.
-        spec: Its tool. If it changes nothing, a copy may be executed.
-        messages: The whole transcript before the call.
-        memory: The run's memory, which a planner reads too.
-    """
+    """Return the fields of a call whose values are known only from an example."""
     if changes_nothing(spec) or _is_repair(call, messages):
         return []
     refusals = _refusals(spec.id, messages)
@@ -85,10 +74,7 @@ def copied_values(
 
 
 def _is_repair(call: ToolRequest, messages: Sequence[Message]) -> bool:
-    """Return whether `RepairingPlanner` has made the call.
-
-    Its values are then a person's, the planner's defaults or what was sent.
-    """
+    # Its values are then a person's, the planner's defaults or what was sent.
     if not is_repair(call.tool_call_id):
         return False
     repaired = stem(call.tool_call_id)
@@ -96,10 +82,7 @@ def _is_repair(call: ToolRequest, messages: Sequence[Message]) -> bool:
 
 
 def _refusals(tool: str, messages: Sequence[Message]) -> list[RetryHint]:
-    """Return the hints with issues of a tool's calls, the newest first.
-
-    They go back to the tool's last success.
-    """
+    # Refusals count back to the tool's last success.
     found: list[RetryHint] = []
     for message in reversed(messages):
         for result in reversed(message.tool_results):
@@ -113,10 +96,6 @@ def _refusals(tool: str, messages: Sequence[Message]) -> list[RetryHint]:
 
 
 def _copies(hint: RetryHint, spec: ToolSpec, payload: Mapping[str, Any]) -> Iterator[_Copy]:
-    """Yield the values that a call has copied, in fields that were refused.
-
-    They are placeholders, or values of an example.
-    """
     schema, issues = spec.payload.json_schema, {to_tokens(issue.field): issue for issue in hint.issues}
     places = dict.fromkeys([*map(to_tokens, hint.invented), *filter(None, issues)])
     for place in list(places)[:MAX_INVENTED]:
@@ -132,7 +111,6 @@ def _copies(hint: RetryHint, spec: ToolSpec, payload: Mapping[str, Any]) -> Iter
 
 
 def _leaves(value: Any, at: Tokens) -> Iterator[tuple[Tokens, Any]]:
-    """Yield the texts and numbers in a value, with their paths."""
     if is_object(value):
         for name, inner in value.items():
             yield from _leaves(inner, (*at, name))
@@ -144,10 +122,7 @@ def _leaves(value: Any, at: Tokens) -> Iterator[tuple[Tokens, Any]]:
 
 
 def _is_choice(schema: dict[str, Any], tokens: Tokens) -> bool:
-    """Return whether the schema itself names the values of a place.
-
-    A planner then knows them without an example.
-    """
+    # A planner then knows them without an example.
     parts = (part for found in locate(schema, tokens) for part in expand(schema, found))
     return any(word in part for part in parts for word in ("enum", "const", "default"))
 
@@ -165,7 +140,6 @@ def _is_told(copy: _Copy, refusals: Iterable[RetryHint]) -> bool:
 
 
 def _found(copies: Sequence[_Copy], texts: Iterator[str]) -> set[Tokens]:
-    """Return the copies whose values occur in the texts."""
     patterns = {each.tokens: _pattern(each.value) for each in copies}
     found: set[Tokens] = set()
     searched = 0
@@ -192,10 +166,7 @@ def _pattern(value: Any) -> re.Pattern[str]:
 
 
 def _texts(messages: Sequence[Message], memory: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield what the planner has read, the newest first.
-
-    That is from people, from tools, and from the planner itself if a person has read it.
-    """
+    # A planner has read what people and tools wrote, and what it wrote itself if a person has read it.
     is_read = False
     if memory:
         yield json.dumps(memory, ensure_ascii=False, default=dict)
@@ -207,10 +178,7 @@ def _texts(messages: Sequence[Message], memory: Mapping[str, Any] | None) -> Ite
 
 
 def _result_text(result: ToolResult) -> str:
-    """Return what a tool has said.
-
-    For a refusal by the boundary that is only the error, since its example says nothing.
-    """
+    # For a refusal by the boundary that is only the error, since its example says nothing.
     hint = result.retry_hint
     said = [result.result, result.error and str(result.error)]
     said += [hint.message, hint.example_input] if hint and not hint.issues else []

@@ -1,9 +1,7 @@
 """Repair a refused payload if that is safe.
 
-Its meaning stays, and no value is guessed. `hint.example_input` is valid, but it may hold values that no one
-chose: from the author's example, the first value of an enum, a number made to fit. So a value of it is used
-only if it is the value sent, in another form. An absent field is filled from a person's answer, from the
-planner's own defaults or from a default in the schema. A required id is never invented.
+`hint.example_input` is valid, but it may hold values that no one chose. So a value of it is used only if it
+is the value sent, in another form. A required id is never invented.
 """
 
 import json
@@ -27,12 +25,10 @@ _LEFT_OUT: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class RepairedPayload:
-    """A payload, as far as it could be repaired."""
-
     payload: dict[str, Any]
-    """The payload with its repairs."""
     missing: list[str]
-    """Fields that only a person can supply, by name, nested ones by JSON pointer; empty when the payload may be sent."""
+    """Fields that only a person can supply, by name, nested ones by JSON pointer; empty when the payload may be sent.
+    """
 
 
 def repair_payload(
@@ -49,13 +45,6 @@ def repair_payload(
     since it must not silently replace a value that was sent. Otherwise only the form is repaired: `"5"` for
     5, the case of a word, the spelling of a field's name. For a read-only tool a wrong guess costs one call.
     So a misspelt word, a number out of range and an unknown field are repaired too.
-
-    Args:
-        hint: Why the payload was refused.
-        sent: The refused payload. It is not changed.
-        spec: The tool with its annotations. None counts as a tool that changes something.
-        answers: A person's values by field.
-        defaults: Values of fields that neither the call nor a person gave.
     """
     answers, defaults = _named(answers or {}), defaults or {}
     chosen = [issue for issue in hint.issues if issue.constraint == ONLY_ONE and _is_given(answers, issue)]
@@ -130,11 +119,8 @@ def _determined(
     beside: Any,
     reads: bool,
 ) -> Any:
-    """Return the value of an absent field, or `ABSENT`.
-
-    It comes from the planner's defaults, else from the schema. The constant of a tool that changes something
-    is a consent, which only a caller gives.
-    """
+    # The planner's defaults come before the schema's. The constant of a tool that changes something is a
+    # consent, which only a caller gives.
     if name in defaults or spec is None:
         return defaults.get(name, ABSENT)
     schema = spec.payload.json_schema
@@ -146,10 +132,7 @@ def _determined(
 
 
 def _named(answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Rename answers to the names that `name_of` gives.
-
-    A top-level field may have been answered by its pointer.
-    """
+    # A top-level field may have been answered by its pointer.
     return {
         to_tokens(name)[0] if name.startswith("/") and name.count("/") == 1 else name: value
         for name, value in answers.items()
@@ -157,10 +140,6 @@ def _named(answers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _put_new(spec: ToolSpec | None, payload: dict[str, Any], tokens: tuple[str, ...], value: Any) -> None:
-    """Set an answered field that was not requested.
-
-    Only if the tool has such a field, and it is absent.
-    """
     parent = value_at(payload, tokens[:-1])
     known = spec is not None and locate(spec.payload.json_schema, tokens)
     if known and is_object(parent) and tokens[-1] not in parent:
@@ -168,10 +147,6 @@ def _put_new(spec: ToolSpec | None, payload: dict[str, Any], tokens: tuple[str, 
 
 
 def _is_renamed(payload: dict[str, Any], issue: FieldIssue, example: Any, *, reads: bool) -> bool:
-    """Move an unknown field's value to the intended name, or remove the field.
-
-    Return whether either was safe.
-    """
     *place, name = to_tokens(issue.field) or ("",)
     parent, repaired = value_at(payload, place), value_at(example, place)
     if not is_object(parent) or name not in parent:
@@ -192,10 +167,6 @@ def _is_renamed(payload: dict[str, Any], issue: FieldIssue, example: Any, *, rea
 
 
 def _same_value(issue: FieldIssue, was: Any, example: Any, *, reads: bool) -> Any:
-    """Return the example's value if it is the sent value in another form.
-
-    Otherwise return `_LEFT_OUT` for a null, or `ABSENT`.
-    """
     offered = value_at(example, to_tokens(issue.field))
     if offered is ABSENT:
         return _LEFT_OUT if was is None and example is not None else ABSENT

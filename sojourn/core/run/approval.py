@@ -48,13 +48,10 @@ __all__ = [
 ]
 
 MAX_FIELDS = 50
-"""Most fields of a payload that are recorded one by one."""
 
 MAX_NAMED = 5
-"""Most names of fields in one change."""
 
 MAX_NAME = 60
-"""Longest name in a change, in characters."""
 
 _IN_WORDS = {None: "not declared", True: "yes", False: "no"}
 
@@ -90,11 +87,6 @@ def changes(shown: ShownTool | None, spec_digest: str | None, spec: ToolSpec) ->
     """List how a tool differs from what was shown, one text per change.
 
     A change reads like `destructive: no → yes`. The list is empty if nothing differs.
-
-    Args:
-        shown: What was shown; None for a call that was shown by an earlier version, or was never shown.
-        spec_digest: The digest of the whole declaration that was shown; used only if `shown` is None.
-        spec: The tool as it is now.
     """
     if shown is None:
         return ["its declaration"] if spec_digest and spec_digest != digest_of(spec) else []
@@ -123,11 +115,8 @@ def _deciders(shown: ShownTool) -> str:
 
 
 def _fields(before: dict[str, str], after: dict[str, str]) -> str:
-    """Return which fields differ, as a clause.
-
-    If no field differs, or there are too many fields to record, the clause says only that something
-    changed.
-    """
+    # If no field differs, or there are too many fields to record, the clause says only that something
+    # changed.
     if not before or not after:
         return "changed"
     kinds = {
@@ -169,16 +158,12 @@ NO_APPROVER = "its tool and the rules of this run's policy have no approver's ro
 """Why a call is denied if it has no possible approver, as a clause."""
 
 MAX_PROMPT = 500
-"""Longest prompt to a person, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalVerdict:
-    """The decision about a call."""
-
     kind: Literal["run", "ask", "deny"]
     why: str = ""
-    """For `deny`: the reason, as a clause."""
     is_always: bool = False
     """For `ask`: whether to ask even after asking about the tool was stopped."""
 
@@ -194,7 +179,6 @@ def judge(
     *,
     interrupts_allowed: bool,
 ) -> ApprovalVerdict:
-    """Decide whether a call runs, is denied, or waits for a person."""
     if matches_any(spec.id, approval.denied_tools) or any(tag in approval.denied_tags for tag in spec.tags):
         return ApprovalVerdict("deny", "this run's policy denies it")
     reads = spec.trusted and spec.annotations.read_only is True
@@ -255,11 +239,6 @@ def approvers_of(
 
     The approver needs one role of the first list, and one of each further list. None means that the lists
     of the tool's author have no role in common.
-
-    Args:
-        spec: The tool.
-        approval: The run's policy.
-        payload: The call's valid payload. It may name approvers too, if the call is an approval that a flow requests.
     """
     rules = approval.rules_for(spec.id, spec.tags)
     lists = [spec.approvers, *(rule.approvers for rule in rules if not rule.narrows)]
@@ -270,10 +249,7 @@ def approvers_of(
 
 
 def asking(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
-    """Return whether `asks_for` requires a person's approval for this tool.
-
-    It counts only if no earlier rule decides.
-    """
+    """Return whether `asks_for` requires a person's approval for this tool."""
     match approval.asks_for:
         case "nothing":
             return False
@@ -299,16 +275,6 @@ def confirmation_of(
     """Return the confirmation for a call with a valid payload.
 
     The payload is left out if the call itself holds it.
-
-    Args:
-        spec: The tool.
-        call: The call.
-        payload: The call's payload.
-        approval: The run's policy.
-        asked_by: The principal for whom the call is made.
-        also_asked_by: Further principals who have requested it, without roles.
-        is_always: Whether a person must decide even if approvals of the tool were waived for the rest of the run.
-        changes: For a call that needs approval again: how the tool differs from what was shown before.
     """
     rules = approval.rules_for(spec.id, spec.tags)
     approvers, narrowed_to = approvers_of(spec, approval, payload) or ([], [])
@@ -342,7 +308,6 @@ def confirmation_of(
 
 
 def confirmation_id(call_id: str) -> str:
-    """Return the id of the first confirmation of a call."""
     return f"confirm-{call_id}"
 
 

@@ -36,12 +36,6 @@ def share_of(caps: Caps, calls: int, children: int, limits: Limits) -> RunPolicy
     """Return an equal share of the limits for each child run of one step.
 
     All child runs together never exceed the caps.
-
-    Args:
-        caps: The caps before the step.
-        calls: Number of calls in the step, those of agent tools included.
-        children: Number of child runs in the step.
-        limits: The parent run's limits.
     """
     left = None if caps.tool_calls is None else max(caps.tool_calls - calls, 0)
     return RunPolicyOverride(
@@ -69,11 +63,6 @@ def inherited(
 
     They are its share, the time left, and the prohibitions for the whole tree. Time is not divided, since
     the child runs of one step run in parallel.
-
-    Args:
-        own: The override that the parent run was started with.
-        share: The share that the parent's plan recorded.
-        time_left: What is left of the parent's time budget; None means no limit.
     """
     passed = RunPolicyOverride(
         time_budget=None if time_left is None else max(time_left, timedelta(milliseconds=1)),
@@ -93,17 +82,7 @@ GAVE_UP = "gave_up"
 def finished(
     call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool, may_act: bool | None = None
 ) -> ToolResult:
-    """Return the result of a call from its child run's output (SR-53).
-
-    It holds the answer or the error, the costs, the number of calls and the link.
-
-    Args:
-        call: The parent run's call.
-        output: The output of the child run.
-        link: The link to the child run.
-        typed: Whether the call expects a typed answer.
-        may_act: Whether the call may have an effect, as its dispatch says.
-    """
+    """Return the result of a call from its child run's output (SR-53)."""
     used = ToolTelemetry(
         **output.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0
     )
@@ -150,7 +129,6 @@ def failed(
 
 
 def with_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolResult:
-    """Return the result with the link to its child run, and the child run's spending."""
     changes: dict[str, Any] = {"run_link": link}
     if spent:
         changes |= {
@@ -162,10 +140,7 @@ def with_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolRe
 
 
 def _gave_up(call: ToolRequest, answer: str, why: ToolError, link: RunLink, spent: Spent) -> ToolResult:
-    """Return the result of a call whose child run a limit or a safeguard ended.
-
-    If the child run answered all the same, the answer is in the message.
-    """
+    # If the child run answered all the same, the answer is in the message.
     partial = f'; it said "{answer}"' if answer and why.cause is None else ""
     result = ToolResult(
         name=call.name,
@@ -201,21 +176,12 @@ class ChildTime:
     """Duration of the longest sequence of child runs in which each began after the one before had ended."""
 
     def ended(self, began: timedelta, active: timedelta | None) -> None:
-        """Count a child run that has ended.
-
-        Args:
-            began: The total when the child run started.
-            active: The child run's active time, or None if it had no budget.
-        """
+        """Count a child run that has ended."""
         if active:
             self.total = max(self.total, began + active)
 
     def beyond(self, own: timedelta) -> timedelta:
-        """Return how far the total exceeds the parent run's own active time.
-
-        Args:
-            own: The parent run's active time in the same period.
-        """
+        """Return how far the total exceeds the parent run's own active time."""
         return max(self.total - own, timedelta(0))
 
 

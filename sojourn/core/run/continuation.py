@@ -1,7 +1,6 @@
 """The input of the next execution of a run: state, transcript, open step.
 
-Temporal keeps a run's history in executions. A long run continues as new, so that a worker never has to
-replay more than the last execution. This value is the argument of its workflow.
+A long run continues as new, so that a worker never has to replay more than the last execution.
 """
 
 import binascii
@@ -47,26 +46,17 @@ class EarlierAttempts:
 
 @dataclass(frozen=True)
 class CallProgress:
-    """How far a call is."""
-
     since: datetime
-    """When the call began."""
     result: ToolResult | None = None
-    """The call's answer; None while it waits."""
     past: tuple[EarlierAttempts, ...] = ()
-    """The earlier waits of the call, in order."""
 
 
 @dataclass(frozen=True)
 class StepProgress:
-    """How far a step is."""
-
     calls: Mapping[str, CallProgress] = field(default_factory=dict[str, CallProgress])
-    """The admitted calls, by id."""
     opened: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     """When each open wait was opened, by id."""
     external: str = ""
-    """The id of the wait for external results."""
     began: timedelta = timedelta(0)
     """The run's active time when the step began."""
     child_time: timedelta = timedelta(0)

@@ -86,13 +86,7 @@ def is_unexecuted(result: ToolResult) -> bool:
 def unsettled_after(
     unsettled: Sequence[str], plan: PlanOutcome, executed: Iterable[ToolResult]
 ) -> tuple[str, ...]:
-    """Return the calls whose outcome is unknown after a step, oldest first.
-
-    Args:
-        unsettled: Those before the step.
-        plan: The plan of the step.
-        executed: The results of its admitted calls, in call order.
-    """
+    """Return the calls whose outcome is unknown after a step, oldest first."""
     after = dict.fromkeys(unsettled)
     for first, dispatch, result in _ended(plan, executed):
         if not is_remembered(dispatch) or (dispatch.effect and dispatch.effect.carried is not None):
@@ -111,11 +105,6 @@ def doubts_after(
     """Return the open doubts about the calls of a turn after a step, by call.
 
     Calls of child runs and of programs outside are included. Calls that only read are not.
-
-    Args:
-        doubts: What was open before the step.
-        plan: The plan of the step.
-        executed: The results of its admitted calls, in call order.
     """
     after = dict(doubts)
     for first, dispatch, result in _ended(plan, executed):
@@ -133,11 +122,6 @@ def unexecuted_after(
     """Return the calls that were not carried out, oldest first.
 
     A call drops out once another call has repeated it.
-
-    Args:
-        unexecuted: Those before the step.
-        plan: The plan of the step.
-        executed: The results of its admitted calls, in call order.
     """
     after = dict.fromkeys(unexecuted)
     for first, dispatch, result in _ended(plan, executed):
@@ -154,13 +138,7 @@ def unexecuted_after(
 def carried_after(
     carried: tuple[CarriedEffect, ...], plan: PlanOutcome, executed: Iterable[ToolResult]
 ) -> tuple[CarriedEffect, ...]:
-    """Return the effects of a fork's origin that are not settled after a step.
-
-    Args:
-        carried: Those before the step.
-        plan: The plan of the step.
-        executed: The results of its admitted calls, in call order.
-    """
+    """Return the effects of a fork's origin that are not settled after a step."""
     if not carried:
         return ()
     after = dict(enumerate(carried))
@@ -211,19 +189,12 @@ def is_remembered(dispatch: Dispatch) -> bool:
 
 
 def _ended(plan: PlanOutcome, executed: Iterable[ToolResult]) -> Iterator[tuple[str, Dispatch, ToolResult]]:
-    """Yield the executed calls of a step, each with the id of its effect's call.
-
-    That is the call itself, or the one that it repeats.
-    """
     for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
         yield dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id, dispatch, result
 
 
 def _settles(dispatch: Dispatch, result: ToolResult) -> bool | None:
-    """Return whether a result settles its effect, as `is_settled` does.
-
-    A child run without an answer that fits says itself whether it may have acted.
-    """
+    # A child run without an answer that fits says itself whether it may have acted.
     settled, error = is_settled(result), result.error
     is_open = error is not None and error.outcome_unknown
     return None if settled is False and dispatch.kind == "child" and not is_open else settled

@@ -90,7 +90,6 @@ def is_below(child: str, run_id: str) -> bool:
 
 
 def artifact_ref(run_id: str, tool_call_id: str, kind: str) -> str:
-    """Return the reference of an artifact: `<run id>#<tool_call_id>/<kind>`."""
     return f"{run_id}#{tool_call_id}/{kind}"
 
 
@@ -144,12 +143,7 @@ def id_of(name: str) -> str:
 
 
 def is_named(call_id: str, tool: str) -> bool:
-    """Return whether an id is that of a step that its flow names itself.
-
-    Args:
-        call_id: The id.
-        tool: The tool of the step's call.
-    """
+    """Return whether an id is that of a step that its flow names itself."""
     if not is_step_id(call_id):
         return False
     defaults = (default_name(tool, number) for number in range(1, _MAX_NUMBERED + 1))

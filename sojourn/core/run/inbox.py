@@ -1,7 +1,4 @@
-"""The messages that a conversation has accepted, and their known ids.
-
-The workflow and the fold read them by the same functions; a message's parts are read as those of a run's opening are.
-"""
+"""The messages that a conversation has accepted, and their known ids."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,14 +35,12 @@ __all__ = [
 ]
 
 NO_CONVERSATION = "the run is no conversation; pause it, and resume it with messages"
-"""Why a run refuses messages."""
 
 Mode = Literal["queue", "steer", "interrupt"]
 """`queue`: the message opens a turn of its own; `steer`: the next plan of the present turn sees it; `interrupt`: the
 present turn ends, and the next one begins with the message."""
 
 MAX_WAITING = 100
-"""Most messages that wait for their turn."""
 
 MAX_WAITING_BYTES = 1_000_000
 """Total size of the waiting messages, in bytes of JSON.
@@ -54,7 +49,6 @@ A conversation takes all of them along when it continues as new.
 """
 
 MAX_MESSAGE_BYTES = 256_000
-"""Largest message, in bytes of JSON."""
 
 MAX_KNOWN = 10_000
 """Number of the last messages whose ids are known."""
@@ -68,8 +62,6 @@ _MAX_REASON_CHARS = 2_000
 
 @dataclass(frozen=True)
 class SentMessage:
-    """A message to a conversation."""
-
     message_id: str
     message: Message
     mode: Mode = "queue"
@@ -107,10 +99,7 @@ class Closing:
 
 @dataclass(frozen=True)
 class Inbox:
-    """The messages that wait, in the order of acceptance, and the last 10,000 ids.
-
-    It is a frozen value.
-    """
+    """The messages that wait, in the order of acceptance, and the last 10,000 ids."""
 
     waiting: tuple[SentMessage, ...] = ()
     known: Annotated[Mapping[str, str], BeforeValidator(unpack), PlainSerializer(pack)] = field(
@@ -118,18 +107,13 @@ class Inbox:
     )
     """By id, as a digest: the place at which the events of its message begin."""
     count: int = 0
-    """Number of messages accepted."""
 
     def where(self, message_id: str) -> str | None:
-        """Return the place of the first event of an accepted message.
-
-        None for a new message.
-        """
+        """Return the place of the first event of an accepted message."""
         known = self.known.get(digest_of(message_id)) if message_id else None
         return known and known.removesuffix(ANSWER)
 
     def is_answer(self, message_id: str) -> bool:
-        """Return whether a message was accepted before as an answer, and not as a message."""
         return bool(message_id) and self.known.get(digest_of(message_id), "").endswith(ANSWER)
 
     def answered(self, message_id: str, after: str) -> "Inbox":
@@ -142,7 +126,6 @@ class Inbox:
         return changed(self, known=self._knowing(message_id, after + ANSWER))
 
     def accepted(self, sent: SentMessage, after: str) -> tuple["Inbox", SentMessage]:
-        """Return the inbox with a further message, and that message with an id."""
         sent = sent if sent.message_id else changed(sent, message_id=f"message-{self.count + 1}")
         known = self._knowing(sent.message_id, after)
         first = self._interrupts if sent.mode == "interrupt" else len(self.waiting)
@@ -156,7 +139,6 @@ class Inbox:
         return known
 
     def is_full(self, size: int) -> bool:
-        """Return whether a further message of this size, in bytes, has no room."""
         together = size + sum(sent.size for sent in self.waiting)
         return len(self.waiting) >= MAX_WAITING or together > MAX_WAITING_BYTES
 
@@ -188,8 +170,7 @@ class Inbox:
     def steering(self, joins: Callable[[SentMessage], bool]) -> tuple["Inbox", tuple[SentMessage, ...]]:
         """Return the inbox without the messages for the next plan, and these.
 
-        Args:
-            joins: Whether a message that steers may join the present turn; it opens one of its own otherwise.
+        `joins`: a message that steers may join the present turn; it opens one of its own otherwise.
         """
         steers = tuple(sent for sent in self.waiting if sent.mode == "steer" and joins(sent))
         return changed(self, waiting=tuple(sent for sent in self.waiting if sent not in steers)), steers
@@ -199,11 +180,6 @@ def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) ->
     """Read a message to a conversation, even if it was accepted before.
 
     It is `{"message_id", "text", "parts", "mode", "by", "principal", "admit"}`, or a text.
-
-    Args:
-        values: What was sent.
-        inbox: The messages before.
-        tenant: The tenant of the conversation and its senders; None if it is unknown.
     """
     if unread := first_undecodable(values):
         return Refused(unread.reason)
@@ -240,7 +216,6 @@ def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) ->
 
 
 def _option_fault(mode: Any, admit: Any) -> Refused | None:
-    """Return why a message cannot be taken as it asks, or None."""
     if mode is not None and mode not in get_args(Mode):
         return Refused(f"`mode` is one of {', '.join(get_args(Mode))}, not {echo(mode)}")
     if admit is not None and not isinstance(admit, bool):
@@ -249,7 +224,6 @@ def _option_fault(mode: Any, admit: Any) -> Refused | None:
 
 
 def _fitting(sent: SentMessage, inbox: Inbox) -> SentMessage | Refused:
-    """Return the message, or why a new one has no room in the inbox."""
     if inbox.where(sent.message_id) is None and inbox.is_full(sent.size):
         return Refused(
             f"{len(inbox.waiting)} messages wait already; send it again once a turn has ended", "SessionBusy"
@@ -269,12 +243,10 @@ def read_remember(values: Sequence[Any]) -> str | Refused:
 
 
 def is_message_id(value: Any) -> TypeIs[str]:
-    """Return whether a value can be the id of a message."""
     return isinstance(value, str) and len(value) <= MAX_MESSAGE_ID and is_writable(value)
 
 
 def _message(text: Any, parts: Any) -> Message | Refused:
-    """Return the message of a text, and of images and documents after it."""
     if text is not None and not (isinstance(text, str) and is_writable(text)):
         return Refused("`text` is a text")
     if parts is not None and not isinstance(parts, list):
@@ -340,5 +312,4 @@ def _fields(value: Any, text: str, known: Sequence[str] = _FIELDS) -> dict[str, 
 
 
 def _field(values: Sequence[Any], name: str) -> Any:
-    """Return a field of the one object among values, or None if there is none."""
     return cast("dict[str, Any]", values[0]).get(name) if values and isinstance(values[0], dict) else None

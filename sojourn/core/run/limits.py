@@ -102,7 +102,6 @@ def _left(most: int | None, used: int) -> int | None:
 
 
 def stricter_limits(limits: Limits, other: Limits) -> Limits:
-    """Return the stricter of two limits for one plan, field by field."""
     return Limits(
         **{name: stricter(name, getattr(limits, name), getattr(other, name)) for name in Limits.model_fields}
     )
@@ -199,13 +198,7 @@ def turn_policy(policy: RunPolicy, earlier: RunTotals) -> RunPolicy:
 
 
 def session_end(policy: RunPolicy, turns: int, earlier: RunTotals) -> Finalize | None:
-    """Return why no further turn begins, or None.
-
-    Args:
-        policy: The policy, with the limits of the conversation.
-        turns: The number of turns that have ended.
-        earlier: Their totals.
-    """
+    """Return why no further turn begins, or None."""
     session = policy.session
     if session is None:
         return None
@@ -219,7 +212,6 @@ def session_end(policy: RunPolicy, turns: int, earlier: RunTotals) -> Finalize |
 
 
 def idle_end(timeout: timedelta) -> Finalize:
-    """Return the end of a conversation that got no message for this long."""
     return _end(IDLE_TIMEOUT, f"Nobody sent a message for {timeout}.")
 
 

@@ -81,10 +81,6 @@ def right_result(result: ToolResult) -> ToolResult:
 
 
 def right_usage(usage: Usage) -> Usage:
-    """Return the usage with its invalid figures corrected.
-
-    Figures below zero or not finite become zero, and such a cost becomes None.
-    """
     return _right(usage, _USAGE)
 
 

@@ -11,7 +11,8 @@ from sojourn.values.wire import size_of
 __all__ = ["INLINE_BYTES", "MemoryChange", "changes_by", "for_task"]
 
 INLINE_BYTES = 1_000
-"""Largest memory that the input of a plan or a call carries itself, in bytes of JSON; a larger one is read by query."""
+"""Largest memory that the input of a plan or a call carries itself, in bytes of JSON; a larger one is read by query.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +23,11 @@ class MemoryChange:
     tool: str
     patch: Mapping[str, Any]
     memory: Mapping[str, Any]
-    """The memory after it."""
     refused: str | None = None
     """Why the memory stays as it was."""
 
     @property
     def notice(self) -> str:
-        """The notice about a refused patch, for the planner."""
         return f"The memory was not changed by call {self.tool_call_id} of {self.tool}: {self.refused}."
 
 
@@ -36,10 +35,6 @@ def for_task(memory: Mapping[str, Any], *, local: bool = False) -> dict[str, Any
     """Return the fields of a task that hold the memory.
 
     A local activity gets all of it, since its input is not recorded.
-
-    Args:
-        memory: The memory.
-        local: Whether a local activity reads it, which cannot ask the run.
     """
     if not memory:
         return {}
@@ -47,7 +42,6 @@ def for_task(memory: Mapping[str, Any], *, local: bool = False) -> dict[str, Any
 
 
 def changes_by(memory: Mapping[str, Any], results: Iterable[ToolResult]) -> list[MemoryChange]:
-    """Return the changes of the memory by the results of a step, in call order."""
     changes: list[MemoryChange] = []
     for result in results:
         if not result.memory:

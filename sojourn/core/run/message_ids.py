@@ -15,7 +15,6 @@ from sojourn.values.undecodable import inflate
 __all__ = ["ANSWER", "digest_of", "pack", "unpack"]
 
 DIGEST_BYTES = 6
-"""Bytes of the digest of a message's id."""
 
 ANSWER: Final = "+"
 """Behind the place of a message that was an answer."""
@@ -29,7 +28,6 @@ _EARLIER_BYTES = 8
 
 
 def digest_of(message_id: str) -> str:
-    """Return the digest of a message's id, in hexadecimal."""
     hashed = hashlib.blake2b(message_id.encode(errors="surrogatepass"), digest_size=_EARLIER_BYTES)
     return hashed.digest()[:DIGEST_BYTES].hex()
 
@@ -47,9 +45,6 @@ def unpack(value: Any) -> Any:
     """Return the place of each digest, from the output of `pack` of any version.
 
     Any other value is returned as it is.
-
-    Raises:
-        ValueError: The texts are damaged, or hold something else than digests and places.
     """
     if _is_texts(value, 3) and value[0] == "2":
         places = list(_places(_inflated(b85decode(value[2]))))
@@ -64,10 +59,7 @@ def unpack(value: Any) -> Any:
 
 
 def _rises(places: Iterable[str]) -> str:
-    """Encode places as three columns: executions, records and events.
-
-    Executions and records are stored as increases. The columns follow one another.
-    """
+    # Executions and records are stored as increases. The columns follow one another.
     columns: tuple[list[int], ...] = ([], [], [])
     executions = record = 0
     for place in places:

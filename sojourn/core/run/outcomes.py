@@ -67,26 +67,17 @@ def by_reference(result: ToolResult) -> ToolResult:
 
 
 def timed_out(call: ToolRequest, kind: str, queue: str, waited: str) -> ToolResult:
-    """Return the result of a call that the server timed out.
-
-    No worker took it from its queue, or its worker was lost.
-    """
+    """Return the result of a call that the server timed out."""
     return not_started(call, queue, waited) if kind == "schedule-to-start" else lost(call, kind)
 
 
 def not_started(call: ToolRequest, queue: str, waited: str) -> ToolResult:
-    """Return the result of a call that no worker took from its queue in time.
-
-    The call never ran.
-    """
+    """Return the result of a call that no worker took from its queue in time."""
     return _unavailable(call, f"no worker served task queue {queue} within {waited}; the call did not run")
 
 
 def lost(call: ToolRequest, kind: str) -> ToolResult:
-    """Return the result of a call whose worker was lost.
-
-    Its workers were lost too often, or its lost attempt must not be repeated.
-    """
+    """Return the result of a call whose worker was lost."""
     why = (
         f"the worker that ran this call was lost, or did not end it in time ({kind}); its outcome is unknown"
     )
@@ -106,11 +97,6 @@ def not_repeated(call: ToolRequest, *, by_origin: bool, beside: bool = False) ->
     """Return the result of a call that is not made.
 
     An earlier call may have taken effect already.
-
-    Args:
-        call: The call.
-        by_origin: Whether a fork's origin made the earlier one, after the fork's point.
-        beside: Whether an equal call of the same plan repeats the earlier one; otherwise the tool must not be repeated.
     """
     who = "the run from which this one was forked" if by_origin else "an earlier call with these arguments"
     had = "may have carried out this call already" if by_origin else "may have taken effect"
@@ -137,12 +123,6 @@ def attempt_failed(call: ToolRequest, error: ToolError, details: Any, *, may_act
     """Return the result of a call whose last attempt failed.
 
     It is not attempted again, since it was cut off or tried too often.
-
-    Args:
-        call: The call.
-        error: The failure of the last attempt.
-        details: The failure's first detail, which says whether this attempt or an earlier one may have taken effect.
-        may_act: Whether the call may have an effect, as its dispatch says.
     """
     result = failed(call, error)
     is_definite = is_object(details) and details.get(OUTCOME_UNKNOWN) is False
@@ -156,18 +136,12 @@ def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
 
 
 def interrupted(call: ToolRequest) -> ToolResult:
-    """Return the result of a call whose turn a message interrupted.
-
-    The call was in flight or queued.
-    """
+    """Return the result of a call whose turn a message interrupted."""
     return failed(call, ToolError.new("canceled, because the turn was interrupted", code="canceled"))
 
 
 def overtime(call: ToolRequest) -> ToolResult:
-    """Return the result of a call that the time budget cut off.
-
-    The call was in flight or queued.
-    """
+    """Return the result of a call that the time budget cut off."""
     return failed(call, ToolError.new("not finished: the run's time budget is used up", code="time_budget"))
 
 

@@ -293,12 +293,7 @@ def trimmed(outcome: PlanOutcome) -> PlanOutcome:
 def with_readings(
     asked: Sequence[ToolRequest], read: Sequence[ToolRequest | ParseFault]
 ) -> list[ToolRequest]:
-    """Return the calls of a plan, those with readings as they were read.
-
-    Args:
-        asked: The calls as they were planned.
-        read: Each with its arguments parsed, or why they cannot be read.
-    """
+    """Return the calls of a plan, those with readings as they were read."""
     return [
         found if isinstance(found, ToolRequest) and found.readings else call
         for call, found in zip(asked, read, strict=True)
@@ -306,14 +301,7 @@ def with_readings(
 
 
 def as_calls_were_read(message: Message | None, calls: Sequence[ToolRequest]) -> Message | None:
-    """Return the model's message with the arguments as they were read.
-
-    This concerns the calls with readings.
-
-    Args:
-        message: The message, with the final ids of its calls.
-        calls: The calls.
-    """
+    """Return the model's message with the arguments as they were read."""
     read = {call.tool_call_id: call for call in calls if call.readings}
     if message is None or not read:
         return message

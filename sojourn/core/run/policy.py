@@ -13,7 +13,6 @@ from sojourn.core.run.run_input import labelled, labels_fault
 __all__ = ["merged", "offered", "policy_fault", "withheld"]
 
 MAX_NAMES = 1_000
-"""Most names in one list of a decision."""
 
 _MAX_REASON = 1_000
 
@@ -81,5 +80,4 @@ def withheld(tool: str, tags: Collection[str], limits: Limits, decision: PolicyD
 
 
 def offered(specs: Sequence[ToolSpec], limits: Limits, decision: PolicyDecision | None) -> list[ToolSpec]:
-    """Return the tools that a run may use."""
     return [spec for spec in specs if withheld(spec.id, spec.tags, limits, decision) is None]

@@ -55,7 +55,8 @@ __all__ = [
 ]
 
 LONGEST_INTERVAL = timedelta(seconds=30)
-"""Longest delay between two attempts. With a longer `retry_after` the call is answered at once: the planner may do something else."""
+"""Longest delay between two attempts. With a longer `retry_after` the call is answered at once: the planner may do something else.
+"""
 
 PLANNER_ATTEMPTS = 5
 """Attempts of a planner that raises or exceeds `plan_timeout`, before the run fails with its reason.
@@ -95,9 +96,7 @@ class FailedAttempt:
     answer: tuple[ToolError, RetryHint | None]
     """The answer to the call, when it is not attempted again."""
     retry_after: timedelta | None = None
-    """How long the tool asks to wait."""
     outcome_unknown: bool = False
-    """Whether this attempt may have taken effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +104,10 @@ class Repetition:
     """The decision to fail the attempt, so that Temporal makes another one."""
 
     delay: timedelta
-    """The delay before the next attempt."""
 
 
 def transient(spec: ToolSpec, error: BaseException, message: str) -> FailedAttempt:
-    """Return the failure of an attempt at a rate-limited or unavailable service.
-
-    Args:
-        spec: The tool.
-        error: One of `TRANSIENT`.
-        message: The error's text, without secrets.
-    """
+    """Return the failure of an attempt at a rate-limited or unavailable service."""
     after, unknown = delay_of(safe_exceptions.attribute(error, "retry_after")), leaves_unknown(spec, error)
     if safe_exceptions.is_a(error, RateLimited):
         return FailedAttempt(
@@ -137,13 +129,7 @@ def timed_out(spec: ToolSpec, limit: timedelta) -> FailedAttempt:
 def decide(
     spec: ToolSpec, failure: FailedAttempt, attempt: int
 ) -> Repetition | tuple[ToolError, RetryHint | None]:
-    """Decide on another attempt, or on the answer to the call.
-
-    Args:
-        spec: The tool, with its annotations and its own `Retry`.
-        failure: How this attempt failed.
-        attempt: The number of this attempt, from 1.
-    """
+    """Decide on another attempt, or on the answer to the call."""
     after, first = failure.retry_after, spec.retry.initial_interval
     # A function has an idempotency key for its repetition. An MCP server has none, and by MCP a tool that says nothing
     # is not idempotent.
@@ -174,12 +160,7 @@ def most_attempts(spec: ToolSpec) -> int:
 
 
 def planner_attempts(retry_after: timedelta | None, *, is_last_turn: bool = False) -> int:
-    """Return most attempts at a plan.
-
-    Args:
-        retry_after: The delay that the planner asks for.
-        is_last_turn: Whether the run's time is used up, so that no delay is waited for.
-    """
+    """Return most attempts at a plan."""
     return PLANNER_ATTEMPTS if retry_after is None or is_last_turn else ACTIVITY_ATTEMPTS
 
 
@@ -202,16 +183,12 @@ MAX_LOST = 3
 """Most workers that one call may lose before its outcome counts as unknown."""
 
 LOST_KINDS = ("heartbeat", "start_to_close")
-"""Time-outs that only a lost worker exceeds: a living one heartbeats, and ends a call within its own, shorter limit."""
+"""Time-outs that only a lost worker exceeds: a living one heartbeats, and ends a call within its own, shorter limit.
+"""
 
 
 def count_lost(before: int, last_timeout: str | None) -> int:
-    """Number of workers lost, with the attempt that ended last.
-
-    Args:
-        before: The number from the earlier attempts.
-        last_timeout: The time-out that ended the last attempt, if one did.
-    """
+    """Number of workers lost, with the attempt that ended last."""
     return before + (last_timeout in LOST_KINDS)
 
 
@@ -233,10 +210,6 @@ def read_unknown(details: Sequence[Any]) -> bool:
 
 
 def lost_details(lost: int, *, unknown: bool = False) -> dict[str, Any]:
-    """Return heartbeat details about lost workers and an unknown outcome.
-
-    They hold the number of lost workers, and whether an earlier attempt may have taken effect. They are
-    empty if there is neither.
-    """
+    """Return heartbeat details about lost workers and an unknown outcome."""
     details: dict[str, Any] = {"lost": lost} if lost else {}
     return {**details, OUTCOME_UNKNOWN: True} if unknown else details

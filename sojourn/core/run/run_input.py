@@ -44,23 +44,23 @@ _MAX_LABELS = 20
 _MAX_LABEL_CHARS = 256
 _MAX_TURN_ID_CHARS = 64
 _MAX_ID_CHARS = 300
-"""Longest id of another run or call: a child's id consists of its parent's, at most 200, and a call's, at most 64."""
+"""Longest id of another run or call: a child's id consists of its parent's, at most 200, and a call's, at most 64.
+"""
 _MAX_CALLERS = 100
 
 MAX_POLICY_BYTES = 64_000
-"""Largest size of a run's own limits as JSON, with names of tools and tags: every plan and child run gets them."""
+"""Largest size of a run's own limits as JSON, with names of tools and tags: every plan and child run gets them.
+"""
 
 MAX_ANSWER_SCHEMA_BYTES = 400_000
 """Largest schema of a typed answer; every plan gets it."""
 
 MAX_CHANGES_BYTES = 16_000
-"""Largest size of the record of what a fork was given."""
 
 _ROLES = ("system", "user", "assistant", "tool")
 
 
 def messages_fault(messages: Sequence[Message]) -> str | None:
-    """Return why these messages cannot open a run, or None."""
     if not messages:
         return "a run starts with at least one message"
     for message in messages:
@@ -87,7 +87,6 @@ def turn_start_of(messages: Sequence[Message]) -> int:
 
 
 def labels_fault(labels: Mapping[str, str]) -> str | None:
-    """Return why these labels are refused, or None."""
     if len(labels) > _MAX_LABELS:
         return f"a run has at most {_MAX_LABELS} labels"
     if any(len(key) > _MAX_LABEL_CHARS or len(value) > _MAX_LABEL_CHARS for key, value in labels.items()):
@@ -136,10 +135,6 @@ def _policy_fault(run: RunInput) -> str | None:
 
 
 def _parent_fault(run: RunInput) -> str | None:
-    """Return why a run's link to its parent is refused, or None.
-
-    It checks everything that the run inherits and passes on with every call.
-    """
     link = run.parent
     ids = [link.run_id, link.agent_id, link.parent_run_id, link.parent_tool_call_id] if link else []
     if fork := run.forked_from:
@@ -180,10 +175,6 @@ def viewers_of(run: RunInput, more: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the marks of the principals who may see a run, beside operators.
 
     It is empty if the run's whole tenant may see it.
-
-    Args:
-        run: The opening of the run.
-        more: The marks of further senders of the conversation, and of principals who may see the parent run.
     """
     if run.visibility != "subject":
         return ()
@@ -213,10 +204,7 @@ _MAX_DETAILS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """Memo, summary and details of a run, which are set at the start.
-
-    They never change.
-    """
+    """Memo, summary and details of a run, which are set at the start."""
 
     memo: dict[str, Any]
     """For lists of runs: `message`, the beginning of the user's message.
@@ -225,7 +213,8 @@ class RunSummary:
     `visible_to` if not all of the tenant may see it.
     """
     summary: str
-    """One line of Markdown: the agent, and the user's message or, for a child run, the tool that was called."""
+    """One line of Markdown: the agent, and the user's message or, for a child run, the tool that was called.
+    """
     details: str | None
     """Markdown: the user's message and the labels, both fenced, because they come from outside."""
 
@@ -258,15 +247,11 @@ def summarize(run: RunInput, tool: str | None = None, message: str = "") -> RunS
 
 
 def _last_user_message(messages: Sequence[Message]) -> str:
-    """Return the last user message of the opening."""
     return next((message.text for message in reversed(messages) if message.role == "user"), "")
 
 
 def _cut_to_bytes(text: str, most: int) -> str:
-    """Cut the text to a number of bytes of JSON in UTF-8.
-
-    Quotes and backslashes count twice.
-    """
+    # Quotes and backslashes count twice.
     size = 0
     for index, character in enumerate(text):
         size += 2 if character in '"\\' else len(character.encode(errors="replace"))

@@ -123,10 +123,6 @@ def left_out(message: Message, calls: Collection[str] = ()) -> Message:
     """Return a message with a short text in place of its content.
 
     The text replaces a user's message, or each result. Any other message stays as it is.
-
-    Args:
-        message: The message.
-        calls: The calls whose results are left out; empty for all of the message.
     """
     if message.role == "user":
         return Message.user(_LEFT_OUT_AS_REFUSED)
@@ -146,10 +142,6 @@ def outcome_alone(result: ToolResult, why: str) -> ToolResult:
 
     It says whether the call succeeded or failed, and whether it may have had an effect. A model that
     cannot know whether it has paid pays again.
-
-    Args:
-        result: The result of the call.
-        why: Why its content is left out, as a clause.
     """
     error = result.error
     if error is None:
@@ -180,7 +172,6 @@ class SetAsideRequest:
     """A message that an operator sets aside, or the result of one call in it."""
 
     message: int
-    """Index of the message in the transcript."""
     tool_call_id: str | None = None
     """The call whose result is meant; None for the whole message."""
     reason: str = ""
@@ -194,7 +185,6 @@ class SetAsideRequest:
 
     @property
     def note(self) -> str:
-        """The note for people who follow the run."""
         why = f": {self.reason}" if self.reason else ""
         return f"set aside: {self.target}{why}"
 
@@ -250,10 +240,7 @@ def requests_in(messages: Sequence[Message]) -> list[SetAsideRequest]:
 
 
 def requests_by_message(messages: Sequence[Message]) -> dict[int, list[SetAsideRequest]]:
-    """Return the requests that a transcript records as set aside by hand.
-
-    They are grouped by the index of the message.
-    """
+    """Return the requests that a transcript records as set aside by hand."""
     found: dict[int, list[SetAsideRequest]] = {}
     for request in requests_in(messages):
         found.setdefault(request.message, []).append(request)
@@ -313,29 +300,19 @@ def _left_out(message: Message, tool_call_id: str | None) -> Message:
 
 
 def _stays(part: Part) -> bool:
-    """Return whether a part stays in the message.
-
-    It stays if it is a call, which the next message answers, or a record of what models read.
-    """
+    # A call stays, since the next message answers it, and so does a record of what models read.
     is_record = isinstance(part, OtherPart) and part.type == SET_ASIDE
     return is_record or isinstance(part, (ToolCallPart, CompactionPart))
 
 
 def _without_arguments(part: Part) -> Part:
-    """Return the part without the arguments of a call.
-
-    A call keeps its id and its name, so that its result still belongs to it.
-    """
+    # A call keeps its id and its name, so that its result still belongs to it.
     if not isinstance(part, ToolCallPart):
         return part
     return ToolCallPart(type="tool_call", tool_call_id=part.tool_call_id, name=part.name)
 
 
 def _without_result(part: Part, tool_call_id: str | None) -> Part:
-    """Return the part with a short text in place of a result.
-
-    It replaces the result of this call, or of any call if the id is None.
-    """
     if not isinstance(part, ToolResultPart) or tool_call_id not in (None, part.result.tool_call_id):
         return part
     return part.model_copy(update={"result": outcome_alone(part.result, _BY_OPERATOR)})

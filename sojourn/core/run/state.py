@@ -77,7 +77,6 @@ from sojourn.values.timers import seconds_of
 __all__ = ["INTERRUPTED", "MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]
 
 MAX_CALLS_SHOWN = 100
-"""Most calls in the status."""
 
 MAX_CALLS_CARRIED = 20
 """Finished calls kept for the status when the run continues as new.
@@ -86,13 +85,11 @@ All calls in progress are kept.
 """
 
 _IN_PROGRESS = ("running", "waiting")
-"""States of calls that are not answered."""
 
 INTERRUPTED = "interrupted"
 """The code of a turn that was interrupted."""
 
 MAX_NOTES = 20
-"""Most notes in the status."""
 
 
 @dataclass(frozen=True)
@@ -190,15 +187,16 @@ class RunState:
     set_aside: tuple[str, ...] = ()
     """The targets that an operator has set aside, as `SetAsideRequest.target`."""
     calls: Mapping[str, CallStatus] = field(default_factory=dict[str, CallStatus])
-    """The last calls, by id."""
     notes: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     unsettled: tuple[str, ...] = ()
-    """The calls that may have taken effect although they failed, and whose effect no later call has settled."""
+    """The calls that may have taken effect although they failed, and whose effect no later call has settled.
+    """
     unexecuted: tuple[str, ...] = ()
     """The calls that their tool has refused as not carried out, and that no equal call has repeated."""
     carried: tuple[CarriedEffect, ...] = ()
-    """In a fork: the effects that the origin had after the fork's point, and that no call of the fork has settled."""
+    """In a fork: the effects that the origin had after the fork's point, and that no call of the fork has settled.
+    """
     doubts: Mapping[str, Doubt] = field(default_factory=dict[str, Doubt])
     """Doubts about failed calls that may have taken effect all the same.
 
@@ -207,7 +205,6 @@ class RunState:
     has_acted: bool = False
     """Whether one of the calls took effect, or may have."""
     memory: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Values that the run remembers beside its transcript."""
     executions: int = 0
     """Number of executions of the run before the present one."""
     notices: tuple[NoticeKind, ...] = ()
@@ -225,7 +222,6 @@ class RunState:
 
     @classmethod
     def opened(cls, opening: RunInput) -> "RunState":
-        """Return the state of a run that has just started."""
         budget = opening.policy.time_budget if opening.policy else None
         waits = opening.conversation and not opening.messages
         return cls(
@@ -272,10 +268,6 @@ class RunState:
 
     @property
     def _is_for_starter(self) -> bool:
-        """Whether every turn acts for the user who started the run.
-
-        The agent's policy decides.
-        """
         session = self.policy.session
         return session is not None and session.acts_for == "starter"
 
@@ -297,16 +289,13 @@ class RunState:
 
     @property
     def turn_id(self) -> str:
-        """The id of the user turn."""
         return turn_after(self.opening.turn_id, self.turn)
 
     @property
     def limits(self) -> Limits:
-        """The limits that concern one plan."""
         return limits_of(self.policy)
 
     def caps(self, now: datetime) -> Caps:
-        """Return the remaining limits."""
         return caps_left(self.policy, self.totals, self.active.spent(now))
 
     def spent(self, now: datetime) -> Spent | None:
@@ -320,14 +309,10 @@ class RunState:
         )
 
     def in_doubt(self, error: ToolError) -> ToolError:
-        """Return the error of the run or its present turn.
-
-        It says if one of the calls may have taken effect.
-        """
+        """Return the error of the run or its present turn."""
         return in_doubt(error, self.doubts.values())
 
     def output(self, plan: PlanOutcome, run_id: str, now: datetime) -> RunOutput:
-        """Return the run's output, from its last plan."""
         assert plan.final is not None
         return RunOutput(
             run_id=run_id,
@@ -362,11 +347,7 @@ class RunState:
         return changed(state, phase="finalizing" if state.limit else "planning")
 
     def plan_begun(self, after: int) -> "RunState":
-        """Hand the new messages to a planner.
-
-        Args:
-            after: Number of messages of the transcript before them.
-        """
+        """Hand the new messages to a planner."""
         start = self.turn_start if self.opened_after is None else after + self.opened_after
         return changed(
             self,
@@ -382,9 +363,6 @@ class RunState:
         """Take back a plan that an interruption has cut off.
 
         Nothing of the plan is recorded, so the next plan gets its new messages.
-
-        Args:
-            before: The state before that plan began.
         """
         return changed(
             self,
@@ -466,7 +444,6 @@ class RunState:
         return state
 
     def with_call(self, call: CallStatus) -> "RunState":
-        """Set a call's status."""
         calls = {**self.calls, call.tool_call_id: call}
         if len(calls) > MAX_CALLS_SHOWN:
             del calls[next(iter(calls))]
@@ -487,12 +464,6 @@ class RunState:
         """End a step whose calls are all answered.
 
         This updates totals, safeguards, artifacts and limits.
-
-        Args:
-            plan: The plan of the step.
-            executed: The results of the admitted calls, in call order.
-            safeguards: The safeguards' state after these calls.
-            now: The time.
         """
         refused = [not_executed(call, plan.refused, self.limits) for call in plan.calls[len(executed) :]]
         state = self
@@ -520,10 +491,7 @@ class RunState:
         )
 
     def remembered_by(self, changes: Sequence[MemoryChange]) -> tuple["RunState", list[Message]]:
-        """Return the state with the memory changes of a step, and its refusals.
-
-        The refusals are messages for the planner.
-        """
+        """Return the state with the memory changes of a step, and its refusals."""
         if not changes:
             return self, []
         notices = [change.notice for change in changes if change.refused]
@@ -536,10 +504,7 @@ class RunState:
         return finalize(self.policy.model_copy(update={"time_budget": self.active.budget}), "time_budget")
 
     def limited(self, limit: Finalize | None) -> "RunState":
-        """Make the next turn the last, for this reason.
-
-        None permits more turns.
-        """
+        """Make the next turn the last, for this reason."""
         if limit is None:
             return changed(self, limit=None)
         state = changed(self, limit=limit, new=(*self.new, Message.system(limit.notice)))
@@ -553,10 +518,7 @@ class RunState:
     # Wait.
 
     def slept(self, duration: timedelta, now: datetime, *, is_over: bool) -> "RunState":
-        """End a sleep.
-
-        A notice in the transcript tells the planner.
-        """
+        """End a sleep."""
         seconds = f"{seconds_of(duration)} s"
         text = f"Waited {seconds}." if is_over else f"The wait of {seconds} was cut short."
         state = changed(self, new=(Message.system(text),), safeguards=self.safeguards.after_wait())
@@ -636,12 +598,7 @@ class RunState:
         return state, True
 
     def set_aside_fault(self, request: SetAsideRequest, length: int) -> str | None:
-        """Return why something cannot be set aside, or None.
-
-        Args:
-            request: What is meant.
-            length: Number of messages of the transcript that a planner has received, or made.
-        """
+        """Return why something cannot be set aside, or None."""
         if request.message >= length:
             return f"the transcript has {length} messages that a planner has read, from 0 on, and no message {request.message} yet"
         if len(self.set_aside) >= MAX_SET_ASIDE and request.target not in self.set_aside:
@@ -672,9 +629,6 @@ class RunState:
         """Open a turn with the first message that waits.
 
         Everything that limits and counts a turn begins at zero.
-
-        Args:
-            message_ids: The messages that open it, if the run has recorded which ones did.
         """
         inbox, opening = self.inbox.taking(message_ids) if message_ids else self.inbox.opening()
         is_first = self.plans == 0 and self.turns == 0
@@ -705,9 +659,6 @@ class RunState:
         """Return the state with the messages that steer the present turn, and their ids.
 
         They join the turn before its next plan.
-
-        Args:
-            message_ids: The messages of the turn, if the run has recorded which ones joined it.
         """
         inbox, steers = self.inbox.taking(message_ids) if message_ids else self.inbox.steering(self._may_join)
         if not steers:
@@ -719,10 +670,7 @@ class RunState:
         return changed(self, inbox=inbox, taken=taken, sender=sender, askers=askers, new=new), ids
 
     def _may_join(self, sent: SentMessage) -> bool:
-        """Return whether a message may join the present turn.
-
-        The message of another sender opens a turn of its own.
-        """
+        # The message of another sender opens a turn of its own.
         return self._is_for_starter or is_same(sent.principal or self.opening.principal, self.acts_for)
 
     def received(self, sent: SentMessage, after: str) -> tuple["RunState", SentMessage]:
@@ -824,7 +772,6 @@ class RunState:
     # Note.
 
     def with_notes(self, *notes: str) -> "RunState":
-        """Add notes to the status."""
         return changed(self, notes=(*self.notes, *notes)[-MAX_NOTES:]) if notes else self
 
     def without_note(self, note: str) -> "RunState":
@@ -834,11 +781,7 @@ class RunState:
     # Go on in another execution, or end.
 
     def continued(self, started: datetime) -> "RunState":
-        """Return the state with which the next execution begins.
-
-        Args:
-            started: When the present execution started.
-        """
+        """Return the state with which the next execution begins."""
         opening = self.opening.model_copy(update={"messages": []})
         last = list(self.calls)[-MAX_CALLS_CARRIED:]
         calls = {id_: call for id_, call in self.calls.items() if id_ in last or call.state in _IN_PROGRESS}
@@ -847,15 +790,12 @@ class RunState:
         )
 
     def storing(self, *, fails: bool) -> "RunState":
-        """Note whether external storage takes what it is given."""
         return self if self.storage_fails == fails else changed(self, storage_fails=fails)
 
     def archiving(self, archives: bool) -> "RunState":
-        """Note whether the run's workers archive its events."""
         return self if self.archives == archives else changed(self, archives=archives)
 
     def unanswered(self, why: ToolError) -> "RunState":
-        """Record why the last turn gave no answer."""
         return changed(self, unanswered_for=why)
 
     def ended(self) -> "RunState":
@@ -873,7 +813,6 @@ def _with_senders(askers: Sequence[Principal], sent: Sequence[SentMessage]) -> t
 
 
 def call_status(result: ToolResult) -> CallStatus:
-    """Return the status of a call that is answered."""
     code = result.error.code if result.error else None
     state = "done" if result.ok else code if code in ("denied", "not_executed") else "failed"
     return CallStatus(

@@ -47,11 +47,9 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
 
 
 MAX_TEXT = 2_000
-"""Longest text of a notice, in characters."""
 
 
 def wait_notice(run_id: str, state: RunState, wait: Await, at: datetime) -> Notice:
-    """Return the notice that a run waits for a person or a program outside."""
     if isinstance(wait, AwaitClarification):
         text, tool = wait.question, wait.restrict_to_tool or ""
     elif isinstance(wait, AwaitConfirmation):

@@ -44,7 +44,6 @@ class ActiveTime:
     """
 
     budget: timedelta | None = None
-    """The time budget; None means no limit."""
     expired: bool = False
     """Whether the budget ran out during a plan or a call."""
     counted: timedelta = timedelta(0)
@@ -52,19 +51,15 @@ class ActiveTime:
     since: datetime | None = None
     """Start of the current active period; None while the run is not active."""
     works: int = 0
-    """Number of plans and calls in progress."""
     paused: bool = False
 
     def spent(self, now: datetime) -> timedelta:
-        """Active time until now."""
         return self.counted + (now - self.since if self.since else timedelta(0))
 
     def left(self, now: datetime) -> timedelta | None:
-        """Return the active time left, or None if there is no limit."""
         return None if self.budget is None else max(self.budget - self.spent(now), timedelta(0))
 
     def is_used_up(self, now: datetime) -> bool:
-        """Return whether nothing is left of the budget."""
         return self.expired or self.left(now) == timedelta(0)
 
     def begun(self, now: datetime) -> "ActiveTime":
@@ -97,7 +92,8 @@ class RunTotals:
     """Sums over a run, updated once a step."""
 
     tool_calls: int = 0
-    """Calls admitted in this run; a call that was denied, canceled or had no room in the history counts too."""
+    """Calls admitted in this run; a call that was denied, canceled or had no room in the history counts too.
+    """
     rounds: int = 0
     """Plans with calls in this run."""
     turn_rounds: int = 0
@@ -130,20 +126,14 @@ def settle(counts: RunTotals, executed: Sequence[ToolResult]) -> RunTotals:
 
 
 def _failed_steps(counts: RunTotals, tried: Sequence[ToolResult]) -> int:
-    """Return the number of consecutive failed steps.
-
-    A step in which no call ran, because a person denied every one, changes nothing.
-    """
+    # A step in which no call ran, because a person denied every one, changes nothing.
     if not tried:
         return counts.failed_steps
     return counts.failed_steps + 1 if all(result.error for result in tried) else 0
 
 
 def tokens_of(counts: RunTotals) -> int:
-    """Return the tokens read and written so far.
-
-    They are those of this run's plans, its tools and its child runs.
-    """
+    """Return the tokens read and written so far."""
     usage, telemetry = counts.usage, counts.telemetry
     return usage.input_tokens + usage.output_tokens + telemetry.input_tokens + telemetry.output_tokens
 
@@ -161,7 +151,6 @@ def used(counts: RunTotals) -> Usage:
 
 
 def add_totals(total: RunTotals, more: RunTotals) -> RunTotals:
-    """Return the sum of the totals of two turns."""
     return changed(
         total,
         tool_calls=total.tool_calls + more.tool_calls,
@@ -173,7 +162,6 @@ def add_totals(total: RunTotals, more: RunTotals) -> RunTotals:
 
 
 def add_telemetry(total: ToolTelemetry, more: ToolTelemetry) -> ToolTelemetry:
-    """Return the sum of two telemetries, with the first model name."""
     return ToolTelemetry(
         duration_ms=total.duration_ms + more.duration_ms,
         attempts=total.attempts + more.attempts,
@@ -185,7 +173,6 @@ def add_telemetry(total: ToolTelemetry, more: ToolTelemetry) -> ToolTelemetry:
 
 
 def add_usage(total: Usage, more: Usage | None) -> Usage:
-    """Return the sum of the usage of two plans."""
     if more is None:
         return total
     return Usage(
@@ -218,10 +205,7 @@ def spent_by(
     has_acted: bool = False,
     also_asked_by: Sequence[Principal] = (),
 ) -> Spent | None:
-    """Return the spending that a run reports to its parent.
-
-    It says whether the run may have had effects. None if it is all zero.
-    """
+    """Return the spending that a run reports to its parent."""
     used = ToolTelemetry(
         **counts.usage.model_dump(exclude={"cached_tokens", "cache_write_tokens"}), attempts=0
     )
@@ -237,10 +221,7 @@ def spent_by(
 
 
 def read_spent(value: Any) -> Spent | None:
-    """Return the spending in a failure's details or a signal.
-
-    None if the value is not an object.
-    """
+    """Return the spending in a failure's details or a signal."""
     if not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, Any]", value)

@@ -20,12 +20,6 @@ def slice_of(messages: Iterable[bytes], after: int, until: int | None, offset: i
 
     The flag says whether they are the whole array. The slice has at most 1.5 MB, and is cut inside a
     message if needed. A shorter slice is the last.
-
-    Args:
-        messages: Each message as JSON.
-        after: Index of the first message.
-        until: Index after the last message; None for all.
-        offset: Number of bytes to skip.
     """
     data = b"[" + b",".join(list(messages)[max(after, 0) : until]) + b"]"
     part = data[max(offset, 0) : max(offset, 0) + MAX_SLICE_BYTES]
@@ -46,7 +40,6 @@ def for_planner(result: ToolResult) -> ToolResult:
 
 
 def call_ids(messages: Sequence[Message]) -> set[str]:
-    """Return the tool_call_ids of all calls in these messages."""
     return {call.tool_call_id for message in messages for call in message.tool_calls}
 
 
@@ -87,11 +80,7 @@ class Packed:
 
     @classmethod
     def unpacked(cls, segments: Segments) -> "Packed":
-        """Return the transcript that these segments make up.
-
-        Raises:
-            ValueError: A segment is not in Base64, or a stored one follows another.
-        """
+        """Return the transcript that these segments make up."""
         packed = cls()
         for count, data in segments:
             if isinstance(data, str):
@@ -105,26 +94,18 @@ class Packed:
 
     @property
     def stored(self) -> Segments:
-        """The segments in external storage."""
         return tuple(self._stored)
 
     @property
     def claims(self) -> list[Claim]:
-        """The claims of the segments in external storage."""
         return [claim for _, claim in self._stored]
 
     @property
     def stored_count(self) -> int:
-        """Number of messages in external storage."""
         return sum(count for count, _ in self._stored)
 
     def moved(self, count: int, claim: Claim) -> None:
-        """Leave the whole transcript to external storage.
-
-        Args:
-            count: Number of messages that were stored just now: all that are not in storage yet.
-            claim: Their claim.
-        """
+        """Leave the whole transcript to external storage."""
         self._stored.append((count, claim))
         self._segments, self._blocks, self._open, self._open_bytes = [], [], [], 0
 
@@ -174,7 +155,6 @@ class Packed:
             self._open, self._open_bytes = [], 0
 
     def extend(self, messages: Iterable[Message]) -> int:
-        """Add messages and return their size on the wire, in bytes."""
         return sum([self.append(message) for message in messages])
 
     def drop_last(self, count: int) -> int:
@@ -197,7 +177,6 @@ class Packed:
         return decode_messages(b"[" + b",".join(self) + b"]")
 
     def __len__(self) -> int:
-        """Number of messages, with those in external storage."""
         return self._count
 
     @property
@@ -225,7 +204,6 @@ _NOT_EXECUTED = "not executed: the same plan asked a question; request it again,
 
 
 def question_message(plan: PlanOutcome) -> Message:
-    """Return the assistant message of a plan that asks a question."""
     assert plan.await_
     return plan.message or Message.assistant(plan.await_.question)
 

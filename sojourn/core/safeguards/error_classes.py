@@ -42,7 +42,6 @@ class ErrorClass:
     """One row: how a class of errors is recognised, and what a person can do."""
 
     category: str
-    """The class's name in records and events."""
     problem: str
     """The fault, as a clause after a colon."""
     suggestion: tuple[str, ...]
@@ -66,10 +65,6 @@ class ErrorClass:
     """All patterns as one, for whole words: by version 1 of the rules, and by the current version."""
 
     def __post_init__(self) -> None:
-        """Compile the patterns once.
-
-        An empty list matches nothing.
-        """
         both = (self.patterns, (*self.patterns, *self.later))
         joined = (rf"\b(?:{'|'.join(each)})\b" if each else r"(?!)" for each in both)
         object.__setattr__(self, "matchers", tuple(map(re.compile, joined)))
@@ -79,26 +74,17 @@ class Match(NamedTuple):
     """The class of an error, and why it was chosen (ME-15)."""
 
     category: str
-    """The class."""
     matched: str
     """The words of the message, or the reason, that decided; empty for the last row."""
 
 
 def classify(message: str, reason: str | None = None) -> str:
-    """Return the class of any error (ME-3).
-
-    Args:
-        message: The tool's message.
-        reason: The `RetryReason` of the failure, when it has one; an unknown one is ignored.
-    """
+    """Return the class of any error (ME-3)."""
     return match_class(message, reason).category
 
 
 def match_class(message: str, reason: str | None = None, rules: int = RULES) -> Match:
-    """Return the class of an error, with the text or reason that decided it.
-
-    `rules` is the version of the rules. The other arguments are those of `classify`.
-    """
+    """Return the class of an error, with the text or reason that decided it."""
     if reason:
         for row in ERROR_CLASSES:
             if reason in row.reasons:

@@ -22,7 +22,6 @@ from sojourn.values.text import MAX_NAME, plain
 __all__ = ["MAX_ENTRIES", "MAX_TARGET", "STRIKES", "CallOutcome", "ErrorEntry", "ErrorPatterns", "target_of"]
 
 MAX_TARGET = 300
-"""Longest target, in characters."""
 
 _MAX_NAMED = 20
 
@@ -39,11 +38,7 @@ _RELATIVE = re.compile(r"(?<![^\s'\"`=:(\[])(?:[\w.-]{1,100}[/\\]){1,40}[\w-]{1,
 
 
 def target_of(category: str, message: str) -> str:
-    """Return the hosts that a message of a network error names.
-
-    For other errors, return the paths, names and addresses. The result is empty if the message
-    names none.
-    """
+    """Return the hosts that a message of a network error names."""
     found = _hosts(message[:MAX_READ]) if category == "network_error" else _places(message[:MAX_READ])
     names = sorted({name.rstrip(".,:;") for name in found} - {""})[:_MAX_NAMED]
     return plain(" ".join(names), MAX_TARGET)
@@ -98,19 +93,16 @@ class CallOutcome:
     """
 
     tool: str
-    """The tool that was called."""
     error: str | None = None
     """The tool's error message; None for a success."""
     reason: str | None = None
     """The `RetryReason` of the hint, when there is one."""
     fields: tuple[str, ...] = ()
-    """The fields of the hint's issues."""
     faults: tuple[str, ...] = ()
     """The issue's constraint in each of those fields."""
     arguments: str = ""
     """A hash of the arguments. Empty if they are unknown."""
     retry_after: timedelta | None = None
-    """How long to wait before the same call can succeed, as the hint says."""
 
     @property
     def failed(self) -> bool:
@@ -125,26 +117,20 @@ class ErrorEntry:
     message: str
     """The first line that is not blank, at most 500 characters."""
     tool: str
-    """The tool that failed."""
     category: str
-    """The class of the error."""
     at: datetime | None
-    """When the run received the error."""
     fingerprint: str = ""
     """Distinguishes errors of a class, unless the class alone decides.
 
     It is the paths or hosts, the message, or the fields and their faults.
     """
     matched: str = ""
-    """The words or the reason that decided the class (ME-15)."""
     arguments: str = ""
-    """A hash of the call's arguments. Empty if they are unknown."""
     retry_at: datetime | None = None
     """When the same call could succeed, as its hint said; a later try is polling."""
 
     @classmethod
     def of(cls, outcome: CallOutcome, at: datetime | None, rules: int = RULES) -> "ErrorEntry":
-        """Return the entry of a failed call, with its class by these rules."""
         message = (outcome.error or "")[:MAX_READ]
         category, matched = match_class(message, outcome.reason, rules)
         lines = (line.strip() for line in message.splitlines())
@@ -196,9 +182,9 @@ class ErrorPatterns:
     strikes: tuple[ErrorEntry, ...] = ()
     """The similar errors that stopped the retrying. Empty before."""
     rules: int = RULES
-    """The version of the rules."""
     in_row: int = 0
-    """Errors in a row of the last entry's class, similar or not, without a success of any tool between them."""
+    """Errors in a row of the last entry's class, similar or not, without a success of any tool between them.
+    """
 
     @property
     def should_stop(self) -> bool:
@@ -209,10 +195,7 @@ class ErrorPatterns:
         return bool(self.strikes)
 
     def is_due(self, at: datetime | None) -> bool:
-        """Return whether the last call failed and may be retried at this time.
-
-        The call's hint says when.
-        """
+        """Return whether the last call failed and may be retried at this time."""
         retry_at = self.entries[-1].retry_at if self.entries and self.in_row else None
         return retry_at is not None and at is not None and at >= retry_at
 
@@ -225,15 +208,7 @@ class ErrorPatterns:
         reason: str | None = None,
         fields: Sequence[str] = (),
     ) -> "ErrorPatterns":
-        """Return the state after one error, which need not come from a call (ME-7).
-
-        Args:
-            message: The tool's message; hostile, of any length.
-            tool: The tool that failed.
-            at: When, on the run's clock.
-            reason: The `RetryReason` of the failure, compared before the message.
-            fields: The fields with issues, for contract errors.
-        """
+        """Return the state after one error, which need not come from a call (ME-7)."""
         return _after(self, ErrorEntry.of(CallOutcome(tool, message, reason, tuple(fields)), at, self.rules))
 
     def succeeded(self, tool: str) -> "ErrorPatterns":
@@ -266,12 +241,6 @@ class ErrorPatterns:
         five parallel time-outs of a tool are one strike. A success among them resets the count, and the
         tool's later errors of that class do not count. Of the errors of one class in a row, a step
         counts one, however many tools raised them.
-
-        Args:
-            outcomes: One for each executed call, in call order.
-            at: When the step was settled.
-            limit: Similar errors in a row that stop the retrying; None for no limit.
-            waited: Whether the planner waited before the step, so that an error like the last one is polling and does not count.
         """
         patterns, counted, classes = self, set[tuple[str, str]](), set[str]()
         for outcome in outcomes:
@@ -293,10 +262,7 @@ class ErrorPatterns:
         return replace(self, in_row=0) if self.in_row else self
 
     def reset(self) -> "ErrorPatterns":
-        """Return an empty state.
-
-        It serves a conversation that starts again, or is rewound by hand (ME-10).
-        """
+        """Return an empty state."""
         return ErrorPatterns(rules=self.rules)
 
     def suggestion(self) -> str:
@@ -324,10 +290,7 @@ class ErrorPatterns:
         )
 
     def dump(self) -> dict[str, Any]:
-        """Return the state as JSON, for status and debugging (ME-15).
-
-        It says what matched, how often, and whether it stopped the retrying.
-        """
+        """Return the state as JSON, for status and debugging (ME-15)."""
         return {
             "category": self.entries[-1].category if self.entries else None,
             "count": self.count,
@@ -370,7 +333,6 @@ def _is_due(last: ErrorEntry, entry: ErrorEntry) -> bool:
 
 
 def _alike_by(category: str, rules: int) -> str:
-    """Return the criterion for similar errors of a class, by a version of the rules."""
     alike_by = class_named(category).alike_by
     return "class" if alike_by == "target" and rules <= 2 else alike_by
 

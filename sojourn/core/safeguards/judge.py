@@ -40,8 +40,6 @@ _INSTRUCTION = "Do not try again. Tell this to the person, and answer with what 
 
 @dataclass(frozen=True)
 class SafeguardState:
-    """The safeguards' records of a run."""
-
     patterns: ErrorPatterns = field(default_factory=lambda: ErrorPatterns(rules=2))
     """Similar errors in a row, by version 2 of the rules."""
     first_patterns: ErrorPatterns = field(default_factory=lambda: ErrorPatterns(rules=1))
@@ -76,14 +74,7 @@ class SafeguardState:
         *,
         similar_errors: int | None = STRIKES,
     ) -> "SafeguardState":
-        """Return the state after a step, from the results of its admitted calls.
-
-        Args:
-            calls: The calls of the plan.
-            executed: The results of those that were admitted, in call order.
-            at: When the step was settled.
-            similar_errors: Similar errors in a row that stop the retrying; None for no limit.
-        """
+        """Return the state after a step, from the results of its admitted calls."""
         first, second, third = self.first_patterns, self.patterns, self.third_patterns
         fourth, waited = self.fourth_patterns, self.waited or self.slept
         calls_before = ToolCalls() if self.waited or third.is_due(at) else self.calls
@@ -158,25 +149,18 @@ class SafeguardState:
 
     @property
     def stops(self) -> bool:
-        """Whether retrying has to stop."""
         return self._stops(self.rules)
 
     def differs_by(self, rules: int) -> bool:
-        """Return whether an earlier version of the rules gives another verdict."""
         return rules < self.rules and self._stops(rules) != self.stops
 
     def by(self, rules: int) -> "SafeguardState":
-        """Return the state judged by an earlier version of the rules."""
         return changed(self, rules=rules)
 
     def where_stopped(self, *, is_stopped: bool, from_first: bool) -> "SafeguardState":
         """Return the state judged by the version of the rules that a run must have used.
 
         The run's verdict shows the version.
-
-        Args:
-            is_stopped: The verdict.
-            from_first: Whether the run's code may have known only version 1 of the rules.
         """
         order = (4, 3, 2) if not from_first or self._stops(2) == is_stopped else (1, 4, 3)
         rules = (each for each in order if each <= self.rules and self._stops(each) == is_stopped)
@@ -193,7 +177,6 @@ class SafeguardState:
         return Finalize(reason=RETRIES_STOPPED, message=message, instruction=_INSTRUCTION)
 
     def shown(self) -> Safeguards | None:
-        """Return the records for the status, or None if there are none (ME-15)."""
         patterns, loop = self._patterns(self.rules), self._loop(self.rules)
         entries = patterns.entries
         if not entries and not loop:
@@ -245,10 +228,7 @@ _WAITING_ALONE = (["delay"], ["pause"])
 
 
 def _past(call: ToolRequest, result: ToolResult, *, pictures: bool = False) -> PastCall:
-    """Return a call in the form in which calls are compared.
-
-    Pictures count by their sizes, since a run carries artifacts without their data.
-    """
+    # Pictures count by their sizes, since a run carries artifacts without their data.
     outcome = [result.result, result.error, *result.remarks]
     if pictures:
         outcome += [f"{each.media_type} {each.size}" for each in result.artifacts if each.media_type]
@@ -256,10 +236,7 @@ def _past(call: ToolRequest, result: ToolResult, *, pictures: bool = False) -> P
 
 
 def _arguments(call: ToolRequest) -> object:
-    """Return the arguments in the form in which they are compared.
-
-    Their values count, but neither blanks nor the order of names.
-    """
+    # Their values count, but neither blanks nor the order of names.
     given: object = call.payload
     try:
         if call.raw is not None:

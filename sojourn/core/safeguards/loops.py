@@ -41,13 +41,10 @@ class PastCall:
     """
 
     name: str
-    """The tool that was called."""
     arguments_hash: str
-    """Hash of the arguments."""
     result_hash: str
     """Hash of the result or error."""
     failed: bool = field(compare=False)
-    """Whether the call failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +55,11 @@ class PastStep:
     """
 
     key: str
-    """Hash of the calls."""
     names: str = field(compare=False)
-    """The names of the tools, for people."""
     failed: bool = field(compare=False)
-    """Whether a call of the step failed."""
 
     @classmethod
     def of(cls, calls: Sequence[PastCall]) -> "PastStep":
-        """Return a step with at least one call."""
         keys = sorted({f"{call.name} {call.arguments_hash} {call.result_hash}" for call in calls})
         key = (
             keys[0]
@@ -80,29 +73,16 @@ class PastStep:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
-    """The last steps of a run."""
-
     steps: tuple[PastStep, ...] = ()
     """The last twenty steps, oldest first."""
     calls: tuple[PastCall, ...] = ()
     """The last twenty calls, which version 1 of the rules searches for loops."""
 
     def record(self, name: str, arguments_hash: str, result_hash: str, failed: bool) -> "ToolCalls":
-        """Return the state after a step of one executed call.
-
-        Args:
-            name: The tool that was called.
-            arguments_hash: Hash of the arguments.
-            result_hash: Hash of the result or error.
-            failed: Whether the call failed.
-        """
         return self.record_step([PastCall(name, arguments_hash, result_hash, failed)])
 
     def record_step(self, calls: Sequence[PastCall]) -> "ToolCalls":
-        """Return the state after a step with these executed calls.
-
-        A step without any does not count.
-        """
+        """Return the state after a step with these executed calls."""
         if not calls:
             return self
         return ToolCalls(
@@ -128,7 +108,6 @@ class ToolCalls:
 
 
 def suggestion(loop: str) -> str:
-    """Return the message for a person about a loop."""
     text = f"The same calls kept coming back with the same results: {loop}."
     return "\n".join([text, "What you can do:", *(f"- {step}" for step in _STEPS)])
 
@@ -137,10 +116,6 @@ _Past = TypeVar("_Past", PastCall, PastStep)
 
 
 def _cycle(past: Sequence[_Past]) -> Sequence[_Past]:
-    """Return the cycle at the end, with its first element once more.
-
-    It is empty if there is no loop.
-    """
     for length, failing, clean in _LIMITS:
         times = _repetitions(past, length)
         if times < failing:
@@ -151,10 +126,6 @@ def _cycle(past: Sequence[_Past]) -> Sequence[_Past]:
 
 
 def _repetitions(past: Sequence[_Past], length: int) -> int:
-    """Return how often the last `length` elements are repeated at the end.
-
-    It is 1 if they are new.
-    """
     same = 0
     while same + length < len(past) and past[-1 - same] == past[-1 - same - length]:
         same += 1

@@ -13,7 +13,6 @@ __all__ = ["has_secrets", "is_secret", "secrets_in", "without_wording"]
 
 
 def has_secrets(schema: Schema) -> bool:
-    """Return whether a schema marks any field as secret."""
     return _is_marked(schema) or any(has_secrets(child) for _, child in children(schema))
 
 
@@ -31,10 +30,7 @@ def is_secret(root: Schema, tokens: tuple[str, ...]) -> bool:
 
 
 def secrets_in(root: Schema, payload: dict[str, Any]) -> dict[str, Any]:
-    """Return the secret values of a payload.
-
-    Each key is the field's path, which ends in its name.
-    """
+    """Return the secret values of a payload."""
     return {"/".join(tokens): value for tokens, value in _leaves(payload, ()) if is_secret(root, tokens)}
 
 

@@ -39,7 +39,6 @@ class Discriminator:
     """A property whose value selects the branch."""
 
     name: str
-    """The property's name."""
     by_tag: dict[str, int]
     """Each tag with the index of its branch."""
     required: bool
@@ -47,12 +46,10 @@ class Discriminator:
 
     @property
     def tags(self) -> list[str]:
-        """Every tag, in the order of the branches."""
         return list(self.by_tag)
 
     @property
     def branches(self) -> frozenset[int]:
-        """The indexes of the branches that have a tag."""
         return frozenset(self.by_tag.values())
 
     def ruled_out(self, instance: Any) -> frozenset[int]:
@@ -68,10 +65,7 @@ class Discriminator:
 
 
 def find_discriminator(root: Schema, branches: list[Any]) -> Discriminator | None:
-    """Return the discriminator of the branches that describe fields.
-
-    None if there are fewer than two such branches, or no discriminator.
-    """
+    """Return the discriminator of the branches that describe fields."""
     described = [(index, found) for index, branch in enumerate(branches) if (found := _object(root, branch))]
     if len(described) < 2:
         return None
@@ -135,11 +129,9 @@ class Known:
     discriminators: dict[int, tuple[list[Any], Discriminator | None]] = field(
         default_factory=dict[int, tuple[list[Any], Discriminator | None]]
     )
-    """The discriminator of each list of branches."""
     choices: dict[int, tuple[list[Any], frozenset[Any]]] = field(
         default_factory=dict[int, tuple[list[Any], frozenset[Any]]]
     )
-    """The values of each `enum`, as keys for comparison."""
     weights: dict[int, int] = field(default_factory=dict[int, int])
     """The steps that entering each subschema takes."""
 
@@ -149,30 +141,19 @@ class ValidationBudget:
     """The state that the keywords of one validation share."""
 
     root: Schema
-    """The schema in which references are resolved."""
     steps: int
-    """Steps that are left."""
     known: Known = field(default_factory=Known)
     exact_integers: bool = False
     """Whether a whole float, such as `10.0`, counts as no integer."""
 
     def enter(self, schema: Any) -> None:
-        """Count a subschema that is applied to a value.
-
-        Raises:
-            TooMuchWorkError: No steps are left.
-        """
+        """Count a subschema that is applied to a value."""
         weight = self.known.weights.get(id(schema))
         if weight is None:
             weight = self.known.weights[id(schema)] = _weight(schema)
         self.spend(weight)
 
     def spend(self, steps: int) -> None:
-        """Count further work of a keyword.
-
-        Raises:
-            TooMuchWorkError: No steps are left.
-        """
         self.steps -= steps
         if self.steps < 0:
             raise TooMuchWorkError
@@ -214,7 +195,6 @@ def working(work: ValidationBudget) -> Generator[None]:
 
 
 def steps_for(value: Any) -> int:
-    """Return most steps of the validation of a value."""
     return min(MAX_STEPS, FREE_STEPS + STEPS_PER_BYTE * volume(value))
 
 

@@ -18,7 +18,6 @@ from sojourn.values.text import counted, one_of
 __all__ = ["MAX_MISMATCHES", "mismatches"]
 
 MAX_MISMATCHES = 50
-"""Most reasons returned."""
 
 _MAX_STEPS = 10_000
 _COMPOSED = ("$defs", "$ref", "allOf", "anyOf", "const", "discriminator", "oneOf")
@@ -53,10 +52,7 @@ def mismatches(source: Schema, target: Schema, *, lossless: bool) -> list[str]:
 
 
 class _Document:
-    """A schema whose subschemas are expanded into branches.
-
-    A branch has one type, and no references.
-    """
+    """A schema whose subschemas are expanded into branches."""
 
     def __init__(self, root: Schema) -> None:
         self.root = root
@@ -115,7 +111,6 @@ class _Comparison:
         self._known: dict[tuple[int, int], list[_Reason]] = {}
 
     def fields(self, source: Any, target: Any, depth: int) -> list[_Reason]:
-        """Return why one subschema does not fit another, with paths from here."""
         key = id(source), id(target)
         if key in self._known:
             return self._known[key]
@@ -201,7 +196,6 @@ def _at(step: str, reasons: Iterable[_Reason]) -> Iterator[_Reason]:
 
 
 def _by_type(branch: Schema) -> list[Schema]:
-    """Return the branch once for each of its types, stated or implied."""
     implied = (kind for kind, words in _TELLING_WORDS.items() if any(word in branch for word in words))
     named = branch.get("type", next(implied, None))
     return [{**branch, "type": each} for each in (named if is_array(named) else [named])]
@@ -214,7 +208,6 @@ def _form(branch: Schema) -> set[tuple[str, str]]:
 
 
 def _is_alike(source: Schema, target: Schema) -> bool:
-    """Return whether type and format fit, regardless of fields and items."""
     if "enum" in target:
         return False
     kinds = source["type"], target["type"]
@@ -238,7 +231,6 @@ def _rest(branch: Schema) -> Any:
 
 
 def _item(branch: Schema, index: int, most: float) -> Any:
-    """Return the schema of an item, or False if there can be none."""
     items = [*branch.get("prefixItems", ()), branch.get("items", True)]
     return items[min(index, len(items) - 1)] if index < most else False
 

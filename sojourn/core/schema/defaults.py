@@ -31,10 +31,6 @@ def with_defaults(validator: Validator, payload: dict[str, Any]) -> dict[str, An
     """Return the payload with each absent field that has a default, at every level.
 
     If there are too many, return the payload unchanged.
-
-    Args:
-        validator: The validator of the schema.
-        payload: A JSON object, valid or not. It is not changed.
     """
     try:
         return _Filling(validator).filled(validator.schema, payload, 0)
@@ -57,8 +53,6 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 class _Filling:
-    """One pass over a payload."""
-
     def __init__(self, validator: Validator) -> None:
         self._validator = validator
         self._left = MAX_VALUES
@@ -95,10 +89,7 @@ class _Filling:
         return filled
 
     def _parts(self, schema: Any, value: Any, depth: int) -> list[Schema]:
-        """Return the subschemas that describe the value.
-
-        For a union, that is the first branch that the value fits.
-        """
+        # For a union, that is the first branch that the value fits.
         if not is_object(schema) or depth > MAX_DEPTH:
             return []
         self._count(1)

@@ -53,10 +53,7 @@ def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Schema) -> _
 
 
 def _descend(validator: Any, value: Any, subschema: Any, step: str | int) -> _Errors:
-    """Yield the errors of a field or item.
-
-    If a subschema is `false`, jsonschema loses the path.
-    """
+    # If a subschema is `false`, jsonschema loses the path.
     if subschema is False:
         yield ValidationError("not allowed", validator=cast("Any", None), validator_value=None, path=[step])
     elif not _passes(validator, subschema, value):
@@ -153,10 +150,6 @@ def _one_of(validator: Any, branches: list[Any], instance: Any, _schema: Schema)
 
 
 def _excluding(branches: list[Any], instance: Any) -> list[str]:
-    """Return the fields that were sent and that only some of the branches have.
-
-    Empty unless each branch has one.
-    """
     if not is_object(instance) or not all(map(is_object, branches)):
         return []
     root = BUDGET.get().root
@@ -175,10 +168,7 @@ def _named(root: Schema, branch: Schema) -> frozenset[str]:
 
 
 def _tried(validator: Any, branches: list[Any], instance: Any) -> Iterator[tuple[int, list[ValidationError]]]:
-    """Yield the errors of each branch that the value's tag allows.
-
-    Index -1 means all branches that the tag rules out.
-    """
+    # Index -1 means all branches that the tag rules out.
     work = BUDGET.get()
     known = work.known.discriminators
     if id(branches) not in known:
@@ -208,10 +198,7 @@ def _tried(validator: Any, branches: list[Any], instance: Any) -> Iterator[tuple
 
 
 def _passes(validator: Any, subschema: Any, value: Any) -> bool:
-    """Check most fields fast: scalars, optional scalars, lists of them.
-
-    Entering a subschema costs jsonschema more than checking it. False only means: validate in full.
-    """
+    # Entering a subschema costs jsonschema more than checking it. False only means: validate in full.
     if not is_object(subschema):
         return False
     BUDGET.get().enter(subschema)

@@ -72,9 +72,6 @@ def in_2020_12(schema: Schema) -> Schema:
     """Return the schema in 2020-12, without `$schema`.
 
     If nothing changes, return the identical schema.
-
-    Args:
-        schema: A schema nested no deeper than 64.
     """
     named = schema.get("$schema")
     if not isinstance(named, str):
@@ -85,10 +82,7 @@ def in_2020_12(schema: Schema) -> Schema:
 
 
 def _translated(schema: Any, draft: int) -> Any:
-    """Translate a subschema and those inside it.
-
-    A value that is not a schema stays, for `check` to refuse.
-    """
+    # A value that is not a schema stays, for `check` to refuse.
     if not is_object(schema):
         return schema
     result = dict(schema)
@@ -136,7 +130,6 @@ def translate_items(schema: Schema) -> None:
 
 
 def _dependencies(schema: Schema) -> None:
-    """Translate `dependencies`, each a list of names or a schema."""
     needs = schema.get("dependencies")
     if not is_object(needs):
         return

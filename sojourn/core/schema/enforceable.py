@@ -52,9 +52,6 @@ def forbid_unknown_fields(schema: Schema) -> Schema:
 
     A definition that is part of a composition somewhere stays open itself, and is
     closed at each plain reference to it.
-
-    Raises:
-        ValueError: The schema is nested deeper than 64.
     """
     if depth_of(schema) > MAX_DEPTH:
         raise ValueError(f"the schema is nested deeper than {MAX_DEPTH}")
@@ -69,10 +66,7 @@ def forbid_unknown_fields(schema: Schema) -> Schema:
 
 
 class _Closing:
-    """One pass over a schema.
-
-    `found` collects the references that are parts of a composition.
-    """
+    """One pass over a schema."""
 
     def __init__(self, root: Schema, parts: frozenset[str]) -> None:
         self.root = root
@@ -80,10 +74,6 @@ class _Closing:
         self.found: set[str] = set()
 
     def close(self, path: tuple[str | int, ...], schema: Schema, *, part: bool) -> Schema:
-        """Close the subschemas of a schema, and the schema itself.
-
-        A schema that is part of a composition stays open itself.
-        """
         part = part or f"#{to_pointer(path)}" in self.parts
         word, inner_parts = (None, True) if part else self._how(schema)
         if inner_parts and isinstance(reference := schema.get("$ref"), str):
@@ -99,10 +89,6 @@ class _Closing:
         return closed if word is None else {**closed, word: False}
 
     def _how(self, schema: Schema) -> tuple[str | None, bool]:
-        """Return the keyword that closes a value, or None.
-
-        Also return whether the subschemas beside the keyword must stay open.
-        """
         if any(word in schema for word in _DECLARATIONS):
             return None, True
         describing = [word for word in _PARTS if self._describes(schema, word)]
@@ -114,7 +100,6 @@ class _Closing:
         return None, False
 
     def _describes(self, schema: Schema, word: str) -> bool:
-        """Return whether a keyword adds fields to the same value."""
         if word == "$ref":
             target = resolve(self.root, str(schema.get(word, "#/")))
             found = [target] if is_object(target) else []
@@ -142,10 +127,7 @@ _Path = tuple[str | int, ...]
 
 
 def _flat_metaschema() -> Schema:
-    """Build the metaschema with all vocabularies in one schema.
-
-    It is six times as fast as dynamic references.
-    """
+    # Six times as fast as dynamic references.
     flat: Schema = {"type": ["object", "boolean"], "properties": {}, "$defs": {}}
     plain = cast("Schema", Draft202012Validator.META_SCHEMA)
     for vocabulary in plain["allOf"]:
@@ -170,9 +152,6 @@ def check(schema: object) -> None:
     """Check that a schema is JSON Schema that refers only to itself.
 
     It may be 2020-12 or older. A reference is `#` or `#/...`.
-
-    Raises:
-        ValueError: The schema is invalid. The message has the place as a JSON pointer.
     """
     if not is_object(schema):
         raise ValueError(f"the schema is a {type(schema).__name__}, not a JSON object")
@@ -190,10 +169,7 @@ def check(schema: object) -> None:
 
 
 def faults_of(schema: Schema) -> list[str]:
-    """Return the places of what is not JSON Schema 2020-12, at most 50.
-
-    Each place is a JSON pointer.
-    """
+    """Return the places of what is not JSON Schema 2020-12, at most 50."""
     return [issue.field for issue in _METASCHEMA.issues(schema)]
 
 
@@ -255,10 +231,7 @@ def _check_reference(root: Schema, path: _Path, reference: str | None, known: se
 
 
 def _check_endless(root: Schema) -> None:
-    """Refuse a schema that applies itself to the same value.
-
-    Its validation would never end.
-    """
+    # The validation of such a schema would never end.
     lengths: dict[int, int] = {}
 
     def visit(path: _Path, subschema: Schema, above: frozenset[int]) -> int:

@@ -72,8 +72,6 @@ class _RustPattern:
 
 @dataclass(frozen=True, slots=True)
 class FastValidator:
-    """A compiled schema for values of a bounded size."""
-
     is_valid: Callable[[Any], bool]
     width: int
     """Most rules that may apply to one part of a value."""
@@ -82,10 +80,6 @@ class FastValidator:
         """Return whether a value certainly fits the schema.
 
         False means unknown.
-
-        Args:
-            value: A value without integers of more than 4,300 digits, as `sojourn.values.json_text` checks.
-            at_once: Whether to check only if that does not block an event loop.
         """
         if self.width * volume(value) > (_MOST_AT_ONCE if at_once else _MOST_RULES):
             return False
@@ -117,18 +111,11 @@ def fast_validator(schema: Schema, formats: FormatChecker = FORMATS) -> FastVali
 
 
 class _Breadth:
-    """Counts the rules that may apply to one part of a value."""
-
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._left = 4 * _MAX_EXPANDED
 
     def of(self, schemas: list[Schema]) -> int:
-        """Return most rules that apply to a value, or to a part of it.
-
-        Raises:
-            ValueError: The schema has too many places.
-        """
         here = list(schemas)
         for schema in here:
             here.extend(in_place(self._root, schema))
@@ -151,27 +138,20 @@ class _Breadth:
 
 
 def _rules(schema: Schema) -> int:
-    """Return the cost of the keywords of one subschema, in rules."""
     listed = sum(len(rule) for rule in schema.values() if is_array(rule) or is_object(rule))
     calls = ("pattern" in schema) + ("format" in schema)
     return 1 + listed // _PARTS_PER_RULE + calls * _COST_OF_CALLS
 
 
 def _holds_large_numbers(schema: Schema) -> bool:
-    """Return whether the absolute value of a number in the schema is above 2**53.
-
-    The two libraries compare such integers and floats differently.
-    """
+    # The two libraries compare such integers and floats differently.
     numbers = [schema.get(word) for word in _NUMBERS] + list(schema.get("enum") or ())
     return any(isinstance(number, (int, float)) and abs(number) > _EXACT for number in numbers)
 
 
 @cache
 def _formats(checker: FormatChecker) -> dict[str, Callable[[str], bool]]:
-    """Return the dialect's formats, and accept any text for its annotations.
-
-    The annotations must not be stricter here: inside a `not`, stricter would accept more.
-    """
+    # The annotations must not be stricter here: inside a `not`, stricter would accept more.
     return {
         **dict.fromkeys(("iri", "iri-reference", "regex", "uri-template"), _annotation),
         **{name: _format(checker, name) for name in FORMAT_EXAMPLES},
@@ -188,10 +168,7 @@ def _annotation(text: str) -> bool:
 
 
 def _expanded(root: Schema) -> int | None:
-    """Count the subschemas that may apply to one value.
-
-    None for endless recursion, or a keyword that the two libraries read differently.
-    """
+    # None for endless recursion, or a keyword that the two libraries read differently.
     sizes: dict[int, int] = {}
 
     def visit(schema: Schema, above: frozenset[int]) -> int | None:

@@ -63,11 +63,7 @@ _Path = tuple[str | int, ...]
 
 
 def mended(schema: object) -> Schema | None:
-    """Return a schema in 2020-12 that `check` accepts, or None if there is none.
-
-    Args:
-        schema: What a server sent as a schema. It is not changed.
-    """
+    """Return a schema in 2020-12 that `check` accepts, or None if there is none."""
     if not is_object(schema) or depth_of(schema) > MAX_DEPTH:
         return None
     root = _subschema(copy.deepcopy(schema), is_root=True)
@@ -87,10 +83,6 @@ def mended(schema: object) -> Schema | None:
 
 
 def _subschema(given: Any, *, is_root: bool = False) -> Any:
-    """Return a subschema with each odd word mended.
-
-    `true` or `false` stays.
-    """
     if isinstance(given, bool):
         return given
     if isinstance(given, str):
@@ -151,7 +143,6 @@ def _mend_type(schema: Schema) -> None:
 
 
 def _mend_properties(schema: Schema) -> None:
-    """Mend the maps of subschemas, and gather `required: true` of properties."""
     needed: list[Any] = []
     own = schema.get("required")
     if isinstance(own, (list, tuple)):
@@ -175,7 +166,6 @@ def _mend_properties(schema: Schema) -> None:
 
 
 def _nullable(schema: Schema) -> Schema:
-    """Return a schema that allows null if it has OpenAPI's `nullable`."""
     if schema.pop("nullable", None) not in (True, "true"):
         return schema
     if is_array(schema.get("enum")) and None not in schema["enum"]:
@@ -201,10 +191,7 @@ def _number(text: str) -> int | float | None:
 
 
 def _localize(root: Schema) -> None:
-    """Make each reference one into the schema itself.
-
-    References that lead elsewhere are dropped.
-    """
+    # References that lead elsewhere are dropped.
     places = dict(_places(root))
     known = {id(subschema) for _, subschema, _ in _walk(root)}
     own = root.get("$id")
@@ -222,10 +209,6 @@ def _localize(root: Schema) -> None:
 def _local(
     root: Schema, reference: str, base: _Path, places: dict[str, _Path], known: set[int]
 ) -> str | None:
-    """Return a reference as `#/...`.
-
-    None if it leads out of the schema, or to no schema in it.
-    """
     address, _, fragment = reference.partition("#")
     bases = (
         [base, ()] if not address else [places[each] for each in _addresses(root, address) if each in places]
@@ -261,10 +244,7 @@ def _places(root: Schema) -> Iterator[tuple[str, _Path]]:
 
 
 def _walk(root: Schema) -> Iterator[tuple[_Path, Schema, _Path]]:
-    """Yield each subschema with its path and its base.
-
-    The base is the path of the nearest subschema around it that has an `$id`.
-    """
+    # The base is the path of the nearest subschema around it that has an `$id`.
     pending: list[tuple[_Path, Schema, _Path]] = [((), root, ())]
     while pending:
         path, subschema, base = pending.pop()
@@ -274,10 +254,6 @@ def _walk(root: Schema) -> Iterator[tuple[_Path, Schema, _Path]]:
 
 
 def _dropped(root: Schema, tokens: tuple[str, ...]) -> bool:
-    """Remove the innermost keyword on the way to a faulty value.
-
-    Return False if there is none.
-    """
     above: tuple[dict[str, Any], str] | None = None
     node: Any = root
     for token in tokens:

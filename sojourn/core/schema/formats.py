@@ -124,7 +124,6 @@ _OWN: dict[str, _Check] = {"duration": _duration, "email": _email, "idn-email": 
 
 
 def _by_type(kind: type, form: str) -> _Check:
-    """Return whether pydantic reads a text of this form as a value of a type."""
     adapter, has_form = TypeAdapter[Any](kind), re.compile(form, re.ASCII)
 
     def check(instance: Any) -> bool:

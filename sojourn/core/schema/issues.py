@@ -30,10 +30,8 @@ __all__ = [
 ]
 
 MAX_ALLOWED = 50
-"""Most values of an enum in an issue."""
 
 MAX_TEXT = 500
-"""Longest pattern, format or allowed value in an issue, in characters."""
 
 ONLY_ONE = "only_one"
 """The constraint of fields sent together that belong to different alternatives."""
@@ -67,10 +65,7 @@ _OTHERS = {
 
 
 def to_issue(error: ValidationError, path: _Path) -> FieldIssue:
-    """Convert an error at a path to an issue.
-
-    The issue of an unknown rule is `invalid_value`.
-    """
+    """Convert an error at a path to an issue."""
     field = to_pointer(path)
     rule: Any = error.validator_value
     match error.validator:
@@ -102,7 +97,6 @@ def to_issue(error: ValidationError, path: _Path) -> FieldIssue:
 
 
 def type_issue(path: _Path, types: list[str], value: Any) -> FieldIssue:
-    """Return the issue of a value that has none of the types."""
     return FieldIssue(
         field=to_pointer(path),
         constraint="invalid_field_type",
@@ -175,7 +169,6 @@ def _missing(issue: FieldIssue, _value: Any) -> str:
 
 
 def _demands(issue: FieldIssue) -> Iterator[str]:
-    """Yield the demands on a missing field if they are more than any string."""
     kind = issue.expected_type or ""
     if issue.format:
         yield _of_format(issue.format)

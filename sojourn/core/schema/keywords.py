@@ -29,8 +29,6 @@ _Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError]]
 
 
 def _leaf(message: str, fits: Callable[[Any, Any, Any], bool]) -> _Keyword:
-    """A keyword whose error needs only its name and its rule."""
-
     def keyword(validator: Any, rule: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
         if not fits(validator, rule, instance):
             yield ValidationError(message)
@@ -74,11 +72,8 @@ def _counted_key(value: Any) -> Any:
 
 
 def _key(value: Any) -> Any:
-    """Return a key that is equal exactly for equal JSON values.
-
-    1 equals 1.0, and true does not equal 1. The key of a number is its text: unlike hashes of numbers,
-    hashes of texts cannot be chosen to collide.
-    """
+    # 1 equals 1.0, and true does not equal 1. The key of a number is its text: unlike hashes of numbers,
+    # hashes of texts cannot be chosen to collide.
     match value:
         case str() | None:
             return value
@@ -174,10 +169,7 @@ def unevaluated_properties(
 
 
 def _evaluated(validator: Any, instance: dict[str, Any], schema: Any) -> set[str]:
-    """Return the names that a schema evaluates.
-
-    If no branch of a union fits, which is an error of its own, all names of its branches count.
-    """
+    # If no branch of a union fits, which is an error of its own, all names of its branches count.
     if not is_object(schema):
         return set()
     spoken = schema
@@ -193,7 +185,6 @@ def _evaluated(validator: Any, instance: dict[str, Any], schema: Any) -> set[str
 
 
 def unevaluated_items(validator: Any, rule: Any, instance: Any, schema: Schema) -> Iterator[ValidationError]:
-    """Yield one error when some item is unevaluated."""
     if not is_array(instance) or "items" in schema:
         return
     beside = {word: value for word, value in schema.items() if word != "unevaluatedItems"}
@@ -204,7 +195,6 @@ def unevaluated_items(validator: Any, rule: Any, instance: Any, schema: Schema) 
 
 
 def _evaluated_places(validator: Any, instance: list[Any], schema: Any) -> set[int]:
-    """Return the indexes of the items that a schema evaluates."""
     if not is_object(schema):
         return set()
     BUDGET.get().spend(1 + len(instance) // 4)

@@ -51,10 +51,7 @@ class _TooMuchError(Exception):
 
 @lru_cache(maxsize=1_024)
 def text_for(pattern: str, least: int = 0, most: int = _MAX_TEXT) -> str | None:
-    """Return a text of `least` to `most` characters that matches the pattern.
-
-    The text contains a match. None if no text can be made.
-    """
+    """Return a text of `least` to `most` characters that matches the pattern."""
     if len(pattern) > _MAX_PATTERN or least > _MAX_TEXT or not runs(pattern):
         return None
     try:
@@ -67,10 +64,7 @@ def text_for(pattern: str, least: int = 0, most: int = _MAX_TEXT) -> str | None:
 
 
 def _texts(tree: "_Node", least: int) -> Iterator[str]:
-    """Yield texts of the pattern.
-
-    Those with few repetitions come first, and of these those from its first alternatives.
-    """
+    # Texts with few repetitions come first, and of these those from its first alternatives.
     writer = _Writer()
     tries = 0
     for repeats in range(least + 2):
@@ -85,8 +79,6 @@ def _texts(tree: "_Node", least: int) -> Iterator[str]:
 
 
 class _Literal:
-    """Literal characters."""
-
     def __init__(self, text: str) -> None:
         self.text = text
 
@@ -102,8 +94,6 @@ class _Choice:
 
 
 class _Repeat:
-    """A part, and how often it may be repeated."""
-
     def __init__(self, part: "_Node", least: int, most: int) -> None:
         self.part = part
         self.least = least
@@ -120,10 +110,6 @@ class _Writer:
         self._steps = 0
 
     def text(self, node: _Node, repeats: int, choice: int) -> str:
-        """Return the text with this many repetitions and this alternative.
-
-        Each is adapted to what the pattern allows.
-        """
         self._steps += 1
         if self._steps > _MAX_STEPS:
             raise _TooMuchError
@@ -142,14 +128,11 @@ class _Writer:
 
 
 class _Parser:
-    """Parses the pattern syntax of schemas, as far as a text can be made from it."""
-
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._at = 0
 
     def whole(self) -> _Node:
-        """Return the syntax tree of the whole pattern."""
         node = self._choice(0)
         if self._at < len(self._pattern):
             raise _TooMuchError
@@ -191,7 +174,6 @@ class _Parser:
         return _Literal("x" if self._take(".") else self._character())
 
     def _character(self) -> str:
-        """One character, or a member of a character class."""
         if code := self._match(_CODE):
             number = int(code[1] or code[2] or code[3], 16)
             if number > 0x10FFFF or 0xD800 <= number < 0xE000:
@@ -216,10 +198,6 @@ class _Parser:
         return table[name]
 
     def _class(self) -> str:
-        """Return a printable member of a character class.
-
-        It is the first that the class names, if possible.
-        """
         start = self._at
         self._at += 1
         excludes = self._take("^")

@@ -37,15 +37,7 @@ class NoSampleError(Exception):
 
 
 def sample(root: Schema, schema: Any) -> Any:
-    """Return a value for a schema, which the caller has to validate.
-
-    Args:
-        root: The schema in which references are resolved.
-        schema: The schema, or `true` or `false`.
-
-    Raises:
-        NoSampleError: Nothing determines a value, or it would be endless or huge.
-    """
+    """Return a value for a schema, which the caller has to validate."""
     try:
         return _Sampler(root).make(schema, 0)
     except OverflowError:
@@ -53,10 +45,7 @@ def sample(root: Schema, schema: Any) -> Any:
 
 
 def sample_field(root: Schema, schema: Any) -> Any:
-    """Return a value for a required field, as `sample` does.
-
-    If the schema leaves the field open, the value is a text.
-    """
+    """Return a value for a required field, as `sample` does."""
     try:
         return _Sampler(root).field(schema, 0)
     except OverflowError:
@@ -84,18 +73,11 @@ class _Sampler:
         return self._of_type(flat, depth)
 
     def field(self, schema: Any, depth: int) -> Any:
-        """Return a value for a required field.
-
-        It is a text if the schema leaves the field open or does not declare it at all.
-        """
         is_open = is_object(schema) and not _SAYING.intersection(schema)
         return _TEXT if is_open else self.make(schema, depth)
 
     def _of_branches(self, flat: Schema, word: str, branches: list[Any], depth: int) -> Any:
-        """Return a value of the first branch that states enough, with null last.
-
-        The branch is joined with the keywords beside the branches.
-        """
+        # The branch is joined with the keywords beside the branches.
         beside = {name: value for name, value in flat.items() if name != word}
         for branch in sorted(branches, key=_is_null):
             try:
@@ -135,7 +117,6 @@ class _Sampler:
         return [self.make(each, depth + 1) for each in [*prefix[:needed], *rest]]
 
     def _flat(self, schema: Schema, depth: int) -> Schema:
-        """Return the schema with its references and `allOf` merged into one object."""
         self.parts += 1
         if depth > _MAX_DEPTH or self.parts > _MAX_PARTS:
             raise NoSampleError
@@ -192,10 +173,7 @@ def _string(flat: Schema) -> str:
 
 
 def _number(flat: Schema) -> float:
-    """Return the smallest allowed number.
-
-    With only an upper bound, return the largest, at most 0. Without bounds, return 0.
-    """
+    # With only an upper bound, return the largest, at most 0. Without bounds, return 0.
     step = flat.get("multipleOf", 1)
     above, below = flat.get("exclusiveMinimum", -math.inf), flat.get("exclusiveMaximum", math.inf)
     low, high = max(flat.get("minimum", above), above), min(flat.get("maximum", below), below)

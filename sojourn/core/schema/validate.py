@@ -28,7 +28,6 @@ from sojourn.values.json_value import Schema, expand, is_array, is_object, resol
 __all__ = ["MAX_ISSUES", "Validator", "has_integers", "stray_issues"]
 
 MAX_ISSUES = 50
-"""Most issues of one payload."""
 
 _EMPTY: Registry[Any] = Registry()
 _FIRST = ("missing_field", "unknown_field")
@@ -55,9 +54,7 @@ class Validator:
         self._known = Known()
         self._quick: FastValidator | None = fast_validator(self.schema, formats)
         self.has_secrets = has_secrets(self.schema)
-        """Whether some field is secret."""
         self.has_integers = has_integers(self.schema)
-        """Whether some value has to be an integer."""
 
     def fits_at_once(self, value: Any) -> bool:
         """Return whether a value certainly fits.
@@ -90,12 +87,6 @@ class Validator:
         Missing fields come first, then unknown ones (often the same, misspelt), outer before inner, then the
         others. Otherwise issues are in the order of the schema. If a value takes too much work to validate,
         it has one issue: it has to be smaller or flatter.
-
-        Args:
-            payload: The payload.
-            most: Most issues.
-            exact_integers: Whether a whole float, such as `10.0`, is no integer.
-            schema: A subschema of the schema, or a schema with its references; None for the schema itself.
         """
         try:
             budget = self._begin(payload)
@@ -146,10 +137,7 @@ def _union_issues(union: ValidationError, path: tuple[str | int, ...]) -> Iterat
 
 
 def _misfitting(errors: list[ValidationError]) -> int:
-    """Count the fields of the value itself that a branch lacks or does not know.
-
-    With many, another branch was meant.
-    """
+    # With many, another branch was meant.
     own = (error for error in errors if len(error.relative_path) == 1)
     return sum(error.validator in (*MISSING, *UNKNOWN) for error in own)
 
@@ -175,10 +163,7 @@ def _types(errors: Iterable[ValidationError]) -> list[str]:
 
 
 def _distinct(issues: Iterable[FieldIssue]) -> Iterator[FieldIssue]:
-    """Yield the first issue of each field and constraint.
-
-    Subschemas of a composition repeat one another.
-    """
+    # Subschemas of a composition repeat one another.
     seen: set[tuple[str, str]] = set()
     for issue in issues:
         key = (issue.field, issue.constraint)
@@ -211,10 +196,6 @@ def stray_issues(validator: Validator, payload: dict[str, Any]) -> list[FieldIss
     """Return the issues of fields from alternatives that do not apply, at most 50.
 
     Only alternatives that the payload does not fit declare these fields.
-
-    Args:
-        validator: Validates against the payload's schema.
-        payload: A JSON object, valid or not.
     """
     root = validator.schema
     own = list(_own(root, root, _MAX_DEPTH))
@@ -242,10 +223,6 @@ def stray_issues(validator: Validator, payload: dict[str, Any]) -> list[FieldIss
 def _refused(
     validator: Validator, payload: dict[str, Any], name: str, schemas: list[Any]
 ) -> list[FieldIssue]:
-    """Return the issues of a field by its first schema.
-
-    Empty if one of its schemas accepts the field.
-    """
     if any(validator.is_valid(payload[name], schema=schema) for schema in schemas):
         return []
     return validator.issues(payload, schema={"properties": {name: schemas[0]}})
@@ -263,7 +240,6 @@ def _own(root: Schema, schema: Any, depth: int) -> Iterator[Schema]:
 
 
 def _declared(root: Schema, schema: Schema) -> dict[str, Any]:
-    """Return the fields that a schema declares, each with its subschema."""
     return {
         name: field for part in expand(root, schema) for name, field in part.get("properties", {}).items()
     }
