@@ -11,7 +11,6 @@ from sojourn.errors import DefinitionError
 __all__ = ["PlanFunction", "Planner", "as_planner"]
 
 PlanFunction = Callable[[Turn], Awaitable[PlanResult]]
-"""A planner as one async function; it gets a `PlanInput` first, and a `PlanResumeInput` for each later plan."""
 
 
 @runtime_checkable
@@ -43,31 +42,19 @@ class _FunctionPlanner:
 
 
 def as_planner(planner: Any, place: str) -> Planner:
-    """Return a planner unchanged, and an async function as a planner.
-
-    Args:
-        planner: An object with both methods, or one async function.
-        place: The place of the declaration, for the error.
-
-    Raises:
-        DefinitionError: `planner` is neither.
-    """
+    """Return a planner unchanged, and an async function as a planner."""
     if fault := _fault(planner):
         raise DefinitionError(f"{place}: {fault}")
     return planner if isinstance(planner, Planner) else _FunctionPlanner(planner)
 
 
 UNFINISHED = "why_no_planner"
-"""An attribute of an incomplete planner, such as a decorator without its function.
-
-It says what to write instead.
-"""
+"""An attribute of an incomplete planner, such as a decorator without its function: what to write."""
 
 _METHODS = ("plan_start", "plan_resume")
 
 
 def _fault(planner: Any) -> str | None:
-    """Return why an object is no planner and what to write, or None."""
     if isinstance(unfinished := getattr(planner, UNFINISHED, None), str):
         return unfinished
     if isinstance(planner, type):
@@ -98,10 +85,7 @@ def _fault(planner: Any) -> str | None:
 
 
 def _method_fault(planner: Planner, name: str) -> str | None:
-    """Return why a method of a planner cannot plan, or None.
-
-    It cannot plan if its result is not awaitable.
-    """
+    """Return why a method of a planner cannot plan, or None."""
     method = getattr(planner, name)
     if not inspect.ismethod(method) or inspect.iscoroutinefunction(method):
         return None
@@ -112,10 +96,7 @@ def _method_fault(planner: Planner, name: str) -> str | None:
 
 
 def _turn_fault(plan: Callable[..., Any]) -> str | None:
-    """Return why an async function cannot plan, or None.
-
-    It cannot plan if it does not take one turn.
-    """
+    """Return why an async function cannot plan, or None."""
     try:
         inspect.signature(plan).bind(None)
     except TypeError:

@@ -74,8 +74,6 @@ class SojournPlugin(SimplePlugin):
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         """Run the worker on a namespace with the search attributes.
 
-        Also free the cached data of runs that are no longer in memory.
-
         Raises:
             DefinitionError: The namespace lacks search attributes, and the worker may not add them.
         """
@@ -87,7 +85,6 @@ class SojournPlugin(SimplePlugin):
 
 
 def _converter(clients: DataConverter | None) -> DataConverter:
-    """Return Sojourn's converter, with the client's codec, storage and failures."""
     if clients is None or isinstance(clients, GuardedDataConverter):
         return clients or data_converter
     return dataclasses.replace(
@@ -99,10 +96,7 @@ def _converter(clients: DataConverter | None) -> DataConverter:
 
 
 def _with_passthrough(runner: WorkflowRunner | None) -> WorkflowRunner:
-    """Return the runner, by whole workflow tasks.
-
-    A sandbox shares the modules of `PASSED_THROUGH` between runs.
-    """
+    """Return the runner, by whole workflow tasks and with shared modules."""
     runner = by_whole_tasks(runner or SandboxedWorkflowRunner())
     if not isinstance(runner, SandboxedWorkflowRunner):
         return runner

@@ -1,7 +1,7 @@
 """Limit what a run may do, by declaration or by code.
 
-An author declares a `RunPolicy` with its `ApprovalPolicy`; a policy engine is code that tightens
-them before each plan. It gets the planner's hints: `RetryHint` here is the same class (SR-125).
+A policy engine is code that tightens an author's `RunPolicy` before each plan. It gets the planner's hints
+(SR-125).
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -45,11 +45,6 @@ class PolicyEngine(Protocol):
 
 
 def as_policy_engine(engine: Any) -> PolicyEngine:
-    """Return a policy engine unchanged.
-
-    Raises:
-        DefinitionError: The object has no `decide`, or is a class.
-    """
     if isinstance(engine, PolicyEngine) and not isinstance(engine, type):
         return engine
     what = (

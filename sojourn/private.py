@@ -1,7 +1,4 @@
-"""Files and folders that only their owner can read.
-
-They hold the contents of runs.
-"""
+"""Files and folders with the contents of runs, which only their owner can read."""
 
 import contextlib
 import errno
@@ -23,23 +20,16 @@ __all__ = [
 ]
 
 MAX_PATH = 100
-"""Most bytes of a socket's path; macOS allows 103, Linux 107."""
-
 _LONGEST_NAME = len("/sojourn/live-65535.sock.lock")
 
 STORAGE_LINK = "storage-{port}"
-"""The link to the storage of a development server, in the user's runtime folder."""
-
 _FILE = 0o600
 _FOLDER = 0o700
 _OURS = ".sojourn"
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file with mode 0600, for `open(..., opener=private_opener)`.
-
-    A file that exists gets the mode too.
-    """
+    """Open a new or existing file with mode 0600, for `open(..., opener=...)`."""
     descriptor = os.open(path, flags, _FILE)
     with contextlib.suppress(PermissionError):  # the file of another user, who lets us write
         os.fchmod(descriptor, _FILE)
@@ -47,16 +37,12 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a text to a file of mode 0600."""
     with open(path, "w", encoding="utf-8", opener=private_opener) as file:
         file.write(text)
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on disk.
-
-    A file that was renamed into the folder then outlives a power cut.
-    """
+    """Wait until the names in a folder are on disk, and outlive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -76,11 +62,7 @@ def keep_private(path: Path) -> None:
 def private_folder(folder: Path) -> None:
     """Make a folder and its missing parents, with mode 0700.
 
-    Existing folders keep their modes. A new `.sojourn` gets a `.gitignore`, so that git does not
-    see what is in it.
-
-    Raises:
-        OSError: The folder cannot be made, or a file has its name.
+    Existing folders keep their modes. A new `.sojourn` gets a `.gitignore`.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
@@ -92,10 +74,7 @@ def private_folder(folder: Path) -> None:
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether a path is a folder of ours that no other user can enter.
-
-    A link to a folder does not count.
-    """
+    """Return whether a path is a folder of ours, no link, that no other can enter."""
     try:
         found = folder.lstat()
     except OSError:
@@ -104,14 +83,7 @@ def is_private(folder: Path) -> bool:
 
 
 def runtime_path(server: str, name: str) -> Path | None:
-    """Return the path of a socket or link of a Temporal server on this machine.
-
-    None for any other server.
-
-    Args:
-        server: `host:port` of the frontend.
-        name: The name of the file, with `{port}`.
-    """
+    """Return the path of a socket or link of a server on this machine, or None."""
     host, _, port = server.rpartition(":")
     if not (port.isascii() and port.isdecimal() and is_this_machine(host)):
         return None
@@ -119,7 +91,6 @@ def runtime_path(server: str, name: str) -> Path | None:
 
 
 def is_this_machine(host: str) -> bool:
-    """Return whether a host, as a name or an address, is this machine itself."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -127,7 +98,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _runtime_folder() -> Path:
-    """Return the user's folder for the sockets and links of running programs.
+    """Return the folder for the sockets and links of running programs.
 
     It is in the system's runtime folder if that is private, else below /tmp.
     """

@@ -87,13 +87,7 @@ class RepairingPlanner:
 def check_repair_options(
     place: str, defaults: Any, max_repairs: Any, max_wait: Any, read_answer: Any
 ) -> None:
-    """Check the kinds of the options of a repairing planner.
-
-    Without the check, a wrong option would fail a run at its first repair.
-
-    Raises:
-        DefinitionError: An option is of a wrong kind.
-    """
+    """Refuse a wrong option now, as it would fail a run at its first repair."""
     if not isinstance(max_repairs, int) or isinstance(max_repairs, bool) or max_repairs < 0:
         raise DefinitionError(f"{place}: max_repairs is a number from 0, not {max_repairs!r}")
     if not isinstance(max_wait, timedelta):

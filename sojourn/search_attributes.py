@@ -30,50 +30,34 @@ __all__ = [
 ]
 
 AGENT = SearchAttributeKey.for_keyword("SojournAgent")
-"""The agent's id."""
-
 SESSION = SearchAttributeKey.for_keyword("SojournSession")
-"""The session's id; unset for a run without a session."""
 
 AWAITING = SearchAttributeKey.for_keyword("SojournAwaiting")
 """The id of the oldest open wait, `PAUSED` or `IDLE`; unset for a run that does something."""
 
 FORK_OF = SearchAttributeKey.for_keyword("SojournForkOf")
-"""The id of the run that a run was forked from; unset for a run that is no fork."""
 
 TENANT = SearchAttributeKey.for_keyword("SojournTenant")
 """The tenant of the run's starter. Unset for a run without one."""
 
 VISIBLE_TO = SearchAttributeKey.for_keyword_list("SojournVisibleTo")
-"""The marks of principals that may see the run, beside operators.
-
-Unset for a run that all of its tenant may see.
-"""
+"""The marks of principals that may see the run, beside operators; unset if all its tenant may."""
 
 IDLE = "(idle)"
-"""The value of `AWAITING` while a conversation waits for its next message."""
-
 PAUSED = "(paused)"
-"""The value of `AWAITING` while a run is paused."""
-
 NAMES = tuple(SEARCH_ATTRIBUTES)
-"""The names of all search attributes."""
-
 _PATIENCE = timedelta(seconds=5)
-"""Time limit of the listing when a worker starts."""
 
 HOW_TO_REGISTER = (
     "this namespace does not have the search attributes of Sojourn; a worker registers them when it starts, "
     "or: temporal operator search-attribute create "
     + " ".join(f"--name {name} --type {kind}" for name, kind in SEARCH_ATTRIBUTES.items())
 )
-"""The text of errors and logs if a namespace lacks the search attributes."""
 
 
 def attributes_of(
     agent_id: str, session_id: str, fork_of: str = "", tenant: str = "", visible_to: Sequence[str] = ()
 ) -> TypedSearchAttributes:
-    """Return the search attributes of a run's start."""
     pairs: list[SearchAttributePair[Any]] = [SearchAttributePair(AGENT, agent_id)]
     if session_id:
         pairs.append(SearchAttributePair(SESSION, session_id))
@@ -87,10 +71,7 @@ def attributes_of(
 
 
 def is_unknown(error: RPCError) -> bool:
-    """Return whether the server refused a request for its search attributes.
-
-    The request is a start or a listing, and the server does not know the attributes.
-    """
+    """Return whether the server refused a start or a listing for these attributes."""
     return error.status == RPCStatusCode.INVALID_ARGUMENT and "search attribute" in str(error).lower()
 
 
@@ -98,12 +79,6 @@ async def register(client: Client) -> str | None:
     """Add the search attributes that the namespace lacks.
 
     A server that lists none to this caller, such as a managed one, may still have them.
-
-    Returns:
-        Why the server does not list the attributes, or None.
-
-    Raises:
-        DefinitionError: The namespace lacks some, and this caller may not add them.
     """
     service = client.operator_service
     try:

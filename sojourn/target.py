@@ -22,15 +22,10 @@ _LIBRARIES = (
     "contextlib",
     "functools",
 )
-"""Packages that are not the app's, in the traceback of a declaration that fails."""
 
 
 def check_target(target: str, what: str = "app") -> tuple[str, str]:
-    """Return the names of the module and of the object, without importing the module.
-
-    Args:
-        target: The target.
-        what: The kind of object, `app` or `codec`, for the errors.
+    """Return the names of the module and of the object, without importing it.
 
     Raises:
         DefinitionError: The target has another form, or there is no such module.
@@ -49,8 +44,6 @@ def check_target(target: str, what: str = "app") -> tuple[str, str]:
 
 def load_target(target: str, what: str = "app") -> Any:
     """Import the module, and return its object, or None if it has none of this name.
-
-    The module is in the current folder or installed.
 
     Raises:
         DefinitionError: The target has another form, there is no such module, or importing it fails.
@@ -76,10 +69,7 @@ def _no_module(target: str, name: str) -> DefinitionError:
 
 
 def _place(trace: TracebackType | None) -> str:
-    """Return the line of the app that an exception comes from.
-
-    It is the innermost line outside of libraries.
-    """
+    """Return the innermost line of the app, outside libraries, of an exception."""
     place = ""
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__"))

@@ -66,7 +66,9 @@ HEARTBEAT_THROTTLE = timedelta(seconds=2)
 """Longest interval in which the SDK holds heartbeats back: a tool gets a cancellation with a heartbeat's response."""
 
 MAX_FETCHED = 3
-"""Most payloads of a workflow task that are fetched from external storage, or stored there, at once; as in the SDK."""
+"""Most payloads of a workflow task that are fetched from external storage, or stored there, at once; as in
+the SDK.
+"""
 
 STICKY = timedelta(seconds=2)
 """How long only the worker that has a run in memory gets its tasks, even if dead.
@@ -79,8 +81,6 @@ _log = structlog.get_logger("sojourn.worker")
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The workflows and activities that a worker of an app registers."""
-
     workflows: Sequence[type]
     activities: Sequence[Any]
 
@@ -89,10 +89,6 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     """Return the workflow and the activities that a worker registers.
 
     They come from the wheel's `sojourn.service`, or from a source tree.
-
-    Args:
-        app: The app to serve.
-        transcripts: The transcripts of runs; by default a cache that queries the runs.
     """
     try:
         importlib.import_module("sojourn.service")
@@ -193,7 +189,6 @@ class Worker:
         serve_by_whole_tasks(self._worker)
 
     def __repr__(self) -> str:
-        """Return the task queue and the app."""
         return f"<Worker task_queue={self.task_queue} of {self._app!r}>"
 
     async def run(self) -> None:
@@ -220,7 +215,6 @@ class Worker:
         await self._worker.shutdown()
 
     async def __aenter__(self) -> Self:
-        """Start serving."""
         await self._open()
         try:
             await self._worker.__aenter__()
@@ -232,7 +226,6 @@ class Worker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Drain and stop."""
         self._announcing.leave()
         try:
             await self._worker.__aexit__(kind, error, trace)
@@ -261,22 +254,12 @@ class Worker:
 
 
 def _fetched_at_once(client: temporalio.client.Client) -> int:
-    """Return how many payloads a workflow task fetches from external storage at once.
-
-    Without a storage the SDK needs no tasks for it.
-    """
+    """Return how many payloads a workflow task fetches, as few as none at once."""
     return MAX_FETCHED if client.data_converter.external_storage else 1
 
 
 def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C, then drain.
-
-    It configures the logs unless the program has.
-
-    Args:
-        app: The app to serve.
-        task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else the app's name.
-        metrics_port: See `serve_forever`.
+    """Serve until SIGTERM or Ctrl-C, then drain, and configure the logs before.
 
     Raises:
         DefinitionError: A setting is invalid, or another process listens on the metrics port.
@@ -311,7 +294,7 @@ async def serve_forever(
         task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else the app's name.
         address: The server's address; by default from Temporal's settings.
         namespace: The namespace; by default from Temporal's settings.
-        metrics_port: The port, or address and port, of the Temporal SDK's own metrics; `SOJOURN_METRICS_PORT`, else none.
+        metrics_port: The port, or address and port, of the SDK's own metrics; `SOJOURN_METRICS_PORT`, else none.
         stop: The request to stop, in place of the two signals.
 
     Raises:
@@ -331,7 +314,6 @@ async def serve_forever(
 
 
 def _stop_at_signals() -> Stop:
-    """Return a `Stop` that SIGTERM and SIGINT set, on the running loop."""
     stop, main = Stop(), asyncio.current_task()
     assert main is not None
     for number in SIGNALS:
@@ -363,16 +345,12 @@ async def _serve(worker: Worker, app: Served, client: temporalio.client.Client, 
 
 
 def _planners(app: Served) -> dict[str, str]:
-    """Return the model of each agent's planner, or `code`, by agent id."""
     agents = [agent for id in app.list_agents() if (agent := app.agent(id))]
     return {agent.id: getattr(agent.planner, "model_name", "code") for agent in agents}
 
 
 async def _connected(options: dict[str, Any], stop: asyncio.Event) -> temporalio.client.Client | None:
-    """Connect, again and again until the server answers.
-
-    None if the worker is stopped before that.
-    """
+    """Connect, again and again until the server answers or the worker is stopped."""
     delay = 0.5
     while not stop.is_set():
         try:

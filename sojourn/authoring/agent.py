@@ -52,7 +52,6 @@ A = TypeVar("A")
 V = TypeVar("V")
 
 Prompt = str | Callable[[Any], str]
-"""A template with `{field}` for declared fields, or a function of the typed payload."""
 
 _PROMPT = Kind(
     "a text, or a function of the payload", lambda value: isinstance(value, str) or callable(value)
@@ -84,41 +83,28 @@ class AgentTool(Generic[A, V]):
     """One tool of an exported agent, declared in `Agent.export`."""
 
     name: str
-    """The tool's name in the exported toolset."""
     args: type[A]
-    """The type of the payload."""
     result: type[V] = str  # pyright: ignore[reportAssignmentType] - V is str if it is left out
-    """The type of the answer.
-
-    Unless it is `str`, an answer that does not fit is refused.
-    """
+    """The type of the answer. Unless it is `str`, an answer that does not fit is refused."""
     system: Prompt | None = None
-    """The child run's system message."""
     user: Prompt | None = None
-    """The child run's user message. By default, the payload as JSON."""
+    """The child run's user message; by default the payload as JSON."""
     title: str | None = None
     description: str = ""
     tags: Sequence[str] = ()
     example: dict[str, Any] | None = None
-    """A valid payload."""
     confirmation: str | None = None
     """The question to a person before each call, with `{field}` filled in."""
     approvers: Approvers | None = None
-    """Principals who may decide on a call. Each call then needs approval."""
+    """Principals who may decide on a call, which then needs approval."""
     four_eyes: bool = False
-    """Forbid the requester of a call to approve it. Each call then needs approval."""
+    """Forbid the requester of a call to approve it; each call then needs approval."""
     bounded: bool = False
-    """Whether the answer is a bounded view (SR-22, SR-31).
-
-    It then states `returned`, `total` and `truncated`.
-    """
+    """Whether the answer states `returned`, `total` and `truncated` (SR-22, SR-31)."""
 
 
 class ExportedTool(Generic[P, V]):
-    """A tool that an agent implements (SR-7 to SR-11, SR-52 to SR-54).
-
-    Each call is a child run.
-    """
+    """A tool that an agent implements in child runs (SR-7 to SR-11, SR-52 to SR-54)."""
 
     def __init__(self, agent: "Agent", toolset_id: str, declared: "AgentTool[Any, V]") -> None:
         place = f"tool {toolset_id}.{declared.name}"
@@ -153,37 +139,27 @@ class ExportedTool(Generic[P, V]):
 
     @property
     def id(self) -> ToolId:
-        """`<service>.<toolset>.<tool>`."""
         return self.spec.id
 
     @property
     def approver_check(self) -> ApproverCheck | None:
-        """The function that judges who may decide on a call, or None if roles do."""
         return check_in(self.declared.approvers)
 
     @cached_property
     def validator(self) -> Validator:
-        """Validates a payload against the schema."""
         return Validator(self.spec.payload.json_schema, typed=True)
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Check whether the payload's type accepts a payload that fits the schema."""
         return self.payload.takes(payload)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """Return the valid payload of a call, or the result that says why it is invalid."""
         return boundary.checked(self.spec, self.validator, call, self.takes)
 
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
-        """Return a call of this tool."""
         return ToolRequest(name=self.id, payload=self.payload.payload_of(args, fields))
 
     def result_of(self, result: ToolResult) -> V:
-        """Return the typed answer of a successful result of this tool.
-
-        Raises:
-            ValueError: The result is another tool's, or a failure.
-        """
+        """Return the typed answer of a successful result of this tool."""
         if result.name != self.id or result.error:
             raise ValueError(
                 f"{result.name} ({result.error or 'a success'}) is not a successful result of {self.id}"
@@ -198,14 +174,8 @@ class ExportedTool(Generic[P, V]):
     def messages(self, payload: dict[str, Any], raw: str | None = None) -> list[Message]:
         """Return the child run's first messages (SR-53).
 
-        They are the system message, if there is a system prompt, then the user message.
-
-        The payload is decoded only when a prompt is a function. Without a prompt, the user message
-        is the arguments unchanged (SR-11).
-
-        Args:
-            payload: A valid payload.
-            raw: The arguments as the model wrote them.
+        The payload is decoded only when a prompt is a function. Without a prompt, the user message is the
+        arguments unchanged (SR-11).
         """
         system, user = self.declared.system, self.declared.user
         messages = [Message.system(self._filled(system, payload))] if system else []
@@ -219,10 +189,7 @@ class ExportedTool(Generic[P, V]):
 
 
 def _as_written(raw: str | None, payload: dict[str, Any]) -> str:
-    """Return the arguments as the model wrote them, if they are a JSON object.
-
-    Otherwise return the payload as JSON.
-    """
+    """Return the model's arguments, or the payload if they are no JSON object."""
     try:
         if raw is not None and isinstance(json.loads(raw), dict):
             return raw
@@ -261,14 +228,10 @@ class AgentToolset:
     @overload
     def __getitem__(self, tool: AgentTool[A, V]) -> ExportedTool[[A], V]: ...
     def __getitem__(self, tool: str | AgentTool[Any, Any]) -> ExportedTool[..., Any]:
-        """Return the tool with this name, or of this declaration.
-
-        With the declaration, type checkers infer its types.
-        """
+        """Return the tool with this name, or of this declaration, then with its types."""
         return self.tools[tool if isinstance(tool, str) else tool.name]
 
     def __repr__(self) -> str:
-        """Return the id, the agent, and the number of tools."""
         return f"<AgentToolset {self.id} of {self.agent.id}: {counted(len(self.tools), 'tool')}>"
 
 
@@ -299,9 +262,10 @@ class Agent:
         policy: The limits of its runs.
         description: For catalogues, and for agents that use this agent as a tool.
         task_queue: The task queue of its runs when started as a tool; by default the caller's.
-        local: Whether local activities plan its turns, beside the workflow: for a planner that decides in milliseconds and
-            does no I/O.
-        visibility: Who sees its runs over HTTP, in place of the app's setting: everyone in the tenant, or only those they act for.
+        local: Whether local activities plan its turns, beside the workflow: for a planner that decides in
+            milliseconds and does no I/O.
+        visibility: Who sees its runs over HTTP, in place of the app's setting: everyone in the tenant, or only those
+            they act for.
 
     Raises:
         DefinitionError: The id, the planner or a toolset is invalid, or the planner of a local agent is a model.
@@ -346,7 +310,6 @@ class Agent:
         self.visibility: Visibility | None = visibility
 
     def __repr__(self) -> str:
-        """Return the agent's id, and the ids of its toolsets."""
         return f"<Agent {self.id}: {' '.join(toolset.id for toolset in self.uses) or 'no toolsets'}>"
 
     @takes_options(_exports, tools=list_of("AgentTools"), description=TEXT)
@@ -360,7 +323,6 @@ class Agent:
 
 
 def _mend(used: Any) -> str:
-    """Return what to use in place of a tool or an agent, as the end of a sentence."""
     if isinstance(used, Tool):
         return "; use the toolset that declares it"
     return "; use what its export(...) returns" if isinstance(used, Agent) else ""

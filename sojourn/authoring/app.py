@@ -52,15 +52,11 @@ if TYPE_CHECKING:
 __all__ = ["AnyTool", "App", "NoticeFunction"]
 
 NoticeFunction = Callable[[Notice], Awaitable[None]]
-"""An async function that receives notices.
-
-It may be called more than once with the same notice, which then has the same `id`.
-"""
+"""An async function of notices; one may come again, with the same `id`."""
 
 _TOLD = Kind("an async function of a notice, or a Webhook", lambda value: value is None or is_async(value))
 
 AnyTool = Runnable | ExportedTool[..., Any]
-"""A tool of an agent: one that a worker executes, or an agent called in child runs."""
 
 
 @declares(
@@ -88,30 +84,30 @@ class App:
 
     Args:
         agents: Every agent whose runs this deployment plans, including those used as tools.
-        name: The name of the deployment, such as `support`, which is also the task queue of its workers; by default
-            `module:variable`, if the app is a variable of a module.
+        name: The name of the deployment, which is also the task queue of its workers; by default `module:variable`, if
+            the app is a variable of a module.
         services: The objects behind bound tools, or a mapping of name to object.
-        executors: The executor of each toolset with declared tools, by toolset or id: an `Executor` or an
-            async function of meta and call.
+        executors: The executor of each toolset with declared tools, by toolset or id: an `Executor` or an async
+            function of meta and call.
         interceptors: Prepare every call, in this order: a worker's call when it is executed, a child run's or external
             call when it is dispatched.
-        storage: Stores what is too large for a run's history; without it such a result
-            is refused, with its size and how to narrow the call.
+        storage: Stores what is too large for a run's history; without it such a result is refused, with its size and
+            how to narrow the call.
         archive: Whether the storage also keeps the events of a long run's earlier executions. The server's retention
             may delete them while the run is still open.
         policy_engine: Tightens what runs may do, turn by turn.
-        live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`;
-            `SOJOURN_LIVE`, which `sojourn dev` sets, else within this process. Clients need the same.
+        live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`; `SOJOURN_LIVE`, which
+            `sojourn dev` sets, else within this process. Clients need the same.
         allow_loosening: Whether the limits given at a run's start may be looser than its agent's.
-        visibility: Who sees a run over HTTP: everyone in its tenant, or with `subject` only those it acts for, operators, and those who have to
-            approve one of its calls. A child run is seen as its parent is.
+        visibility: Who sees a run over HTTP: everyone in its tenant, or with `subject` only those it acts for,
+            operators, and those who have to approve one of its calls. A child run is seen as its parent is.
         on_wait: Called when a run waits for a person or a program: an async function of a `Notice`, or a `Webhook`.
         on_turn: The same, when a turn of a conversation has ended.
         on_end: The same, when a run has ended that is no child run.
 
     Raises:
-        DefinitionError: Two agents, toolsets or tools share an id; an exported agent, a service, a
-            method or an executor is missing; or a bound tool's types do not fit its method's.
+        DefinitionError: Two agents, toolsets or tools share an id; an exported agent, a service, a method or an
+            executor is missing; or a bound tool's types do not fit its method's.
     """
 
     def __init__(
@@ -151,7 +147,6 @@ class App:
         self.visibility: Visibility = visibility
         told: dict[NoticeKind, NoticeFunction | None] = {"wait": on_wait, "turn": on_turn, "end": on_end}
         self.notices: dict[NoticeKind, NoticeFunction] = {kind: tell for kind, tell in told.items() if tell}
-        """The functions that are told of notices, by kind."""
         self._services = Services(services)
         self._executors = {
             _toolset_id(key): _checked_executor(key, item) for key, item in (executors or {}).items()
@@ -177,16 +172,12 @@ class App:
             warn_of_tools(agent, stacklevel=3)  # this, the check of the options, and the line of App(...)
 
     def __repr__(self) -> str:
-        """Return the name, the ids of the agents, and the number of toolsets."""
         name = f"{self.name} of " if self.name else ""
         return f"<App {name}{' '.join(self._agents)}: {counted(len(self._toolsets), 'toolset')}>"
 
     @property
     def name(self) -> str | None:
-        """The name given, else `module:variable`.
-
-        None if the app is not a variable of the module that declares it.
-        """
+        """The name given, else `module:variable`, or None in no module."""
         return self._name or name_in_module(self, self._module)
 
     def _add(self, agent: Agent) -> None:
@@ -218,11 +209,7 @@ class App:
             raise DefinitionError(f"App(executors=...) names toolset {unused[0]}, which no agent uses")
 
     def _check_asking(self, agent: Agent) -> None:
-        """Refuse an agent whose tool needs an approval that it cannot get.
-
-        The agent may not ask for approval, or no role may approve the tool. Such a tool would never
-        run.
-        """
+        """Refuse an agent whose tool needs an approval that it cannot get."""
         for tool in self.tools_of(agent.id).values():
             if approvers_of(tool.spec, agent.policy.approval) is None:
                 raise DefinitionError(
@@ -267,19 +254,13 @@ class App:
         return self._agents.get(agent_id)
 
     def visibility_of(self, agent_id: str) -> Visibility:
-        """Return who sees the runs of an agent.
-
-        For an agent that the app does not have, this is the app's setting.
-        """
+        """Return who sees the runs of an agent, known here or not."""
         agent = self._agents.get(agent_id)
         return (agent and agent.visibility) or self.visibility
 
     @property
     def subject_agents(self) -> frozenset[str] | None:
-        """The agents whose runs only their subjects see.
-
-        None if this holds for every agent.
-        """
+        """The agents whose runs only their subjects see, or None for every agent."""
         if self.visibility == "subject" and all(
             each.visibility != "tenant" for each in self._agents.values()
         ):
@@ -295,10 +276,7 @@ class App:
         return agent.policy.overridden(override) if loosens else agent.policy.tightened(override)
 
     def tools_of(self, agent_id: str) -> Mapping[str, AnyTool]:
-        """Return the tools that an agent uses, by id, as far as they are known now.
-
-        Empty for an unknown agent.
-        """
+        """Return the tools that an agent uses, by id, as far as they are known now."""
         if agent_id in self._fixed:
             return self._fixed[agent_id]
         agent = self._agents.get(agent_id)
@@ -311,10 +289,7 @@ class App:
         return tools
 
     def approver_check(self, agent_id: str, tool_id: str) -> ApproverCheck | None:
-        """Return the function that judges who may decide on a tool's calls.
-
-        None if the tool has roles, or is not the agent's.
-        """
+        """Return the function that judges who may decide on a tool's calls, or None."""
         agent = self._agents.get(agent_id)
         for toolset in agent.uses if agent else ():
             for tool in () if isinstance(toolset, RemoteToolset) else toolset.tools.values():
@@ -323,10 +298,7 @@ class App:
         return None
 
     def why_unknown(self, agent_id: str, tool_id: str) -> str | None:
-        """Return why a tool of the agent is unknown now.
-
-        Its remote toolset is unavailable, or leaves it out. None for another reason.
-        """
+        """Return why a remote tool of the agent is unknown now, or None."""
         agent = self._agents.get(agent_id)
         for toolset in agent.uses if agent else ():
             if isinstance(toolset, RemoteToolset) and tool_id.startswith(f"{toolset.id}."):
@@ -343,18 +315,15 @@ class App:
         ]
 
     def server_instructions(self, agent_id: str) -> dict[str, str]:
-        """Return the instructions of an agent's remote toolsets, by the toolset's id.
-
-        Each is what the server says about how to use its tools.
-        """
+        """Return what servers say about using an agent's tools, by toolset."""
         agent = self._agents.get(agent_id)
         remote = [toolset for toolset in (agent.uses if agent else ()) if isinstance(toolset, RemoteToolset)]
         return {toolset.id: text for toolset in remote if (text := instructions_of(toolset))}
 
     def left_out(self, agent_id: str | None = None) -> dict[str, Mapping[str, str]]:
-        """Return the remote tools that cannot be used, of all toolsets or of an agent's.
+        """Return the remote tools that cannot be used, with reasons, by toolset.
 
-        They are reasons by tool name, by toolset id.
+        They are those of all toolsets, or of an agent's.
         """
         agent = self._agents.get(agent_id or "")
         toolsets = self._toolsets.values() if agent_id is None else agent.uses if agent else ()
@@ -362,10 +331,7 @@ class App:
         return {toolset.id: left_out for toolset in remote if (left_out := left_out_of(toolset))}
 
     def unknown_toolsets(self, agent_id: str) -> list[str]:
-        """Return the remote toolsets of an agent whose tools this process does not know.
-
-        Workers connect to the servers of remote toolsets.
-        """
+        """Return an agent's remote toolsets whose tools this process does not know."""
         agent = self._agents.get(agent_id)
         remote = [toolset for toolset in (agent.uses if agent else ()) if isinstance(toolset, RemoteToolset)]
         return [toolset.id for toolset in remote if not toolset.tools]
@@ -382,7 +348,7 @@ class App:
 
     @cached_property
     def live(self) -> LiveTransport:
-        """The transport of deltas. The settings are read at the first use.
+        """The transport of deltas, by the settings as they are at the first use.
 
         Raises:
             DefinitionError: `SOJOURN_LIVE` cannot be read.
@@ -433,17 +399,11 @@ class App:
         return {"payload": spec.payload.json_schema, "result": spec.result.json_schema} if spec else None
 
     def tool_specs_for_agent(self, agent_id: str) -> list[ToolSpec] | None:
-        """Return the specs of the tools an agent uses (SR-100).
-
-        None for an unknown agent.
-        """
+        """Return the specs of the tools an agent uses, or None (SR-100)."""
         return [tool.spec for tool in self.tools_of(agent_id).values()] if agent_id in self._agents else None
 
     def catalog(self, agent_id: str | None = None) -> list[dict[str, Any]]:
-        """Return a catalogue entry for every tool, or for one agent's (SR-95 to SR-99).
-
-        The entries are JSON, ordered by id.
-        """
+        """Return a catalogue entry for every tool, or for one agent's (SR-95 to SR-99)."""
         specs = (
             [tool.spec for toolset in self._toolsets.values() for tool in toolset.tools.values()]
             if agent_id is None
@@ -461,9 +421,8 @@ class App:
     def approvals(self, spec: ToolSpec, agent_id: str | None = None) -> dict[str, str]:
         """Return what policies decide about a tool's calls, by agent: `ask` or `deny`.
 
-        The agents are those that use the tool, or the one given. Agents whose calls of the tool run
-        without approval are left out. A policy engine, and the limits given at a run's start, may
-        decide otherwise.
+        Agents whose calls run without approval are left out. A policy engine, and the limits given at a
+        run's start, may decide otherwise.
         """
         found: dict[str, str] = {}
         for agent in self._agents.values():
@@ -484,8 +443,7 @@ class App:
     def serve(self, *, task_queue: str | None = None) -> None:
         """Serve runs until SIGTERM or Ctrl-C, then drain, like `sojourn worker`.
 
-        Args:
-            task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else the app's name.
+        The task queue is the one given, `SOJOURN_TASK_QUEUE`, or the app's name.
         """
         from sojourn.worker import serve  # noqa: PLC0415 - a worker is needed only here
 

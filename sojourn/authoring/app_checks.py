@@ -1,6 +1,7 @@
 """Check the agents of an app, and show its name, advice and catalogue.
 
-Advice is about descriptions. A planner in code needs no docstring and no return type, so only agents whose planner reads descriptions are checked.
+A planner in code needs no docstring and no return type, so only agents whose planner reads descriptions get
+advice.
 """
 
 import re
@@ -33,14 +34,10 @@ __all__ = [
 ]
 
 APP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@/+-]{0,199}\Z")
-"""The form of a given name: it is also the name of a task queue."""
 
 
 def declaring_module() -> str:
-    """Return the name of the module that is declaring an app.
-
-    It is the module of the innermost caller outside of this library.
-    """
+    """Return the module that is declaring an app, outside of this library."""
     frame = sys._getframe(1)  # noqa: SLF001 - the documented way to a caller's globals
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "sojourn":
         frame = frame.f_back
@@ -50,9 +47,8 @@ def declaring_module() -> str:
 def name_in_module(app: object, module_name: str) -> str | None:
     """Return `module:variable`, or None.
 
-    None if the app is not a variable of the module, or is in a notebook. The main program has the
-    name under which other modules import it, so that each way to serve an app gives it the same
-    name.
+    The main program has the name under which other modules import it, so that each way to serve an app
+    gives it the same name.
     """
     module = sys.modules.get(module_name)
     if module is None:
@@ -72,16 +68,7 @@ def _name_of_main(module: ModuleType) -> str | None:
 
 
 def check_policy_names(agent: Agent, tools: Collection[str], remote: Collection[str]) -> None:
-    """Check the names in an agent's policy.
-
-    Args:
-        agent: The agent.
-        tools: The ids of all tools of the app that are declared.
-        remote: The ids of the toolsets whose tools are known once their servers answer.
-
-    Raises:
-        DefinitionError: A name matches no tool, or a rule names no tools, or sets nothing for them.
-    """
+    """Refuse names in an agent's policy that match no tool, and empty rules."""
     for rule in agent.policy.approval.rules:
         if not (rule.tools or rule.tags) or not (rule.approvers or rule.four_eyes):
             raise DefinitionError(
@@ -109,21 +96,11 @@ def _patterns(policy: BaseModel) -> list[tuple[str, str]]:
 
 
 class DefinitionWarning(UserWarning):
-    """A valid declaration that makes a model do worse than it could.
-
-    The text names the place and the correction.
-    """
+    """A valid declaration that makes a model do worse than it could."""
 
 
 def warn_of_tools(agent: Agent, *, stacklevel: int) -> None:
-    """Warn of tools without a description or a return type.
-
-    Only tools of an agent with a model are checked.
-
-    Args:
-        agent: The agent; there is no warning if its planner is code.
-        stacklevel: As for `warnings.warn`, counted from here.
-    """
+    """Warn of tools without a description or a return type, if a model plans."""
     if not getattr(agent.planner, "reads_descriptions", False):
         return
     for toolset in agent.uses:
@@ -161,20 +138,11 @@ _DECLARED = {
     "task_queue",
     "agent_id",
 }
-"""Fields of a spec that are written unless they have their default.
-
-Injected fields are left out, since callers do not set them.
-"""
+"""Fields of a spec that are written unless they have their default, or are injected."""
 
 
 def entry_of(spec: ToolSpec, *, about: str, approval: Mapping[str, str]) -> dict[str, Any]:
-    """Return the catalogue entry of a tool as JSON, without what was not declared.
-
-    Args:
-        spec: The tool.
-        about: The description of its toolset.
-        approval: By agent, `ask` if a person must approve each call, or `deny`.
-    """
+    """Return the catalogue entry of a tool as JSON, without what was not declared."""
     entry: dict[str, Any] = {
         "id": str(spec.id),
         "service": ToolId(spec.id).service,

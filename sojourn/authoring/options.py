@@ -1,8 +1,8 @@
 """Refuse arguments that a declaration does not take, and read who may approve.
 
-Python's own `TypeError` names a function, not the agent or the tool that is declared, and a misspelt option in
-`**options` would be no error at all. A text in place of a list would be read letter by letter, and
-`destructive="yes"` as True.
+Python's own `TypeError` names a function, not the agent or the tool, and a misspelt option in `**options`
+would be no error at all. A text in place of a list would be read letter by letter, and `destructive="yes"`
+as True.
 """
 
 import functools
@@ -53,19 +53,13 @@ C = TypeVar("C")
 _MAX_SHOWN = 60
 
 _PLAIN = (str, int, float, timedelta, type(None))
-"""Types whose values are shown as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of values of an option."""
-
     words: str
-    """Description of a valid value, such as `True or False`."""
     fits: Callable[[Any], bool]
-    """Whether a value is of the kind."""
     instead: Callable[[Any], str | None] = lambda _: None
-    """Return the code to write in place of an invalid value, or None if unknown."""
     is_secret: bool = False
     """Whether a value may hold a secret, and only its class is shown."""
 
@@ -122,19 +116,13 @@ MAPPING = Kind("a mapping", lambda value: isinstance(value, Mapping))
 
 
 def is_async(value: Any) -> bool:
-    """Check whether a value is an async function, or an object with an async call."""
     return inspect.iscoroutinefunction(value) or (
         not isinstance(value, type) and inspect.iscoroutinefunction(getattr(value, "__call__", None))  # noqa: B004 - its kind
     )
 
 
 def list_of(noun: str, *, also: Callable[[Any], bool] = lambda _: False) -> Kind:
-    """Return the kind of a list of things, whose items the declaration checks itself.
-
-    Args:
-        noun: The things, such as `agents`.
-        also: Whether another value is accepted in place of a list.
-    """
+    """Return the kind of a list of things, whose items the declaration checks."""
 
     def instead(value: Any) -> str | None:
         return None if value is None or isinstance(value, (str, int, float)) else "[...]"
@@ -143,11 +131,7 @@ def list_of(noun: str, *, also: Callable[[Any], bool] = lambda _: False) -> Kind
 
 
 def check_kinds(place: str, options: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
-    """Reject a value of another kind than its option's. None counts as absent.
-
-    Raises:
-        DefinitionError: The place, the option, what fits it, and what to write.
-    """
+    """Reject a value of another kind than its option's. None counts as absent."""
     for name, value in options.items():
         kind = kinds.get(name)
         if kind and value is not None and not kind.fits(value):
@@ -160,17 +144,7 @@ def check_kinds(place: str, options: Mapping[str, Any], kinds: Mapping[str, Kind
 def refuse_unknown(
     place: str, names: Iterable[str], known: Sequence[str], mends: Mapping[str, str] | None = None
 ) -> None:
-    """Reject the first name that is not an option.
-
-    Args:
-        place: The place of the declaration.
-        names: The names that were given.
-        known: The names of the options.
-        mends: The replacements for names of other libraries.
-
-    Raises:
-        DefinitionError: The name, and the closest option.
-    """
+    """Reject the first name that is not an option, with the closest one."""
     for name in names:
         if name not in known:
             close = suggestion(name, known) or f"; the options are {', '.join(known)}"
@@ -232,13 +206,7 @@ def takes_options(
 
 
 def declares(noun: str, *, mends: Mapping[str, str] | None = None, **kinds: Kind) -> Callable[[C], C]:
-    """Make a class check its options, as `takes_options` does for a function.
-
-    Args:
-        noun: What the class declares, such as `agent`; the place is the noun and the id, or the name.
-        mends: As for `takes_options`.
-        **kinds: As for `takes_options`.
-    """
+    """Make a class check its options, as `takes_options` does for a function."""
 
     def place(given: Mapping[str, Any]) -> str:
         name = given.get("id", given.get("name"))
@@ -252,19 +220,11 @@ def declares(noun: str, *, mends: Mapping[str, str] | None = None, **kinds: Kind
 
 
 ApproverCheck = Callable[[Principal, ToolRequest, AwaitConfirmation], bool | Awaitable[bool]]
-"""A sync or async function that checks whether a principal may decide on a call.
-
-A worker calls it once for each decision.
-"""
+"""A function, sync or async, of principal, call and wait, called once for each decision."""
 
 Approvers = Sequence[str] | ApproverCheck
-"""Principals who may decide on a tool's calls: roles, or a function that checks."""
-
 MAX_ROLES = 50
-"""Most roles of a tool."""
-
 MAX_ROLE_CHARS = 100
-"""Longest name of a role, in characters."""
 
 
 def _is_roles(value: Any) -> bool:
@@ -283,25 +243,16 @@ def _instead(value: Any) -> str | None:
 
 
 ROLES = Kind("a list of roles", _is_roles, _instead)
-"""The kind of an option that takes roles only."""
 
 APPROVERS = Kind(
     "a list of roles, or a function of a principal, a call and a wait",
     lambda value: callable(value) or _is_roles(value),
     _instead,
 )
-"""The kind of the option `approvers`."""
 
 
 def approver_fields(approvers: Approvers | None, *, four_eyes: bool) -> dict[str, Any]:
-    """Return the fields of a `ToolSpec` that say who may decide.
-
-    Fields that say nothing are left out.
-
-    Args:
-        approvers: The roles, or the function.
-        four_eyes: Whether the person who requested the call may not approve it.
-    """
+    """Return the fields of a `ToolSpec` that say who may decide."""
     fields: dict[str, Any] = {"four_eyes": True} if four_eyes else {}
     if callable(approvers):
         fields["approver_check"] = getattr(approvers, "__name__", type(approvers).__name__)
@@ -311,8 +262,5 @@ def approver_fields(approvers: Approvers | None, *, four_eyes: bool) -> dict[str
 
 
 def check_in(approvers: Approvers | None) -> ApproverCheck | None:
-    """Return the function among the values of the option.
-
-    None if the option has roles, or nothing.
-    """
+    """Return the function of the option, or None if it has roles, or nothing."""
     return approvers if callable(approvers) else None

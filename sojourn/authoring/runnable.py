@@ -1,8 +1,7 @@
 """A tool that a worker can execute, local or remote.
 
 Functions, methods of services and executors are bound to an app as `BoundTool`; the tools of a remote
-toolset, such as an MCP server's, implement it themselves. The tool boundary distinguishes tools only by the
-members here.
+toolset, such as an MCP server's, implement it themselves.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,19 +16,13 @@ from sojourn.values.text import closest_name
 __all__ = ["LISTING", "Filler", "RemoteToolset", "Runnable", "instructions_of", "left_out_of", "why_left_out"]
 
 Filler = Callable[[ToolCallMeta], Any]
-"""Returns the value of an injected field, or an awaitable of it."""
 
 
 class Runnable(Protocol):
-    """One tool that a worker executes.
-
-    Its members are in the order in which a call uses them.
-    """
+    """One tool that a worker executes, its members in the order of their use."""
 
     @property
-    def spec(self) -> ToolSpec:
-        """The tool's spec."""
-        ...
+    def spec(self) -> ToolSpec: ...
 
     @property
     def validator(self) -> Validator:
@@ -47,9 +40,7 @@ class Runnable(Protocol):
         ...
 
     @property
-    def is_async(self) -> bool:
-        """Whether the prepared function is async. A sync one runs in a thread."""
-        ...
+    def is_async(self) -> bool: ...
 
     def takes(self, payload: dict[str, Any]) -> bool:
         """Check whether the tool's own types accept a payload that fits the schema."""
@@ -58,7 +49,7 @@ class Runnable(Protocol):
     def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
         """Check whether two payloads mean the same to the tool.
 
-        They are compared with the schema's defaults filled in, and decoded by the tool's own types.
+        They are compared with defaults filled in, and decoded by the tool's own types.
         """
         ...
 
@@ -76,10 +67,8 @@ class Runnable(Protocol):
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
         """Return the function to run: the tool's own work, with decoded arguments.
 
-        Args:
-            payload: Valid against the whole schema, injected fields included; empty with `decode_in_executor`.
-            call: The call after the interceptors.
-            meta: The run, turn and agent of the call.
+        The payload is valid against the whole schema, injected fields included; empty with
+        `decode_in_executor`.
 
         Raises:
             pydantic.ValidationError: A type's own validators refuse the payload.
@@ -87,22 +76,16 @@ class Runnable(Protocol):
         ...
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
-        """Return a call's result from the function's return value.
-
-        If the value cannot be used, the result says why.
-        """
+        """Return a call's result from the return value, or why it cannot be used."""
         ...
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
-        """Return the result of a call from an external JSON value.
-
-        If the value cannot be used, the result says why.
-        """
+        """Return a call's result from an external value, or why it cannot be used."""
         ...
 
 
 LISTING = "tools/list"
-"""The entry for the list itself among the omissions. It is MCP's name of the request."""
+"""The entry for the list itself among the tools left out; MCP's name of the request."""
 
 
 @runtime_checkable
@@ -118,43 +101,26 @@ class RemoteToolset(Protocol):
         ...
 
     @property
-    def unavailable(self) -> str | None:
-        """Why the toolset is unavailable now, as a clause, or None."""
-        ...
+    def unavailable(self) -> str | None: ...
 
     async def open(self) -> None:
-        """Connect and list the tools, within a bounded time.
-
-        This never raises because the other process is down.
-        """
+        """Connect and list the tools, within a bounded time, and never raise."""
         ...
 
-    async def close(self) -> None:
-        """Close connections and processes."""
-        ...
+    async def close(self) -> None: ...
 
 
 def left_out_of(toolset: RemoteToolset) -> Mapping[str, str]:
-    """Return the tools of a toolset that cannot be used, with the reasons by name.
-
-    They are its `left_out`, if it has one.
-    """
+    """Return the tools of a toolset that cannot be used, with the reasons by name."""
     return getattr(toolset, "left_out", {})
 
 
 def instructions_of(toolset: RemoteToolset) -> str:
-    """Return what the other process says about how to use its tools.
-
-    This is the toolset's `instructions`, if it has them.
-    """
+    """Return what the other process says about how to use its tools."""
     return getattr(toolset, "instructions", "")
 
 
 def why_left_out(toolset: RemoteToolset, tool_id: str) -> str | None:
-    """Return why a tool that the other process lists cannot be used.
-
-    None if the other process does not list the tool.
-    """
     id_of: Callable[[str], str] | None = getattr(toolset, "id_of", None)
     for name, why in left_out_of(toolset).items():
         if tool_id in (f"{toolset.id}.{name}", id_of(name) if id_of else ""):

@@ -14,12 +14,6 @@ class Services:
 
     A service is known by its class's name, by that name without `Service`, ignoring case (`SiteService` is
     `site` too), and by its name in a mapping.
-
-    Args:
-        services: The objects, or a mapping of name to object.
-
-    Raises:
-        DefinitionError: A class is given in place of an object, or two services share a name.
     """
 
     def __init__(self, services: Iterable[Any] | Mapping[str, Any] = ()) -> None:
@@ -42,11 +36,7 @@ class Services:
                     )
 
     def with_method(self, method: Callable[..., Any], place: str) -> Any:
-        """Return the service whose class, or a base of it, has this method.
-
-        Raises:
-            DefinitionError: No service has it, or several have.
-        """
+        """Return the one service whose class, or a base of it, has this method."""
         found = [service for service in self._services if _has(cast("type[Any]", type(service)), method)]
         if len(found) == 1:
             return found[0]
@@ -58,11 +48,6 @@ class Services:
         )
 
     def named(self, name: str, place: str) -> Any:
-        """Return the service with this name.
-
-        Raises:
-            DefinitionError: There is none; the message lists the services.
-        """
         service = self._by_name.get(_plain(name))
         if service is None:
             raise DefinitionError(
@@ -88,16 +73,15 @@ def _has(kind: type[Any], method: Callable[..., Any]) -> bool:
 class Interceptor(Protocol):
     """Prepares the calls of an app (SR-44, SR-47, SR-48).
 
-    Interceptors run in the order of their registration. A worker's call is intercepted when it is
-    executed, on every attempt. A child run's or external call is intercepted when it is dispatched,
-    so that its changed arguments are recorded.
+    A worker's call is intercepted when it is executed, on every attempt. A child run's or external call is
+    intercepted when it is dispatched, so that its changed arguments are recorded.
     """
 
     async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
         """Return the call to continue with.
 
-        `tool.inject(call, field=value)` sets an injected field. An exception prevents the
-        execution, and is answered like a failure of the tool itself. If the return value is not
-        this call, that is logged for the operator, and the call is answered as unavailable.
+        `tool.inject(call, field=value)` sets an injected field. An exception is answered like a failure of
+        the tool. If the return value is not this call, that is logged, and the call is answered as
+        unavailable.
         """
         ...

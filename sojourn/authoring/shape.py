@@ -1,10 +1,8 @@
 """A Python type as JSON Schema, with its decoder and encoder, and conversions.
 
-A tool shows a model what the model needs to know; the service method behind it has shapes of
-its own. If every value of one shape can be read as the other, by the names of fields in
-JSON, no mapper is needed. The schemas decide that when the tool
-is declared, so that only a value (a bound, a pattern, a validator) can fail in a run,
-never a name or a type.
+If every value of one shape can be read as another, by the names of fields in JSON, no mapper is needed. The
+schemas decide that when the tool is declared, so that only a value (a bound, a pattern, a validator) can
+fail in a run, never a name or a type.
 """
 
 import re
@@ -31,15 +29,12 @@ from sojourn.values.wire import non_finite
 __all__ = ["Shape", "Transform", "as_payload", "check_example", "odd_field", "odd_type", "type_name"]
 
 _FITS = "use str, int, float, bool, list[...], dict[str, ...], an Enum, a dataclass, a TypedDict or a pydantic model"
-"""Replacements for a type without a JSON Schema."""
-
 _SAME_NAME: Final = "its name {name} is the same as another one of its names, so that one value would be lost"
 
 _DIGITS: Final = "the digits of {name} would change: they are more than a float holds"
 
 
 def _has_numbers(schema: Any) -> bool:
-    """Check whether a schema has a number that may be a float."""
     if isinstance(schema, dict):
         part = cast("dict[str, Any]", schema)
         return part.get("type") == "number" or any(map(_has_numbers, part.values()))
@@ -49,17 +44,7 @@ def _has_numbers(schema: Any) -> bool:
 class Shape:
     """The type of a payload or a result.
 
-    It is a pydantic model, a dataclass, a TypedDict or any annotation.
-
-    Args:
-        source: The type.
-        name: The name in the catalogue; by default the type's own.
-        place: The place of the declaration, for messages.
-        output: Whether the type is a result's; else a payload's.
-        example: An example by the author.
-
-    Raises:
-        DefinitionError: The type has no JSON Schema, or is a payload's and no object.
+    It is a pydantic model, a dataclass, a TypedDict or any annotation. A payload's is an object.
     """
 
     def __init__(
@@ -98,7 +83,8 @@ class Shape:
         """Decode a JSON value into a typed value.
 
         Raises:
-            pydantic.ValidationError: The type's own validators refuse the value, two names in it would be one key, or the digits of a number would change.
+            pydantic.ValidationError: The type's own validators refuse the value, two names in it would be one key, or the
+                digits of a number would change.
         """
         try:
             made = self._adapter.validate_python(value)
@@ -120,10 +106,7 @@ class Shape:
         )
 
     def takes(self, value: Any) -> bool:
-        """Check whether the type decodes a JSON value.
-
-        This includes the type's own validators, which no schema states.
-        """
+        """Check whether the type decodes a value, with validators that no schema states."""
         try:
             self.decode(value)
         except Exception:  # noqa: BLE001 - a validator is the author's code
@@ -143,18 +126,12 @@ class Shape:
         return self._adapter.dump_python(checked, mode="json", by_alias=True)
 
     def payload_of(self, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON payload of a typed call, by the names of the schema.
-
-        It is not validated.
-        """
+        """Return the JSON payload of a typed call, by the schema's names, unvalidated."""
         return as_payload(args, {self._aliases.get(name, name): value for name, value in fields.items()})
 
 
 def _recorded_name(source: Any) -> str:
-    """Return the name of a type in its tool's spec.
-
-    It is equal on every Python: 3.14 names each union `Union`.
-    """
+    """Return the name of a type in a spec, also in Python 3.14 (`Union`)."""
     if typing.get_origin(source) in (typing.Union, types.UnionType):
         return " | ".join(_qualified(each) for each in typing.get_args(source))
     return getattr(source, "__name__", str(source))
@@ -178,16 +155,11 @@ def type_name(source: Any) -> str:
 
 
 def odd_field(fields: Mapping[str, Any]) -> str | None:
-    """Return the first field whose type has no JSON Schema, or None."""
     return next((name for name, hint in fields.items() if not _has_schema(hint)), None)
 
 
 def odd_type(source: Any, *, parameter: str | None = None) -> str:
-    """Return why a type has no JSON Schema.
-
-    The text names the type (of a parameter, if given) or its field without a schema, and the types
-    that have one.
-    """
+    """Return why a type, of a parameter or a field, has no JSON Schema."""
     try:
         fields = typing.get_type_hints(source, include_extras=True) if isinstance(source, type) else {}
     except (NameError, TypeError):
@@ -208,7 +180,6 @@ def _has_schema(hint: Any) -> bool:
 
 
 def _aliases(source: Any) -> dict[str, str]:
-    """Return the name in JSON of each field that has another one in Python."""
     if not (isinstance(source, type) and issubclass(source, BaseModel)):
         return {}
     aliases = {name: field.validation_alias for name, field in source.model_fields.items()}
@@ -216,11 +187,7 @@ def _aliases(source: Any) -> dict[str, str]:
 
 
 def check_example(place: str, example: Any, validator: Validator) -> None:
-    """Check that an author's example is a valid payload (SR-144).
-
-    Raises:
-        DefinitionError: The example is invalid; the message has the first issue.
-    """
+    """Check that an author's example is a valid payload (SR-144)."""
     if faults := validator.issues(example):
         field = faults[0].field or "payload"
         raise DefinitionError(
@@ -229,10 +196,7 @@ def check_example(place: str, example: Any, validator: Validator) -> None:
 
 
 def as_payload(args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON payload of a typed call, from one model or values by field.
-
-    It is not validated.
-    """
+    """Return the payload of a typed call, from a model or fields, unvalidated."""
     if args:
         (model,) = args
         if isinstance(model, BaseModel):
@@ -255,8 +219,8 @@ class Transform(Generic[A, B]):
         source: The shape of the written values: a tool's arguments, or a method's result.
         target: The shape that reads them: the method's payload, or the tool's result.
         place: The place of the declaration, for messages.
-        lossless: Whether every field must be kept (arguments); otherwise a field that the target does
-            not declare is dropped at every level (a result: the model sees less of it).
+        lossless: Whether every field must be kept (arguments); otherwise a field that the target does not declare is
+            dropped at every level (a result).
         by_hand: What to do instead, for messages.
 
     Raises:
@@ -296,12 +260,6 @@ class Transform(Generic[A, B]):
             self._extra = "ignore"
 
     def __call__(self, value: A) -> B:
-        """Convert a value of the source, typed or as JSON, to a typed value of the target.
-
-        Raises:
-            pydantic.ValidationError: The value is not of the source, or the target's own constraints
-                and validators refuse it.
-        """
         if self._is_same:
             return self.target.decode(value)
         # Read as JSON, since a strict target accepts the text of a date or an id only from JSON.
@@ -313,16 +271,10 @@ def _shape(source: Any, place: str) -> Shape:
 
 
 class _WrittenSchema(GenerateJsonSchema):
-    """The schema of what `Shape.encode` writes.
-
-    `required` has exactly the fields that are always written.
-    """
+    """The schema of what `Shape.encode` writes, whose `required` is exact."""
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Omit the default.
-
-        A field with a default is written too, unless `exclude_if` leaves it out.
-        """
+        """Omit the default, which is written too, unless `exclude_if` leaves it out."""
         return self.generate_inner(schema["schema"])
 
     def field_is_required(
@@ -330,19 +282,13 @@ class _WrittenSchema(GenerateJsonSchema):
         field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
         total: bool,
     ) -> bool:
-        """Check whether a field is always written.
-
-        This includes a field whose default comes from a factory, which no schema states.
-        """
+        """Check whether a field is always written, such as one with a factory."""
         always = field.get("required", total) if field["type"] == "typed-dict-field" else True
         return always and field.get("serialization_exclude_if") is None
 
 
 def _unknown_kept(schema: Schema) -> set[bool]:
-    """Return whether each object keeps undeclared fields.
-
-    This covers objects with named fields and `additionalProperties`.
-    """
+    """Return whether each object keeps undeclared fields."""
     states_rest = "properties" in schema and "additionalProperties" in schema
     own = {schema["additionalProperties"] is not False} if states_rest else set[bool]()
     return own.union(*(_unknown_kept(child) for _, child in children(schema)))

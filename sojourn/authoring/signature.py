@@ -1,8 +1,7 @@
 """A function's parameters and result, and the fields that a call leaves out.
 
-The boundary drops an injected field that a planner sends, but by then it is recorded. So that a
-hidden value is not recorded, a typed call has none of these fields. The setter validates a value
-at once, when its author gets the error, and no message repeats the value.
+So that a hidden value is not recorded, a typed call has no injected field. The setter validates a value at
+once, when its author gets the error, and no message repeats the value.
 """
 
 import dataclasses
@@ -31,16 +30,7 @@ __all__ = ["Injected", "Signature", "is_model"]
 
 
 class Signature:
-    """A function's parameters as a payload, and its result's type.
-
-    Args:
-        function: Sync or async.
-        place: The place of the declaration, for messages.
-        method: Whether the first parameter is the service.
-
-    Raises:
-        DefinitionError: A parameter has no annotation, cannot be passed by name, or cannot be part of a payload.
-    """
+    """A function's parameters as a payload, and its result's type."""
 
     def __init__(self, function: Callable[..., Any], place: str, *, method: bool = False) -> None:
         self.function = function
@@ -57,7 +47,6 @@ class Signature:
 
     @functools.cached_property
     def payload(self) -> Shape:
-        """The parameters as one payload: the model, or a model made from plain parameters."""
         if self.model_parameter:
             return Shape(self.payload_type, place=self.place)
         fields: dict[str, Any] = {}
@@ -73,11 +62,7 @@ class Signature:
             raise
 
     def arguments(self, decoded: Any, meta: ToolCallMeta) -> dict[str, Any]:
-        """Return a decoded payload as keyword arguments.
-
-        The payload may also be a mapping of plain parameters. If the function takes the meta, it is
-        included.
-        """
+        """Return a decoded payload as keyword arguments, with the meta if it has one."""
         if self.model_parameter:
             arguments: dict[str, Any] = {self.model_parameter: decoded}
         elif isinstance(decoded, Mapping):
@@ -91,10 +76,7 @@ class Signature:
 
 
 def is_model(annotation: Any) -> bool:
-    """Check whether a type is a payload by itself.
-
-    That is: a pydantic model, a dataclass or a TypedDict.
-    """
+    """Check for a pydantic model, a dataclass or a TypedDict, a payload by itself."""
     bare: Any = typing.get_origin(annotation) or annotation
     if not isinstance(bare, type):
         return False
@@ -103,23 +85,16 @@ def is_model(annotation: Any) -> bool:
 
 
 def _is_typed_dict(kind: type[Any]) -> bool:
-    """Check whether a type is a TypedDict, from typing or typing_extensions.
-
-    Pydantic requires the latter before Python 3.12.
-    """
+    """Check for a TypedDict, from typing_extensions too (pydantic before 3.12)."""
     return typing.is_typeddict(kind) or type(kind).__name__ == "_TypedDictMeta"
 
 
 def _is_meta(annotation: Any) -> bool:
-    """Check whether a parameter takes the meta, also if `Annotated` or optional."""
     return annotation is ToolCallMeta or ToolCallMeta in typing.get_args(annotation)
 
 
 def _value_type(annotation: Any) -> Any:
-    """Return the type of the result itself.
-
-    `WithArtifacts[...]` or `WithMemory[...]` around it, and `| ToolResult`, are removed.
-    """
+    """Return the type inside `WithArtifacts`, `WithMemory` and `| ToolResult`."""
     if typing.get_origin(annotation) in (typing.Union, UnionType):
         rest = tuple(part for part in typing.get_args(annotation) if part is not ToolResult)
         return _value_type(rest[0]) if len(rest) == 1 else typing.Union[rest]  # noqa: UP007 - of a tuple
@@ -155,7 +130,6 @@ def _annotated(
 
 
 def _fault(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str | None:
-    """Return why a parameter cannot be a field of a payload, or None."""
     name = parameter.name
     match parameter.kind:
         case parameter.VAR_POSITIONAL:
@@ -171,7 +145,6 @@ def _fault(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str | None
 
 
 def _refuse_odd(fields: dict[str, Any], place: str, error: Exception) -> None:
-    """Reject the first parameter whose type has no JSON Schema."""
     if odd := odd_field({field: hint for field, (hint, _) in fields.items()}):
         raise DefinitionError(f"{place}: {odd_type(fields[odd][0], parameter=odd)}") from error
 
@@ -194,25 +167,13 @@ def _model_of(name: str, fields: dict[str, Any], place: str) -> type[BaseModel]:
 
 
 class Injected:
-    """The injected fields of a tool.
-
-    Args:
-        place: The tool, for messages.
-        names: Its injected fields.
-        schema: The schema of the whole payload.
-    """
-
     def __init__(self, place: str, names: Collection[str], schema: Schema) -> None:
         self._place = place
         self._names = names
         self._schema = schema
 
     def left_out(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Return the payload without injected fields. Each other field must be declared.
-
-        Raises:
-            TypeError: The tool has no such field; type checkers do not see it here.
-        """
+        """Return the payload without injected fields. Each other field must be declared."""
         if not self._names:
             return payload
         sent = {name: value for name, value in payload.items() if name not in self._names}
@@ -224,11 +185,6 @@ class Injected:
         return sent
 
     def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values as JSON.
-
-        Raises:
-            TypeError: A field is not injected.
-        """
         made: dict[str, Any] = {}
         for name, value in values.items():
             if name not in self._names:
@@ -246,11 +202,7 @@ class Injected:
         return made
 
     def check(self, filled: Mapping[str, Any]) -> None:
-        """Check that each value fits its field.
-
-        Raises:
-            TypeError: A value does not fit; the message has the field and the constraint, not the value.
-        """
+        """Refuse a value that does not fit, without repeating it."""
         for name, value in filled.items():
             faults = self._validators[name].issues({name: value})
             if faults:
@@ -270,7 +222,6 @@ class Injected:
 
     @cached_property
     def _validators(self) -> dict[str, Validator]:
-        """A validator for each field, since the other fields are still missing."""
         rest = {word: value for word, value in self._schema.items() if word == "$defs"}
         return {
             name: Validator({**rest, "type": "object", "properties": {name: self._properties[name]}})

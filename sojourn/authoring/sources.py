@@ -1,7 +1,4 @@
-"""The sources of tools, such as a function, a method of a service, or an executor.
-
-The source executes the calls of its tool.
-"""
+"""The sources of tools, which execute their calls."""
 
 import functools
 from abc import ABC, abstractmethod
@@ -28,14 +25,7 @@ __all__ = ["BoundTool", "DeclaredSource", "Executor", "FunctionSource", "MethodS
 
 
 class BoundTool(ABC):
-    """A `Runnable` with the shapes of its declaration.
-
-    Each kind of source implements `prepare`.
-
-    Args:
-        tool: The declaration.
-        is_async: Whether the result of the prepared function is awaited.
-    """
+    """A `Runnable` with the shapes of its declaration."""
 
     def __init__(self, tool: Tool[..., Any], *, is_async: bool = True) -> None:
         self.tool = tool
@@ -43,37 +33,27 @@ class BoundTool(ABC):
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool's spec."""
         return self.tool.spec
 
     @property
     def fillers(self) -> Mapping[str, Filler | None]:
-        """The injected fields, each with its filler, if it has one."""
         return self.tool.fillers
 
     @property
     def validator(self) -> Validator:
-        """Validates a payload without injected fields."""
         return self.tool.validator
 
     @property
     def whole_validator(self) -> Validator:
-        """Validates a payload with its injected fields."""
         return self.tool.whole_validator
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Check whether the payload's type accepts a payload that fits the schema."""
         return self.tool.takes(payload)
 
     def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
-        """Check whether two payloads are the same by the schema, or decoded by the type."""
         return same_arguments(self.validator, one, other) or self.tool.decodes_alike(one, other)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """Return the valid payload, or the result that refuses it.
-
-        The payload has to fit the schema and, unless it has injected fields, its type.
-        """
         payload = boundary.checked(self.spec, self.validator, call, self.takes)
         if isinstance(payload, ToolResult) or self.fillers:
             return payload
@@ -85,26 +65,19 @@ class BoundTool(ABC):
         return payload
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """Return the call with its arguments parsed, or the result that says why not."""
         return boundary.read(self.spec, call, self.takes)
 
     @abstractmethod
-    def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
-        """Return the function to run (see `Runnable.prepare`)."""
+    def prepare(
+        self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta
+    ) -> Callable[[], Any]: ...
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
-        """Return the result and artifacts, encoded by their declared types.
-
-        If they cannot be encoded, the result says why.
-        """
+        """Return the encoded result and artifacts, or why they cannot be encoded."""
         artifacts = {kind: shape.encode for kind, shape in self.tool.artifacts.items()}
         return boundary.delivered(self.spec, call, value, self.tool.result_shape.encode, artifacts)
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
-        """Return an external result, decoded by its declared type.
-
-        If it cannot be decoded, the result says why.
-        """
         try:
             decoded = self.tool.result_shape.decode(value)
         except ValidationError as error:
@@ -112,13 +85,10 @@ class BoundTool(ABC):
         return self.deliver(call, decoded)
 
     def __repr__(self) -> str:
-        """Return the class and the tool's id."""
         return f"<{type(self).__name__} {self.spec.id}>"
 
 
 Mapper = Callable[[Any], Any]
-"""Converts a tool's arguments to a method's, or a method's result to a tool's."""
-
 _BY_HAND = "pass {}= to convert by hand"
 
 
@@ -132,13 +102,10 @@ class Executor(Protocol):
 
 
 class FunctionSource:
-    """A function declared with `@toolset.tool`. It needs no part of the app."""
-
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
-        """Bind the function to the tool's shapes."""
         del parts
         return _BoundFunction(tool, self.signature)
 
@@ -169,7 +136,6 @@ class MethodSource:
         self._to_result = to_result
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
-        """Bind the method of the one registered service that has it."""
         service = parts.service(self._signature.function, str(tool.id))
         bound = getattr(service, self._signature.function.__name__)
         return _bound_method(tool, self._signature, bound, self._to_method, self._to_result)
@@ -192,7 +158,6 @@ class NamedMethodSource:
         self._to_result = to_result
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
-        """Bind the method with this name of that service."""
         place = str(tool.id)
         service = parts.service(self._service or tool.id.service, place)
         bound = getattr(service, self._method, None)
@@ -211,7 +176,6 @@ def _bound_method(
     to_method: Mapper | None,
     to_result: Mapper | None,
 ) -> Runnable:
-    """Return a bound tool that converts values if its types differ from the method's."""
     place = str(tool.id)
     own = tool.payload is signature.payload or tool.payload.source == signature.payload_type
     if to_method is None and not own:
@@ -282,16 +246,12 @@ class _BoundMethod(BoundTool):
 
 
 class DeclaredSource:
-    """A tool declared with `toolset.declare`.
-
-    The app's executor for its toolset executes it.
-    """
+    """A tool declared with `toolset.declare`, which its toolset's executor executes."""
 
     def __init__(self, toolset_id: str) -> None:
         self._toolset_id = toolset_id
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
-        """Bind the executor to the tool."""
         return _BoundExecutor(tool, parts.executor(self._toolset_id, str(tool.id)))
 
 
@@ -309,13 +269,9 @@ class _BoundExecutor(BoundTool):
 
 
 class OutsideSource:
-    """A tool of an external toolset.
-
-    The run waits for its results, and no worker executes it.
-    """
+    """A tool of an external toolset, for whose results the run waits."""
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
-        """Bind the tool to nothing: it is never executed here."""
         del parts
         return _External(tool)
 

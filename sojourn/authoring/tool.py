@@ -1,7 +1,6 @@
 """A tool's identity, shapes and spec, with typed builders of calls and results.
 
-The tool's `source` says what executes a call: a function, a method of a service, or an executor
-of the app. The app binds the source once (`Runnable`). Until then a tool needs no services.
+The app binds the tool's `source` once (`Runnable`). Until then a tool needs no services.
 """
 
 import functools
@@ -32,37 +31,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ArtifactKind(Generic[T]):
-    """A kind of artifact that a tool may return (SR-104, SR-108).
-
-    It has the type of the data, for type checkers.
-    """
+    """A kind of artifact that a tool may return (SR-104, SR-108)."""
 
     name: str
     """The kind, such as `time_series`, which selects the view in a user interface."""
     data: type[T]
-    """The type of its data."""
 
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
 A_co = typing_extensions.TypeVar("A_co", covariant=True, default=Any)
-"""The type of the payload, if the declaration states it."""
 
 injecting: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar(
     "sojourn_injecting", default=None
 )
-"""Called with the values that an interceptor injects, before it returns.
-
-The interceptor may log them.
-"""
+"""Called with the values that an interceptor injects, before it may log them."""
 
 
 class MalformedResultError(Exception):
-    """A tool's return value cannot be converted to the tool's result.
-
-    The text has the reason, and no value.
-    """
+    """A tool's return value cannot be its result, for a reason without a value."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -70,27 +58,13 @@ class MalformedResultError(Exception):
 
 
 class Parts(Protocol):
-    """Services and executors that an app provides for tools without a function."""
+    def service(self, owner: Any, place: str) -> Any: ...
 
-    def service(self, owner: Any, place: str) -> Any:
-        """Return the registered service, by its class or by its name."""
-        ...
-
-    def executor(self, toolset_id: str, place: str) -> Any:
-        """Return the executor of a toolset."""
-        ...
+    def executor(self, toolset_id: str, place: str) -> Any: ...
 
 
 class Source(Protocol):
-    """The source of a tool, which executes its calls."""
-
-    def bind(self, tool: "Tool[..., Any]", parts: Parts) -> Runnable:
-        """Bind the tool to what executes its calls in this app.
-
-        Raises:
-            DefinitionError: The app lacks what the tool needs.
-        """
-        ...
+    def bind(self, tool: "Tool[..., Any]", parts: Parts) -> Runnable: ...
 
 
 class Tool(Generic[P, R_co, A_co]):
@@ -136,10 +110,7 @@ class Tool(Generic[P, R_co, A_co]):
         return Validator(self.payload.spec.json_schema, typed=True) if self.fillers else self.validator
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Check whether the payload's type accepts a payload that fits the schema.
-
-        Injected fields have sample values.
-        """
+        """Check whether the payload's type accepts a payload that fits the schema."""
         if self.spec.decode_in_executor:
             return True
         try:
@@ -149,10 +120,7 @@ class Tool(Generic[P, R_co, A_co]):
         return self.payload.takes(whole)
 
     def decodes_alike(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
-        """Check whether the payload's type decodes two payloads to equal values.
-
-        Examples are two spellings of a time or a decimal.
-        """
+        """Check whether two payloads are equal when decoded, as spellings of a time."""
         if self.spec.decode_in_executor:
             return False
         try:
@@ -162,7 +130,6 @@ class Tool(Generic[P, R_co, A_co]):
             return False
 
     def _with_samples(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Return the payload with sample values for absent injected fields."""
         return {**payload, **{name: self._made_up(name) for name in self.fillers if name not in payload}}
 
     def _made_up(self, name: str) -> Any:
@@ -171,7 +138,6 @@ class Tool(Generic[P, R_co, A_co]):
         return sample(root, found[0] if found else {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> R_co:
-        """Call the plain function."""
         if self.function is None:
             raise TypeError(f"{self.id} has no function of its own to call")
         return self.function(*args, **kwargs)
@@ -179,8 +145,8 @@ class Tool(Generic[P, R_co, A_co]):
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
         """Return a call of this tool.
 
-        Pass a model argument as the model, plain parameters by keyword. For a tool with injected fields, pass
-        the other fields by keyword. An injected field is left out.
+        Pass a model argument as the model, plain parameters by keyword. For a tool with injected fields,
+        pass the other fields by keyword.
 
         Raises:
             TypeError: The tool has injected fields, and no field of this name.
@@ -230,9 +196,7 @@ class Tool(Generic[P, R_co, A_co]):
     @overload
     def attach(self, result: ToolResult, kind: str, data: Any) -> ToolResult: ...
     def attach(self, result: ToolResult, kind: ArtifactKind[Any] | str, data: Any) -> ToolResult:
-        """Return a successful result of this tool with an artifact (SR-108).
-
-        The artifact replaces one of the same kind.
+        """Return a result of this tool with an artifact, one of each kind (SR-108).
 
         Raises:
             ValueError: The result is another tool's, or a failure.
@@ -300,11 +264,7 @@ class Tool(Generic[P, R_co, A_co]):
         return shape.decode(found.data)
 
     def artifact_shape(self, kind: ArtifactKind[Any] | str) -> Shape:
-        """Return the declared shape of an artifact.
-
-        Raises:
-            KeyError: The tool declares no such kind, or declares it with another type.
-        """
+        """Return the declared shape of an artifact, else raise KeyError."""
         name = kind if isinstance(kind, str) else kind.name
         shape = self.artifacts.get(name)
         if shape is None:
@@ -321,5 +281,4 @@ class Tool(Generic[P, R_co, A_co]):
             )
 
     def __repr__(self) -> str:
-        """Return the tool's id."""
         return f"<Tool {self.id}>"

@@ -41,11 +41,10 @@ __all__ = [
 ]
 
 _OWN_IDS = ("run_id", "session_id", "turn_id", "tool_call_id")
-"""Injected fields with these names are filled from the meta without a filler."""
+"""Injected fields that are filled from the meta without a filler."""
 
 
 Inject = Sequence[str] | Mapping[str, Filler | None]
-"""Names of injected fields, or a mapping of field to filler."""
 
 
 class OpenOptions(TypedDict, total=False):
@@ -131,26 +130,15 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 OPTIONS = tuple(_KINDS)
-"""The names of a tool's options."""
 
 
 def given_options(place: str, options: Mapping[str, Any]) -> ToolOptions:
-    """Return the options that are given, those that are None left out.
-
-    Args:
-        place: The place of the declaration.
-        options: The options as they were written.
-
-    Raises:
-        DefinitionError: There is no such option, or a value has another type.
-    """
     refuse_unknown(place, options, OPTIONS)
     check_kinds(place, options, _KINDS)
     return cast("ToolOptions", {name: value for name, value in options.items() if value is not None})
 
 
 def check_options(spec: ToolSpec) -> None:
-    """Refuse options that contradict one another."""
     annotations, place = spec.annotations, f"tool {spec.id}"
     if fault := duration_fault("timeout", spec.timeout):
         raise DefinitionError(f"{place}: {fault}")
@@ -192,11 +180,7 @@ def check_options(spec: ToolSpec) -> None:
 def check_templates(place: str, schema: Schema, **templates: object) -> None:
     """Refuse a template that names a field which the payload does not have.
 
-    A value that is not a text is not a template. Other braces are literal in a prompt, so there
-    only a name that is close to a field is refused.
-
-    Raises:
-        DefinitionError: The option, the field, and the closest field or the fields that there are.
+    Other braces are literal in a prompt, so there only a name that is close to a field is refused.
     """
     for option, template in templates.items():
         unknown, declared = unknown_fields(template, schema) if isinstance(template, str) else ([], [])
@@ -211,7 +195,6 @@ def check_templates(place: str, schema: Schema, **templates: object) -> None:
 
 
 def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], place: str) -> dict[str, Any]:
-    """Return the type of each declared kind of artifact."""
     if isinstance(artifacts, Mapping):
         return dict(artifacts)
     types: dict[str, Any] = {}
@@ -227,7 +210,6 @@ def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], p
 
 
 def fillers_of(inject: Inject) -> dict[str, Filler | None]:
-    """Return the filler of each injected field, or None if an interceptor fills it."""
     by_field: Mapping[str, Filler | None]
     by_field = (
         inject

@@ -1,7 +1,7 @@
 """A named set of tools that one service owns, declared next to their code.
 
-Schemas, decoders and encoders are made at the declaration, so that an error in it is a
-`DefinitionError` at import. The `App` checks what needs the services.
+Schemas, decoders and encoders are made at the declaration, so that an error in it is a `DefinitionError` at
+import.
 """
 
 import functools
@@ -49,8 +49,6 @@ S = TypeVar("S")
 
 
 class _Declare(Protocol):
-    """The decorator `@toolset.tool(...)`, which takes the function."""
-
     @overload
     def __call__(self, function: Callable[[A, ToolCallMeta], R], /) -> Tool[[A], R]: ...
     @overload
@@ -60,16 +58,12 @@ class _Declare(Protocol):
 
 
 class _DeclareInjected(Protocol):
-    """The decorator `@toolset.tool(inject=...)`.
-
-    A call takes the fields that are not injected, which type checkers cannot infer.
-    """
+    """The decorator `@toolset.tool(inject=...)`, whose call no type checker infers."""
 
     def __call__(self, function: Callable[..., R], /) -> Tool[..., R]: ...
 
 
 def _tool(given: Mapping[str, Any]) -> str:
-    """Return the place of a declaration, from its method's arguments."""
     target = given.get("target", given.get("name"))
     name = given.get("name") or getattr(target, "__name__", None) or target
     return f"tool {given['self'].id}.{name}" if isinstance(name, str) else f"toolset {given['self'].id}"
@@ -103,7 +97,6 @@ class Toolset:
         self.tools: dict[str, Tool[..., Any]] = {}
 
     def __repr__(self) -> str:
-        """Return the id, and the number of tools."""
         return f"<Toolset {self.id}: {counted(len(self.tools), 'tool')}>"
 
     @overload
@@ -119,18 +112,17 @@ class Toolset:
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
         """Declare a function, sync or async, as a tool of this set.
 
-        Its parameters are the payload: one model (pydantic, dataclass or TypedDict), or plain
-        annotated parameters. A parameter annotated `ToolCallMeta` receives the call's run, turn and
-        ids. Put it after a model, but before plain parameters, so that type checkers know what
-        `.call(...)` takes.
+        Its parameters are the payload: one model (pydantic, dataclass or TypedDict), or plain annotated
+        parameters. A parameter annotated `ToolCallMeta` receives the call's run, turn and ids. Put it after
+        a model, but before plain parameters, so that type checkers know what `.call(...)` takes.
 
         Args:
             function: The function, when used without arguments.
             **options: See `ToolOptions`.
 
         Raises:
-            DefinitionError: The name is already in use, a parameter has no annotation or no schema, an
-                example is invalid, or an injected field is not a parameter.
+            DefinitionError: The name is already in use, a parameter has no annotation or no schema, an example is invalid,
+                or an injected field is not a parameter.
         """
         if function is None:
             return functools.partial(self._function, options)
@@ -238,10 +230,10 @@ class Toolset:
     ) -> Tool[..., Any]:
         """Bind a tool to a service method (SR-16, SR-17, SR-32, SR-80).
 
-        The service is in `App(services=[...])`. Either `bind(SiteService.list_sites)`, with name
-        and types from the method, or `bind("search", service="SearchService", method="search",
-        args=Search, result=Hits)`. If the tool's types differ from the method's, fields are
-        converted by name when every value fits; else `to_method` and `to_result` convert.
+        The service is in `App(services=[...])`. Either `bind(SiteService.list_sites)`, with name and types
+        from the method, or `bind("search", service="SearchService", method="search", args=Search,
+        result=Hits)`. If the tool's types differ from the method's, fields are converted by name when every
+        value fits; else `to_method` and `to_result` convert.
 
         Args:
             target: The method of the class, or the tool's name.
@@ -254,8 +246,8 @@ class Toolset:
             **options: See `ToolOptions`.
 
         Raises:
-            DefinitionError: Here for an invalid declaration; at `App(...)` for a missing service or
-                method, and for types that do not fit, with the fields.
+            DefinitionError: Here for an invalid declaration; at `App(...)` for a missing service or method, and for types
+                that do not fit, with the fields.
         """
         if isinstance(target, str):
             return self._bind_by_name(target, service, method, args, result, to_method, to_result, options)
@@ -341,15 +333,15 @@ class Toolset:
     ) -> Tool[..., R, A]:
         """Declare a tool that an executor of the app executes (SR-18 to SR-20).
 
-        The app has it in `App(executors={toolset: ...})`. In an external toolset a program outside
-        the run executes the tool, and `timeout` is how long the run waits for the result.
+        The app has it in `App(executors={toolset: ...})`. In an external toolset a program outside the run
+        executes the tool, and `timeout` is how long the run waits for the result.
 
         Args:
             name: The last part of the id.
             args: The payload's type.
             result: The result's type.
-            decode_in_executor: Whether the executor gets the arguments unchanged, neither parsed nor
-                validated (SR-13, SR-14).
+            decode_in_executor: Whether the executor gets the arguments unchanged, neither parsed nor validated (SR-13,
+                SR-14).
             **options: See `ToolOptions`.
 
         Raises:
@@ -439,7 +431,6 @@ class Toolset:
 
 
 def _advertised(payload: Shape, injected: Mapping[str, Any], place: str, example: Any) -> TypeSpec:
-    """Return the payload's type as planners see it."""
     try:
         shown = advertised(payload.spec.json_schema, injected)
     except ValueError as error:

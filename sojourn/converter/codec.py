@@ -1,13 +1,10 @@
 """A codec that is safe against bad payloads, and payloads that did not open.
 
-A payload that cannot be opened is replaced by a marked one, so that decoding continues with the next; the
-converter then decides by its caller. If there is a type hint, Sojourn wrote the payload: it is an error,
-and a workflow task that meets it is attempted again. If there is none, any client may have sent the payload.
-
 A codec raises when a payload was not written with its keys, and Temporal fails the whole workflow task for
-it, for ever. `GuardedCodec` replaces such a payload by one that is marked as unreadable. It does so only
-after the codec has proved that it works: while a key service is unavailable, payloads may be valid, so the
-task fails, and Temporal attempts it again.
+it, for ever. `GuardedCodec` replaces such a payload by a marked one, after the codec has proved that it
+works: while a key service is unavailable the task fails, and Temporal attempts it again. The converter then
+decides by its caller: with a type hint, Sojourn wrote the payload, and it is an error; without, any client
+may have sent it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,10 +34,7 @@ _CLEAR = "sojourn-clear-text"
 
 
 class UnreadableError(ValueError):
-    """A payload that Sojourn wrote cannot be decoded here.
-
-    The text says why.
-    """
+    """A payload that Sojourn wrote cannot be decoded here, for this reason."""
 
 
 class CodecFailedError(UnreadableError):
@@ -53,7 +47,6 @@ def unread(reason: str) -> Payload:
 
 
 def reason_of(payload: Payload) -> str | None:
-    """Return why a payload could not be opened, or None for any other payload."""
     if payload.metadata.get("encoding") != _ENCODING:
         return None
     return payload.metadata.get(_REASON, b"").decode(errors="replace")[:300] or "it cannot be read"
@@ -68,16 +61,11 @@ def clear(payload: Payload) -> Payload:
 
 
 def is_clear(payload: Payload) -> bool:
-    """Return whether a payload is clear text that should have been encrypted.
-
-    Payloads are marked so only if the codec accepts encrypted ones only.
-    """
+    """Return whether a payload is clear text that should have been encrypted."""
     return _CLEAR in payload.metadata
 
 
 _PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn"')
-"""A payload to test that a codec works."""
-
 Open = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
 
@@ -86,13 +74,7 @@ async def opened_singly(
 ) -> list[Payload]:
     """Open payloads one by one, after opening them together failed.
 
-    A payload that cannot be opened is replaced by a marked one.
-
-    Args:
-        payloads: The payloads.
-        open_: Opens payloads; raises when it cannot open one of them.
-        works: Raises while no payload can be opened, such as while a key service is unavailable.
-        why: The reason in the mark of a payload that cannot be opened.
+    A payload that cannot be opened is replaced by a marked one. `works` raises while none can be.
 
     Raises:
         CodecFailedError: No payload can be opened now.
@@ -120,9 +102,7 @@ async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[obje
 class GuardedCodec(PayloadCodec, WithSerializationContext):
     """A codec whose `decode` raises only while the codec itself does not work.
 
-    Args:
-        codec: The codec.
-        encrypted_only: Whether payloads that the codec finds in clear text are marked.
+    With `encrypted_only`, payloads that the codec finds in clear text are marked.
     """
 
     def __init__(self, codec: PayloadCodec, *, encrypted_only: bool = False) -> None:
@@ -130,24 +110,12 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         self.encrypted_only = encrypted_only
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Encode with the codec.
-
-        Raises:
-            CodecFailedError: The codec does not work.
-        """
         try:
             return await self.codec.encode(payloads)
         except Exception as error:
             raise CodecFailedError(f"the codec could not write a payload: {type(error).__name__}") from error
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decode with the codec.
-
-        Payloads that it cannot open are replaced by marked ones.
-
-        Raises:
-            CodecFailedError: The codec cannot open a payload that it has just written.
-        """
         try:
             found = await self._decoded(payloads)
         except Exception:  # noqa: BLE001 - a codec may raise anything; the payloads are tried one by one
@@ -159,7 +127,6 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         ]
 
     async def works(self) -> None:
-        """Raise what the codec raises for a payload of its own."""
         await self._decoded(await self.codec.encode([_PROBE]))
 
     def with_context(self, context: SerializationContext) -> Self:
@@ -176,13 +143,7 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
 
 
 def load_codec(target: str) -> PayloadCodec:
-    """Load the codec at `MODULE:CODEC`.
-
-    It is a Temporal `PayloadCodec`, or a function without arguments that returns one.
-
-    Raises:
-        DefinitionError: There is no such codec, or it cannot be made.
-    """
+    """Load the `PayloadCodec`, or the function that makes one, at `MODULE:CODEC`."""
     found = load_target(target, "codec")
     if callable(found):
         try:

@@ -49,15 +49,10 @@ _NOT_THERE = "it refers to external storage, and what it names is not there"
 
 @dataclass(frozen=True)
 class GuardedDataConverter(DataConverter):
-    """Temporal's data converter, for payloads that anybody may have sent."""
-
     ignores_context: bool = field(default=False, init=False, repr=False, compare=False)
-    """Whether no part asks which workflow or activity a payload belongs to."""
     encrypted_only: bool = field(default=False, kw_only=True)
-    """Whether messages that did not pass `payload_codec` are refused."""
 
     def __post_init__(self) -> None:
-        """Wrap the codec in a `GuardedCodec`."""
         super().__post_init__()
         codec: PayloadCodec | None = self.payload_codec
         if isinstance(codec, GuardedCodec):
@@ -69,8 +64,7 @@ class GuardedDataConverter(DataConverter):
     def with_context(self, context: SerializationContext) -> Self:
         """Return the converter with the context of a workflow or activity.
 
-        Returns itself at once if no part uses a context: the SDK calls this some twenty times per
-        call.
+        Returns itself at once if no part uses a context: the SDK calls this some twenty times per call.
         """
         return self if self.ignores_context else super().with_context(context)
 
@@ -86,10 +80,7 @@ class GuardedDataConverter(DataConverter):
         )
 
     async def encode_failure(self, exception: BaseException, failure: Failure) -> None:
-        """Convert and encode the failure of an attempt.
-
-        A failure whose message the server would drop because of its size is shortened.
-        """
+        """Encode an attempt's failure, shortened if the server would drop its message."""
         await super().encode_failure(exception, failure)
         if not may_be_held(failure):
             return
@@ -118,7 +109,6 @@ class GuardedDataConverter(DataConverter):
             return await opened_singly(payloads, open_, self._works, _NOT_THERE)
 
     async def _works(self) -> None:
-        """Raise what the codec or a driver raises for a payload of its own."""
         if isinstance(self.payload_codec, GuardedCodec):
             await self.payload_codec.works()
         storage: ExternalStorage | None = self.external_storage
@@ -156,7 +146,6 @@ _CONVERTERS = tuple(
 
 
 def _is_or_unread(hint: object) -> TypeGuard[OrUndecodable]:
-    """Compare by name: in Temporal's sandbox a workflow has its own copies of classes."""
     return type(hint).__name__ == OrUndecodable.__name__
 
 
@@ -166,10 +155,7 @@ class SojournPayloadConverter(CompositePayloadConverter):
     _only: ClassVar[Self | None] = None
 
     def __new__(cls) -> Self:
-        """Return the one converter.
-
-        It has no state, and the SDK makes a converter for every activation.
-        """
+        """Return the one converter, which the SDK makes for every activation."""
         made = cls.__dict__.get("_only")
         if made is None:
             made = cls._only = super().__new__(cls)
@@ -182,11 +168,10 @@ class SojournPayloadConverter(CompositePayloadConverter):
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Decode payloads, with or without type hints.
 
-        Without type hints, a payload that cannot be decoded stays raw or becomes an `Undecodable`.
-
-        A start or signal by hand may carry any payload, and a workflow whose arguments cannot be
-        decoded has no way to report that: its workflow task fails for ever. The same holds for the
-        result of an activity that is completed by hand: its type hint is a single `OrUndecodable`.
+        A start or signal by hand may carry any payload, and a workflow whose arguments cannot be decoded
+        fails its task for ever. So without type hints, such a payload stays raw or becomes an
+        `Undecodable`, and so does the result of an activity that is completed by hand: its type hint is a
+        single `OrUndecodable`.
 
         Raises:
             UnreadableError: There is a type hint, and its payload is encrypted or stored elsewhere.
@@ -218,10 +203,7 @@ class SojournPayloadConverter(CompositePayloadConverter):
         return value if isinstance(value, hint.of) else hint.unread(f"it is {type(value).__name__}, not JSON")
 
     def _unknown(self, payload: Payload) -> str | None:
-        """Return why a payload's encoding is unknown here, or None if it is known.
-
-        The payload is usually encrypted.
-        """
+        """Return why a payload's encoding is unknown here, usually encrypted, or None."""
         encoding = payload.metadata.get("encoding", b"")
         if encoding in self.converters:
             return None

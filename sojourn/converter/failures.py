@@ -42,17 +42,11 @@ __all__ = [
 ]
 
 TERMINATED = ToolError(message="the run was terminated", outcome_unknown=True)
-"""The error of a child run that was terminated, so that it gave no reason itself."""
-
 TIMED_OUT = ToolError(message="the run timed out", outcome_unknown=True)
-"""The error of a child run that the server timed out, so that it gave no reason itself."""
 
 
 def closing(error: ToolError, spent: Spent | None) -> ApplicationError:
-    """Return the failure with which a run closes.
-
-    It has an ApplicationError for each error of the chain, so that every screen shows it.
-    """
+    """Return the failure with which a run closes, an error for each of the chain."""
     failure: ApplicationError | None = None
     for depth, link in reversed(list(enumerate(error.chain()))):
         told = (
@@ -67,14 +61,12 @@ def closing(error: ToolError, spent: Spent | None) -> ApplicationError:
 
 
 def failure_of(error: FailureError) -> ToolError:
-    """Return the causes of an activity's or child run's failure, without wrappers."""
     if isinstance(error, ChildWorkflowError) and isinstance(error.cause, TimeoutError):
         return TIMED_OUT
     return chain_of(error.cause or error).without_repeats()
 
 
 def chain_of(cause: BaseException) -> ToolError:
-    """Return a failure as a chain, error by error."""
     while isinstance(cause, (ActivityError, ChildWorkflowError)) and cause.cause is not None:
         cause = cause.cause
     if isinstance(cause, ApplicationError):
@@ -89,20 +81,14 @@ def chain_of(cause: BaseException) -> ToolError:
 
 
 def is_in_doubt(detail: Any) -> bool:
-    """Return whether the first detail of a run's failure leaves a call in doubt.
-
-    The detail then says that one of the run's calls may have taken effect.
-    """
+    """Return whether a failure says that a call of the run may have taken effect."""
     if isinstance(detail, Spent):
         return detail.in_doubt
     return is_object(detail) and detail.get("in_doubt") is True
 
 
 def spent_of(error: ChildWorkflowError) -> Spent | None:
-    """Return what a failed child run had spent.
-
-    None if the child run did not report it, or was stopped from outside.
-    """
+    """Return what a failed child run had spent, if it reported it."""
     cause = error.cause
     details = cause.details if isinstance(cause, ApplicationError) else ()
     return read_spent(details[0]) if details else None
@@ -114,14 +100,9 @@ LARGEST = 3_900
 
 @dataclass(frozen=True, slots=True)
 class FailureBounds:
-    """Limits of a failure's texts and causes."""
-
     trace: int
-    """Bytes of each stack trace, its last lines."""
     message: int
-    """Bytes of each message, its beginning."""
     causes: int
-    """Causes in the chain."""
 
 
 FAILURE_BOUNDS = (
@@ -131,28 +112,17 @@ FAILURE_BOUNDS = (
     FailureBounds(trace=0, message=500, causes=1),
     FailureBounds(trace=0, message=250, causes=0),
 )
-"""The bounds to try, one after the other."""
 
 _CUT = "…"
 
 
 def may_be_held(failure: Failure) -> bool:
-    """Return whether the server may keep this failure for another attempt.
-
-    True only if texts are also what makes it large.
-    """
+    """Return whether the server may keep a failure that texts make large."""
     about = failure.application_failure_info
     return not about.non_retryable and about.details.ByteSize() < LARGEST // 2
 
 
 class ShortFailureConverter(FailureConverter):
-    """Shortens the failures that another converter makes.
-
-    Args:
-        inner: Makes the failures.
-        bounds: The limits of their texts and causes.
-    """
-
     def __init__(self, inner: FailureConverter, bounds: FailureBounds) -> None:
         self._inner = inner
         self._bounds = bounds
@@ -160,7 +130,6 @@ class ShortFailureConverter(FailureConverter):
     def to_failure(
         self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
     ) -> None:
-        """Make a failure, with bounded texts."""
         self._inner.to_failure(exception, payload_converter, failure)
         link, depth = failure, 0
         while True:
@@ -173,7 +142,6 @@ class ShortFailureConverter(FailureConverter):
             link, depth = link.cause, depth + 1
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
-        """Read a failure as the other converter does."""
         return self._inner.from_failure(failure, payload_converter)
 
     def _shorten(self, failure: Failure, payload_converter: PayloadConverter) -> None:
@@ -197,10 +165,7 @@ def _beginning(text: str, most: int) -> str:
 
 
 def _end(text: str, most: int) -> str:
-    """Return the last lines of a text.
-
-    The last lines of a stack trace show the place that raised the error.
-    """
+    """Return the last lines of a stack trace, which show the place of the error."""
     data = text.encode(errors="replace")
     if len(data) <= most:
         return text

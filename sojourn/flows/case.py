@@ -1,8 +1,8 @@
 """The calls, questions, sleeps and answer lines of a flow.
 
-A flow runs from its top for each plan. A step whose outcome is in the transcript returns it. The
-first one without an outcome leaves the flow with the plan that gets it. A call is known by the name
-of its step, so its id is the same on every worker and in every turn.
+A flow runs from its top for each plan. A step whose outcome is in the transcript returns it. The first one
+without leaves the flow with the plan that gets it. A call is known by the name of its step, so its id is
+the same on every worker and in every turn.
 """
 
 from collections import Counter
@@ -29,22 +29,14 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 YES = frozenset({"yes", "y", "ok", "okay", "true", "yes please"})
-"""The answers that `Case.ask_yes_no` takes as a yes."""
 
 
 class CallableTool(TypedTool[T_co], Protocol[P, T_co]):
-    """A tool that knows the types of its arguments and of its result."""
-
-    def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
-        """Return a call of this tool."""
-        ...
+    def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest: ...
 
 
 class Leave(BaseException):
-    """Leaves a flow with a plan.
-
-    No `except Exception` of the flow catches it.
-    """
+    """Leaves a flow with a plan, past any `except Exception` of the flow."""
 
 
 class Begun(Generic[T]):
@@ -76,11 +68,7 @@ class Begun(Generic[T]):
 
 
 class Case:
-    """The argument of a flow: the turn, calls, questions, and the answer so far.
-
-    Args:
-        turn: The planner's turn.
-    """
+    """The argument of a flow: the turn, calls, questions, and the answer so far."""
 
     def __init__(self, turn: Turn) -> None:
         self.earlier = turn.messages[: turn.turn_start]
@@ -93,16 +81,12 @@ class Case:
         self._equal: Counter[str] = Counter()
         self._open: list[ToolRequest] = []
         self.steps = Steps(self._done.calls, self._stands)
-        """The calls that the flow makes, and those that were made."""
         self._notes: list[tuple[str, int]] = []
         self._said: list[str] = []
 
     @property
     def text(self) -> str:
-        """The first message of a person in the run, or in a conversation's present turn.
-
-        If the run began with an earlier talk, the first message after it.
-        """
+        """The first message of a person in the run, or in the present turn."""
         return next((message.text for message in self.turn.messages if message.role == "user"), "")
 
     @property
@@ -112,17 +96,11 @@ class Case:
 
     @property
     def finalize(self) -> Finalize | None:
-        """Why this is the last turn, or None while it is not.
-
-        In the last turn nothing more can be called or asked.
-        """
+        """Why this is the last turn, or None. In it nothing can be called or asked."""
         return self.turn.finalize
 
     def offers(self, tool: str | TypedTool[Any]) -> bool:
-        """Check whether the run may call a tool, given by its id or itself.
-
-        True also of a tool that the run has called, and in the last turn.
-        """
+        """Check whether the run may call a tool, or has called it."""
         id = tool if isinstance(tool, str) else tool.id
         listed = any(spec.id == id for spec in self.turn.tools)
         return listed or id in self._done.tools or self.finalize is not None
@@ -138,15 +116,15 @@ class Case:
     def call(self, tool: Any, /, *args: Any, **fields: Any) -> Any:
         """Call a tool and return its result, typed.
 
-        For a tool's id, the result is JSON. Each call is made once, however often the function
-        runs. A second call with equal arguments is a second call.
+        For a tool's id, the result is JSON. Each call is made once, however often the function runs. A
+        second call with equal arguments is a second call.
 
         Args:
             tool: The tool, or its id.
             *args: The tool's arguments.
             **fields: The tool's arguments, and `step`: the name of the step, which identifies it whatever its tool and
-                arguments are in a later version of the flow; else it is known by its tool and number. A tool
-                that has an argument `step` of its own gets it.
+                arguments are in a later version of the flow; else it is known by its tool and number. A tool that has an
+                argument `step` of its own gets it.
 
         Raises:
             CallFailed: The call failed, and its repair did not help.
@@ -175,7 +153,6 @@ class Case:
         return Begun[Any](self, tool, step)
 
     def _has_step(self, tool: str | TypedTool[Any]) -> bool:
-        """Check whether a tool has an argument `step` of its own."""
         id = tool if isinstance(tool, str) else tool.id
         spec = next((spec for spec in self.turn.tools if spec.id == id), None)
         return spec is not None and "step" in spec.payload.json_schema.get("properties", {})
@@ -204,15 +181,12 @@ class Case:
         return result
 
     def fail(self, result: ToolResult) -> None:
-        """Let the run fail because of a failed call that the flow did not catch."""
+        """Fail the run for a failed call that the flow did not catch."""
         error = result.error or ToolError(message="no reason given")
         self.leaving = PlanResult.fail(ToolError.with_cause(f"{result.name} failed", error), notes=self.notes)
 
     def _renamed(self, result: ToolResult) -> str:
-        """Return how to recover a failed call if its step calls another tool by now.
-
-        The text is a clause, empty for any other call.
-        """
+        """Return how to recover a failed call whose step calls another tool by now."""
         step = self.steps.taken.get(result.tool_call_id) or self.steps.taken.get(stem(result.tool_call_id))
         if (
             step is None
@@ -228,10 +202,7 @@ class Case:
         )
 
     def refuse(self, why: str) -> NoReturn:
-        """Leave the flow and fail the run.
-
-        The flow does not fit the recorded calls.
-        """
+        """Fail the run, as the flow does not fit the recorded calls."""
         self._leave(PlanResult.fail(ToolError.new(why, code="flow_changed"), notes=self.notes))
 
     @property
@@ -247,7 +218,6 @@ class Case:
         return spec is not None and changes_nothing(spec)
 
     def _stands(self, recorded: Recorded) -> bool:
-        """Check whether a recorded call succeeded, or may have taken effect."""
         found = self._done.result(recorded.id)
         return found is not None and (found[0].ok or is_settled(found[0]) is False)
 
@@ -259,12 +229,10 @@ class Case:
     # Questions.
 
     def ask(self, question: str | AwaitClarification) -> str | None:
-        """Ask a person, and return the answer.
+        """Ask a person, and return the answer, or None if there is none in time.
 
-        None if the person declined the question, or did not answer in time.
-
-        A question is known by its text. The same text a second time is a second question. Check
-        `may_ask` if the agent's runs may not ask: there a question fails the run.
+        A question is known by its text. The same text a second time is a second question. Check `may_ask`
+        if the agent's runs may not ask: there a question fails the run.
         """
         asked = AwaitClarification(question=question) if isinstance(question, str) else question
         number = self._equal[f"? {asked.question}"]
@@ -277,7 +245,6 @@ class Case:
         return answer.text
 
     def _question(self, asked: AwaitClarification) -> PlanResult:
-        """Return the plan that asks, or a failure if the run may not ask."""
         if self.may_ask:
             return PlanResult.ask(asked, notes=self.notes)
         why = f"the flow asks {asked.question[:200]!r}, and the agent's runs may not ask"
@@ -287,8 +254,8 @@ class Case:
     def ask_yes_no(self, question: str | AwaitClarification) -> bool:
         """Ask a person a question with yes or no.
 
-        `yes`, `y`, `ok`, `okay` and `true` are a yes, anything else is a no. It is a question that
-        anyone who talks to the run may answer, and approves nothing. For approvals see `approve`.
+        `yes`, `y`, `ok`, `okay` and `true` are a yes, anything else is a no. Anyone who talks to the run
+        may answer, and the answer approves nothing. For approvals see `approve`.
         """
         answer = self.ask(question)
         return is_yes(answer)
@@ -303,10 +270,10 @@ class Case:
         four_eyes: bool = False,
         details: Mapping[str, Any] | None = None,
     ) -> Approval | None:
-        """Have an approver decide, and return who approved.
+        """Have an approver decide, and return who approved, or None.
 
-        None if the approver denied it, or did not decide in time. The agent has `sojourn.approvals`
-        in its `uses`. An approval is known by all that is shown, as a call by its arguments.
+        The agent has `sojourn.approvals` in its `uses`. An approval is known by all that is shown, as a
+        call by its arguments.
 
         Args:
             question: The question to approve.
@@ -340,8 +307,8 @@ class Case:
     def sleep(self, duration: timedelta) -> None:
         """Sleep durably.
 
-        No worker is needed meanwhile, and the time is not active time. A sleep is known by its
-        duration. One of the same duration a second time is a second sleep.
+        No worker is needed meanwhile, and the time is not active time. A sleep is known by its duration,
+        and a second one of the same duration is a second sleep.
 
         Raises:
             TypeError: `duration` is no `timedelta`.
@@ -367,9 +334,7 @@ class Case:
         self._notes.append((text, self._seen))
 
     def say(self, text: str) -> None:
-        """Add a line to the answer.
-
-        It is part of the answer also when the run has to stop early.
+        """Add a line to the answer, also if the run has to stop early.
 
         Raises:
             TypeError: The line is no text, such as the result of a tool that returns JSON.
@@ -380,19 +345,12 @@ class Case:
 
     @property
     def notes(self) -> list[str]:
-        """The notes since the newest outcome.
-
-        Those before were recorded with earlier plans.
-        """
+        """The notes since the newest outcome, not recorded with earlier plans."""
         return [text for text, seen in self._notes if seen == self._done.newest]
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks for people about recorded calls that do not match the flow now.
-
-        The flow skipped such a call, now makes it differently, or its tool was renamed while it
-        was open.
-        """
+        """Remarks for people about recorded calls that do not match the flow now."""
         failed = [self._done.result(id) for id in self.steps.taken]
         renamed = [
             f"{result.name} failed{advice}"
@@ -403,10 +361,7 @@ class Case:
 
     @property
     def differences(self) -> str | None:
-        """Remark about steps that differ from their recorded calls, or None.
-
-        The flow uses the recorded outcomes.
-        """
+        """Remark about steps that differ from their recorded calls, or None."""
         found = [text for step in self.steps.taken.values() if (text := step.difference)]
         more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
         return (
@@ -421,10 +376,7 @@ class Case:
 
     @property
     def not_repeated(self) -> str | None:
-        """Remark about a flow that continued without a call of its last step.
-
-        None if the flow made each call again.
-        """
+        """Remark about a flow that continued without a call of its last step, or None."""
         missed = self._done.new_but(self.steps.taken)
         if not missed or not self._open:
             return None
@@ -452,5 +404,4 @@ class Case:
 
 
 def is_yes(answer: str | None) -> bool:
-    """Check whether a person's answer is a yes."""
     return answer is not None and answer.strip().strip(".!").lower() in YES

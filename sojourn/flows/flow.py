@@ -1,7 +1,7 @@
 """A function of a case, as a planner.
 
-An approval of a flow is a call of `approve` that a person decides on, so that every inbox, page, chat and command shows it as
-it shows any other. The call itself changes nothing: its result is the approver.
+An approval of a flow is a call of `approve` that a person decides on, so that every face shows it as any
+other. The call itself changes nothing: its result is the approver.
 """
 
 import functools
@@ -80,7 +80,6 @@ class ToolReference(Generic[T]):
 
 
 approvals = Toolset("sojourn.approvals", description="Decisions of approvers that a flow asks for")
-"""The toolset of `case.approve`, for `uses` of an agent whose planner is a flow."""
 
 
 class ApprovalQuestion(BaseModel):
@@ -109,19 +108,13 @@ async def approve(_asked: ApprovalQuestion, meta: ToolCallMeta) -> Approval:
 AnyTurn = TypeVar("AnyTurn", bound=PlanInput)
 
 OnSkippedCall = Literal["fail", "ask", "ignore"]
-"""Reaction to a flow that skips an executed call with an effect."""
 
 FlowFunction = Callable[[Case], str | PlanResult | Awaitable[str | PlanResult | None] | None]
-"""A sync or async function of a case.
-
-It returns the answer as text or as a `PlanResult`, or None if it said all.
-"""
+"""A function of a case, which returns the answer, or None if it said all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of a flow, which `flow` documents."""
-
     defaults: Defaults | Callable[[Turn], Defaults] | None = None
     max_repairs: int = MAX_REPAIRS
     read_answer: ReadAnswer | None = None
@@ -136,7 +129,6 @@ class Flow:
     """A planner made by `flow` from a function, for `Agent(planner=...)`."""
 
     reads_set_aside = True
-    """A flow reads the outcome of its steps in the transcript, and would do something else without one."""
 
     def __init__(self, function: FlowFunction, options: Options) -> None:
         self.__doc__ = function.__doc__
@@ -156,17 +148,11 @@ class Flow:
         return await self._planner.plan_start(self._since(turn, lambda _: True))
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
-        """Repair what the last step's failures allow.
-
-        If there is nothing to repair, run the function up to its next step.
-        """
+        """Repair what the last step's failures allow, or run up to the next step."""
         return await self._planner.plan_resume(self._since(turn, self._restart_on))
 
     def _since(self, turn: AnyTurn, restarts: Callable[[str], bool] | None) -> AnyTurn:
-        """Return the turn, beginning with the newest message that starts the function.
-
-        Only messages of people start it.
-        """
+        """Return the turn from the newest message of a person that starts the function."""
         if self._restart_on is None or restarts is None:
             return turn
         messages, start = turn.messages, turn.turn_start
@@ -187,7 +173,6 @@ class Flow:
         return self._passing(case, plan)
 
     def _passing(self, case: Case, plan: PlanResult) -> PlanResult:
-        """Return the plan, unless the flow passes by a call with an effect."""
         skipped = case.skipped
         if not skipped or self._on_skipped_call == "ignore":
             return plan
@@ -211,7 +196,6 @@ class Flow:
         return PlanResult.fail(ToolError.new(f"{what}; {why}", code="flow_changed"))
 
     async def _run(self, case: Case) -> PlanResult:
-        """Run the function once, up to its next step."""
         turn = case.turn
         try:
             answer: Any = self._function(case)
@@ -261,13 +245,7 @@ class Flow:
 
 
 def _taken_from(group: BaseExceptionGroup[BaseException], case: Case) -> None:
-    """Use what the tasks of a flow ended with.
-
-    That is the plan with which one left it, or a failed call.
-
-    Raises:
-        BaseExceptionGroup: A task failed with something else.
-    """
+    """Raise what the tasks of a flow ended with: its plan, or a failed call."""
     others = group.split(Leave)[1]
     failed, others = others.split(CallFailed) if others else (None, None)
     if others:
@@ -282,7 +260,6 @@ def _leaf(group: BaseExceptionGroup[CallFailed]) -> CallFailed:
 
 
 def _unsteady(case: Case, again: Case) -> str | None:
-    """Return what differs between two runs of a function from the same turn, or None."""
     for id, step in case.steps.taken.items():
         if not step.differs_in:
             continue
@@ -300,7 +277,6 @@ def _text(case: Case, answer: str | None) -> str:
 
 
 def _stopped(case: Case, why: Finalize) -> PlanResult:
-    """Return the answer of a flow that has to stop before its end."""
     stopped = f"I had to stop here: {why.message}"
     return PlanResult.final(f"{case.said}\n{stopped}" if case.said else stopped, notes=case.notes)
 
@@ -329,20 +305,20 @@ def flow(
 ) -> Flow | Callable[[FlowFunction], Flow]:
     """Make a planner from a function that runs from top to bottom.
 
-    Each step of the function is done once. The function runs again for each plan, so what it does
-    between its steps must follow from the case alone: no clock, no random numbers, no side effects.
-    A call that was refused is repaired by its hint, and the flow waits for a tool that is away, as
-    `RepairingPlanner` does, before the function sees the failure.
+    Each step of the function is done once. The function runs again for each plan, so what it does between
+    its steps must follow from the case alone: no clock, no random numbers, no side effects. A call that was
+    refused is repaired by its hint, and the flow waits for a tool that is away, as `RepairingPlanner` does,
+    before the function sees the failure.
 
     Args:
         function: A function of a `Case`, sync or async.
         defaults: Values of fields by tool id, for calls that lack them; or a function of the turn that returns them.
         max_repairs: Most calls in place of one failed call; 0 repairs nothing.
         read_answer: Reads the values of the missing fields from a person's answer in words, as for `RepairingPlanner`.
-        restart_on: Whether a person's message starts the function anew, with this message as `case.text`. A run
-            begins with the newest message.
-        on_skipped_call: What to do if a new version of the function passes by a call with an effect that has run: `fail`
-            the run before anything new is carried out, `ask` a person whether to go on, or `ignore` it.
+        restart_on: Whether a person's message starts the function anew, with this message as `case.text`. A run begins
+            with the newest message.
+        on_skipped_call: What to do if a new version of the function passes by a call with an effect that has run:
+            `fail` the run before anything new is carried out, `ask` a person whether to go on, or `ignore` it.
 
     Raises:
         DefinitionError: `function` is not a function of one case.
@@ -366,7 +342,6 @@ def flow(
 
 
 def flow_of(function: FlowFunction, options: Options) -> Flow:
-    """Return the planner of a function, which `flow` documents."""
     if not inspect.isroutine(function):
         raise DefinitionError(f"flow: {function!r} is no function; a flow is a function of a Case")
     name = getattr(function, "__name__", "flow")

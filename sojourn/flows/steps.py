@@ -1,8 +1,8 @@
 """Match the steps of a flow with recorded calls, and return their results.
 
-A step has a name: the one that its flow gives it, or its tool and its number among the calls of that tool. Its id
-follows from the name, so that a step keeps its call if its tool is renamed or its arguments are reworded. Calls of an
-earlier version of the flow are found by their tool and arguments, or by their number.
+A step's id follows from its name: the one that its flow gives it, or its tool and its number among the
+calls of that tool. So a step keeps its call if its tool is renamed or its arguments are reworded. Calls of
+an earlier version of the flow are found by their tool and arguments, or by their number.
 """
 
 import json
@@ -27,43 +27,29 @@ __all__ = ["Answer", "ChangedFlowError", "Done", "Recorded", "Step", "Steps", "d
 
 
 class ChangedFlowError(Exception):
-    """A flow does not fit the calls that are recorded.
-
-    The run fails with this text.
-    """
+    """A flow does not fit the recorded calls, for which the run fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A call that was made."""
-
     id: str
-    """The id that the flow gave it."""
     tool: str
-    """The tool's id."""
     payload: Mapping[str, Any]
-    """The arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call that a flow makes now."""
-
     name: str
-    """The step's name."""
     call: ToolRequest
-    """The call, with its id."""
     recorded: Recorded | None = None
     """The call that was made for the step, if one was."""
 
     @property
     def differs_in(self) -> list[str]:
-        """The arguments that differ from those of the recorded call."""
         return differing_fields(self.recorded.payload, self.call.payload) if self.recorded else []
 
     @property
     def difference(self) -> str:
-        """Difference from the recorded call, for people. Empty if there is none."""
         if self.recorded is None:
             return ""
         fields = self.differs_in
@@ -75,9 +61,7 @@ class Step:
 class Steps:
     """The steps of one run of a flow's function, in the order in which it makes them.
 
-    Args:
-        recorded: The calls that were made, in order.
-        stands: Whether a recorded call ended so that another call may stand for it: all but definite failures.
+    `stands` says whether a recorded call may stand for another: all but definite failures.
     """
 
     def __init__(self, recorded: Sequence[Recorded], stands: Callable[[Recorded], bool]) -> None:
@@ -87,7 +71,6 @@ class Steps:
         self._made: Counter[str] = Counter()
         self._named: Counter[str] = Counter()
         self.taken: dict[str, Step] = {}
-        """The steps so far, by the ids of their calls."""
 
     def take(self, call: ToolRequest, name: str | None) -> Step:
         """Return the step of a call, with the id of the recorded call if there is one.
@@ -111,7 +94,6 @@ class Steps:
         return step
 
     def unclaimed(self) -> list[Recorded]:
-        """Return the recorded calls that no step has taken."""
         return [each for each in self._recorded if each.id not in self.taken]
 
     def name_of(self, recorded: Recorded) -> str:
@@ -125,10 +107,7 @@ class Steps:
         return None if call_id in self.taken else self._by_id.get(call_id)
 
     def _equal(self, call: ToolRequest, name: str) -> Recorded | None:
-        """Return the recorded call of the same tool with equal arguments.
-
-        If there are several, the one of this name comes first.
-        """
+        """Return the recorded call with equal arguments, best the one of this name."""
         payload = _canonical(call.payload)
         equal = [
             each
@@ -140,7 +119,8 @@ class Steps:
     def _at(self, tool: str, number: int) -> Recorded | None:
         """Return the recorded call with this number among its tool's calls, or None.
 
-        Its arguments may differ. An approval never matches this way, because it holds only for what was shown.
+        Its arguments may differ. An approval never matches this way, because it holds only for what was
+        shown.
         """
         if tool == APPROVE:
             return None
@@ -178,7 +158,6 @@ class Steps:
 
 
 def differing_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the names of the arguments in which two payloads differ."""
     return [
         name
         for name in dict.fromkeys([*one, *other])
@@ -200,27 +179,19 @@ _SLEPT = re.compile(r"(?:Waited|The wait of) (\S+) s\b")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of a question."""
-
     text: str | None
-    """The person's answer. None if the question was declined, or not answered in time."""
+    """None if the question was declined, or not answered in time."""
     place: int
-    """The index of its message in the transcript."""
 
 
 class Done:
-    """The steps that a transcript has the outcome of.
-
-    Args:
-        messages: The transcript.
-    """
+    """The steps that a transcript has the outcome of."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._results: dict[str, tuple[ToolResult, int]] = {}
         self._answers: defaultdict[str, list[Answer]] = defaultdict(list)
         self._sleeps: defaultdict[str, list[int]] = defaultdict(list)
         self.calls: list[Recorded] = []
-        """The calls that the flow has made, without those in their place."""
         own_ids: dict[str, str] = {}
         self._planned = -1
         asked, slept = "", ""
@@ -253,40 +224,27 @@ class Done:
         self.newest = max(places, default=-1)
         """The index of the message with the newest outcome; -1 before the first."""
         self.tools = {result.name for result, _ in self._results.values()}
-        """The ids of the tools that have been called."""
 
     def result(self, call_id: str) -> tuple[ToolResult, int] | None:
-        """Return the result of a call and the index of its message.
-
-        If other calls took its place, it is the result of the last of them.
-        """
+        """Return the result of a call, or of the last in its place, and its message."""
         return self._results.get(call_id)
 
     def new_but(self, call_ids: Container[str]) -> list[ToolResult]:
-        """Return the results of the last step whose calls are not among these.
-
-        Empty if an earlier step has such a call too.
-        """
+        """Return the results of the last step whose calls are not among these."""
         others = [(result, place) for id, (result, place) in self._results.items() if id not in call_ids]
         are_new = all(place > self._planned for _, place in others)
         return [result for result, _ in others] if are_new else []
 
     def answer(self, question: str, number: int) -> Answer | None:
-        """Return the answer to a question that was asked for the nth time, from 0."""
         answers = self._answers[question]
         return answers[number] if number < len(answers) else None
 
     def sleep(self, duration: timedelta, number: int) -> int | None:
-        """Return the index of the message after the nth sleep of this duration, or None.
-
-        `number` counts from 0. None before that sleep.
-        """
         sleeps = self._sleeps[seconds_of(duration)]
         return sleeps[number] if number < len(sleeps) else None
 
 
 def _as_called(call: ToolCallPart) -> Mapping[str, Any]:
-    """Return the arguments that the flow gave a call, before the boundary read them."""
     if call.written is None:
         return call.payload
     given: Any = json.loads(call.written)
@@ -294,8 +252,5 @@ def _as_called(call: ToolCallPart) -> Mapping[str, Any]:
 
 
 def _own_id(call: ToolCallPart) -> str:
-    """Return the id that the flow gave a call.
-
-    The run replaces an id that it has used before.
-    """
+    """Return the flow's id of a call, which the run may have replaced."""
     return str((call.provider_metadata or {}).get("tool_call_id", call.tool_call_id))

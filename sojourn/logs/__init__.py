@@ -1,11 +1,9 @@
 """One log pipeline for structlog and the standard library's logging.
 
-It writes a console format for people and JSON for machines. The package decides what a line may
-hold (masked, bounded, printable), which lines a worker writes, and which lines of Temporal's SDK
-are dropped. It imports structlog, the standard library's logging and Temporal's SDK. It configures
-nothing on import, and does not replace a program's own configuration; such a program adds `masked`
-to its own chain of processors. Begin at `configure`, whose `configure_logs()` the commands and
-`App.serve()` call.
+The package decides what a line may hold (masked, bounded, printable), which lines a worker writes, and
+which lines of Temporal's SDK are dropped. It configures nothing on import, and does not replace a program's
+own configuration; such a program adds `masked` to its own chain of processors. Begin at `configure`, whose
+`configure_logs()` the commands and `App.serve()` call.
 """
 
 from sojourn.logs.configure import configure_logs

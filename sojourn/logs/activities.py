@@ -1,9 +1,8 @@
 """Log each attempt of an activity as one line, with the ids of the run and call.
 
-A successful plan or call, and a call that failed by the planner's mistake, is logged at level
-debug, so that a worker with a thousand runs writes nothing about those that go well. A failure that
-an operator can act on is logged at info, an attempt that Temporal repeats at warning, and a failed
-plan that ends its run at error.
+A success, and a failure by the planner's mistake, is logged at level debug: a worker with a thousand runs
+writes nothing about those that go well. A failure that an operator can act on is logged at info, an attempt
+that Temporal repeats at warning, and a failed plan that ends its run at error.
 """
 
 import time
@@ -28,16 +27,11 @@ _FOR_OPERATORS = {"malformed_response", "rate_limited", "timeout", "tool_unavail
 """Reasons of hints about failures that a corrected call does not repair."""
 
 _EXPECTED = (SojournError, ConnectionError, TimeoutError, ApplicationError)
-"""Failures that need no traceback."""
-
 _log = structlog.get_logger("sojourn.activity")
 
 
 class ActivityLogs(Interceptor):
-    """Binds the ids of each plan and call on a worker, and logs the outcome."""
-
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        """Return the interceptor of an activity."""
         return _Inbound(next)
 
 

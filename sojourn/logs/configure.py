@@ -1,7 +1,4 @@
-"""Send structlog and the standard library's logging through one pipeline.
-
-It writes to standard error.
-"""
+"""Send structlog and the standard library's logging to standard error."""
 
 import logging
 import os
@@ -19,8 +16,6 @@ from sojourn.logs.values import masked
 __all__ = ["LEVELS", "configure_logs", "lead_to_logging"]
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
-"""The level names of `SOJOURN_LOG_LEVEL`."""
-
 _FORMATS: Final = ("console", "json")
 _FIRST: Final = ("timestamp", "level", "logger", "event")
 
@@ -60,11 +55,10 @@ def configure_logs(
 
 
 def lead_to_logging() -> None:
-    """Send the lines of structlog to the standard library's logging.
+    """Send the lines of structlog to logging, unless the program has configured it.
 
-    Does nothing if the program has configured structlog. By default structlog prints every line to
-    standard output. With this function, a program that embeds a worker gets warnings and errors
-    only, until it configures logging.
+    By default structlog prints every line to standard output. With this function, a program that embeds a
+    worker gets warnings and errors only, until it configures logging.
     """
     if not structlog.is_configured():
         _through_logging(_as_text, is_final=False)
@@ -93,11 +87,6 @@ _SHARED: Final[list[Any]] = [
 
 
 def _choice(variable: str, argument: str | None, allowed: tuple[str, ...]) -> str | None:
-    """Return the argument, else the environment variable, in lower case, or None.
-
-    Raises:
-        DefinitionError: The value is not one of those allowed.
-    """
     if argument is None:
         place, value = variable, os.environ.get(variable)
     else:
@@ -137,10 +126,7 @@ def _take_over(root: logging.Logger, renderers: list[Any], least: int) -> None:
 
 
 def _thread_failed(ended: threading.ExceptHookArgs) -> None:
-    """Log the exception that ended a thread, without its message.
-
-    A thread does not have the mask of the call that started it.
-    """
+    """Log the exception that ended a thread, without its message, as it is unmasked."""
     if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
         name = ended.thread.name if ended.thread else None
         raised = described(ended.exc_value, with_messages=False)
@@ -148,11 +134,7 @@ def _thread_failed(ended: threading.ExceptHookArgs) -> None:
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """Writes lines to a stream.
-
-    For a record that cannot be formatted, it writes a line with the record's logger and place,
-    without its arguments.
-    """
+    """Writes lines to a stream, of an unformattable record its logger and place."""
 
     def format(self, record: logging.LogRecord) -> str:
         try:
@@ -165,7 +147,6 @@ class _Handler(logging.StreamHandler[Any]):
 
 
 def _ordered(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """Put time, level, logger and event before the other fields."""
     del logger, name
     first = {key: event_dict.pop(key) for key in _FIRST if key in event_dict}
     return {**first, **event_dict}
@@ -182,10 +163,7 @@ def _console() -> list[Any]:
 
 
 def _for_people(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """Indent further lines of an event, and shorten exceptions.
-
-    Without the indent, these lines could pass for other records.
-    """
+    """Shorten exceptions, and indent lines that could pass for other records."""
     del logger, name
     event_dict["event"] = str(event_dict.get("event", "")).replace("\n", "\n    ")
     if "exception" in event_dict:
@@ -195,7 +173,6 @@ def _for_people(logger: WrappedLogger, name: str, event_dict: EventDict) -> Even
 
 
 def _as_text(logger: WrappedLogger, name: str, event_dict: EventDict) -> str:
-    """Return a line for a program's own handler: the event, then its fields."""
     fields = _for_people(logger, name, masked(logger, name, described_exception(logger, name, event_dict)))
     exception = f"\n{fields.pop('exception')}" if "exception" in fields else ""
     event = fields.pop("event")

@@ -1,8 +1,7 @@
 """Log exceptions with type, message and a few frames, never variable values.
 
-structlog's `ExceptionDictTransformer` is not used, because it logs the text of an exception
-unchanged, with the input that a validation error quotes. That input cannot be separated from the
-text afterwards.
+structlog's `ExceptionDictTransformer` is not used, because it logs the text of an exception unchanged, with
+the input that a validation error quotes.
 """
 
 import sys
@@ -19,20 +18,18 @@ from sojourn.logs.values import current_mask, printable
 __all__ = ["WITHOUT_MESSAGES", "described", "described_exception", "in_short", "is_described"]
 
 MAX_FRAMES = 8
-"""Frames of one exception in a line, the innermost."""
 
 WITHOUT_MESSAGES = "_without_messages"
 """Field of a record whose exception is logged without its messages."""
 
 _SHORT = 3
-"""Frames of one exception on a console."""
 
 
 def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
     """Replace `exc_info` by `exception`, a list that begins with the exception raised.
 
-    This is a structlog processor. Sojourn's own lines have this list as the field `raised` instead
-    of an `exc_info`, for which renderers of other configurations may show the values of variables.
+    Sojourn's own lines have this list as the field `raised` instead of an `exc_info`, for which renderers
+    of other configurations may show the values of variables.
     """
     del logger, name
     error = _error_of(event_dict.pop("exc_info", None))
@@ -45,10 +42,7 @@ def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict)
 
 
 def is_described(value: Any) -> bool:
-    """Return whether a field has the value of `described`.
-
-    A program may have fields of the same names.
-    """
+    """Return whether a field has the value of `described`, and not a program's own."""
     if not isinstance(value, list) or not value:
         return False
     links = cast("list[Any]", value)
@@ -58,12 +52,8 @@ def is_described(value: Any) -> bool:
 def described(error: BaseException, *, with_messages: bool = True) -> list[dict[str, Any]]:
     """Return an exception, then its parts and causes, at most 8.
 
-    Each has `type`, `message`, and `at`, the frames. The message of a validation error leaves out
-    the input (`ToolError.from_error`).
-
-    Args:
-        error: The exception raised.
-        with_messages: Whether to include the messages. Use False if their secrets cannot be masked.
+    The message of a validation error leaves out the input (`ToolError.from_error`). Messages are left out
+    if their secrets cannot be masked.
     """
     return [
         {
@@ -79,7 +69,6 @@ def described(error: BaseException, *, with_messages: bool = True) -> list[dict[
 
 
 def in_short(exception: list[dict[str, Any]]) -> str:
-    """Return a described exception as a few lines of text, for people."""
     lines: list[str] = []
     for number, link in enumerate(exception):
         lines.append(
@@ -90,7 +79,6 @@ def in_short(exception: list[dict[str, Any]]) -> str:
 
 
 def _message(error: BaseException) -> str:
-    """Return the text of an exception without its class, which is logged beside it."""
     return ToolError.from_error(error, current_mask()).message.removeprefix(
         f"{safe_exceptions.kind(error)}: "
     )
@@ -109,7 +97,6 @@ def _error_of(exc_info: Any) -> BaseException | None:
 
 
 def _links(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
-    """Yield an exception, the parts of a group, then its cause or context, each once."""
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
         seen.add(id(link))

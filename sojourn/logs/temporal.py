@@ -32,13 +32,11 @@ _IDS = {
     "activity_type": "activity_type",
     "attempt": "attempt",
 }
-"""The SDK's details that a line contains, and their names there."""
 
 _DROPPED = ("__temporal_error_identifier", "activity_info", "workflow_info")
 
 
 def mark_as_logged(error: ApplicationError) -> None:
-    """Mark the error of a failed attempt about which Sojourn has written a line."""
     vars(error)[_MARK] = True
 
 
@@ -46,20 +44,13 @@ class AlreadyLogged(logging.Filter):
     """Drops the SDK's record of a failed attempt that Sojourn has logged."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write the record.
-
-        At level debug every record is written.
-        """
         error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
         is_logged = isinstance(error, ApplicationError) and vars(error).get(_MARK, False)
         return not is_logged or logging.getLogger().isEnabledFor(logging.DEBUG)
 
 
 def normalized(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """Format a `logging` message, and move Temporal's ids into fields.
-
-    This is a structlog processor.
-    """
+    """Format a `logging` message, and move Temporal's ids into fields."""
     del logger, name
     arguments: tuple[Any, ...] | dict[str, Any] | None = event_dict.pop("positional_args", None)
     if arguments:
@@ -85,29 +76,20 @@ def normalized(logger: WrappedLogger, name: str, event_dict: EventDict) -> Event
 
 
 def _brief(argument: Any) -> Any:
-    """Return an argument of a message, or the size of a protobuf message in bytes.
-
-    A protobuf message may hold payloads.
-    """
+    """Return an argument, or the size of a protobuf message, which may hold payloads."""
     return f"<{argument.ByteSize()} bytes>" if hasattr(argument, "ByteSize") else argument
 
 
 _log = logging.getLogger("temporalio.core")
 
 _RETRIED = re.compile(r"gRPC call \w+ retried \d+ times")
-"""The beginning of each warning of the core about a request that it retries.
-
-There is one for each poll, several a second.
-"""
+"""The beginning of each warning of the core about a request that it retries, several a second."""
 
 _QUIET = 30.0
-"""Seconds between two of them."""
-
 _last_told = -_QUIET
 
 
 def _told_once(record: logging.LogRecord) -> bool:
-    """Let one warning about a server that does not answer pass in 30 s, in a sentence."""
     global _last_told  # noqa: PLW0603 - one log, and one server, a process
     if not _RETRIED.match(record.getMessage()):
         return True
@@ -122,10 +104,7 @@ def _told_once(record: logging.LogRecord) -> bool:
 
 
 def core_logging() -> LoggingConfig:
-    """Return the logging configuration of the SDK's core.
-
-    The core's warnings and errors become records of the logger `temporalio.core`.
-    """
+    """Return the configuration that makes the core's warnings logging records."""
     _log.addFilter(_told_once)
     return LoggingConfig(
         filter=TelemetryFilter(core_level="WARN", other_level="ERROR"),
@@ -140,17 +119,10 @@ def core_logging() -> LoggingConfig:
 
 @functools.cache
 def logging_runtime() -> Runtime:
-    """Return the runtime of this process.
-
-    Its core logs through the standard library's logging.
-    """
     return Runtime(telemetry=TelemetryConfig(logging=core_logging()))
 
 
 def stop_core_logging() -> None:
-    """Stop the log of the core.
-
-    Otherwise a record from its threads, while the interpreter shuts down, would abort the process.
-    """
+    """Stop the core's log, which would abort the process at its end."""
     logging_runtime.cache_clear()
     gc.collect()

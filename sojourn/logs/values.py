@@ -1,10 +1,10 @@
 """Mask, bound and make printable the values of a log line, and add the call's ids.
 
-The mask and the ids are context variables: each call has its own, the thread of a sync tool and the
-tasks that a tool starts inherit a copy, and both are reset when the call has ended.
+The mask and the ids are context variables: the thread of a sync tool and the tasks that a tool starts
+inherit a copy, and both are reset when the call has ended.
 
-Models, tools and servers write part of what is logged. So a line has no control, escape or
-direction characters, and a secret is masked before a text is cut: half a secret reveals much.
+Models, tools and servers write part of what is logged. So a line has no control, escape or direction
+characters, and a secret is masked before a text is cut: half a secret reveals much.
 """
 
 import math
@@ -30,10 +30,7 @@ _MASK: ContextVar[Mask | None] = ContextVar("sojourn_log_mask", default=None)
 
 @contextmanager
 def call_context(**ids: str) -> Generator[None]:
-    """Bind the ids of a call to every line written in the body.
-
-    Empty ids are left out. The body begins without a mask.
-    """
+    """Bind the ids of a call to every line written in the body, without a mask."""
     token = _MASK.set(None)
     try:
         with structlog.contextvars.bound_contextvars(**{name: id for name, id in ids.items() if id}):
@@ -48,31 +45,20 @@ def hide(mask: Mask) -> None:
 
 
 def current_mask() -> Mask | None:
-    """Return the mask of the current call's secrets.
-
-    None outside a call, and if the call has no secrets.
-    """
     return _MASK.get()
 
 
 MAX_TEXT = 4_000
-"""Most characters of a text."""
-
 MAX_ITEMS = 50
-"""Most items of a container, and most fields of a line."""
-
 MAX_DEPTH = 5
-"""Most levels of nested containers."""
-
 _META = ("_record", "_from_structlog")
-"""Fields that structlog's formatter adds for its own use."""
 
 
 def masked(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
     """Make every value JSON, printable and bounded, with the call's secrets masked.
 
-    This is a structlog processor. A program with its own configuration of structlog places it
-    before its renderer, and after the processor that turns an exception into text.
+    This is a structlog processor. A program with its own configuration of structlog places it before its
+    renderer, and after the processor that turns an exception into text.
     """
     del logger, name
     meta = {key: event_dict.pop(key) for key in _META if key in event_dict}
@@ -80,10 +66,7 @@ def masked(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict
 
 
 def printable(text: str, limit: int = MAX_TEXT) -> str:
-    """Return a text with its secrets masked, cut at `limit` characters.
-
-    It has no control characters except line breaks and tabs.
-    """
+    """Return a text with its secrets masked, cut, and only line breaks and tabs."""
     mask = current_mask()
     shown = mask(text) if mask else text
     return clip(readable(shown[: limit + 1]), limit)
@@ -133,10 +116,7 @@ def _object(fields: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | str:
-    """Return the number, or its text if it cannot be logged as a number.
-
-    That is a number that JSON does not have, or whose digits are a secret.
-    """
+    """Return the number, or its text if JSON lacks it or its digits are a secret."""
     text = str(value)
     shown = printable(text)
     return value if shown == text and math.isfinite(value) else shown

@@ -1,11 +1,10 @@
 """MCP servers as toolsets, with tools as the server declares them.
 
-A worker keeps one session to each server that lists the tools.
-
-This package decides which listed tools become tools of a run, how a call is sent, and how the server's answer,
-elicitation or error becomes a result. It imports contracts, the core, `sojourn.authoring`, `sojourn.network`,
-`sojourn.serving` and, only when a toolset opens, the official SDK, which implements the protocol; not Temporal, and
-nothing of a run's workflow. Begin with `toolset.py` and `tool.py`, then `connection.py`.
+A worker keeps one session to each server that lists the tools. The package decides which listed tools
+become tools of a run, how a call is sent, and how the server's answer, elicitation or error becomes a
+result. It imports contracts, the core, `sojourn.authoring`, `sojourn.network`, `sojourn.serving` and, only
+when a toolset opens, the official SDK; nothing of a run's workflow. Begin with `toolset.py` and `tool.py`,
+then `connection.py`.
 
 ```python
 from sojourn import mcp

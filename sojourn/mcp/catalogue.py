@@ -1,7 +1,4 @@
-"""The tools of a server by its last listing.
-
-A new listing replaces the old one as a whole, or not at all.
-"""
+"""The tools of a server by its last listing, which replaces the one before whole."""
 
 import asyncio
 from collections import Counter
@@ -45,23 +42,11 @@ __all__ = ["Catalogue"]
 _log = structlog.get_logger("sojourn.mcp")
 
 _MAX_WARNINGS = 1_000
-"""Most different warnings about a server's tools."""
-
 _MAX_NAME = 100
 _MAX_REASON = 300
 
 
 class Catalogue:
-    """The usable tools that a server lists, without the excluded ones.
-
-    Args:
-        toolset_id: `<service>.<toolset>`.
-        terms: What the app declares for all tools of the toolset.
-        connection: Sends the calls of the tools.
-        include: Names or patterns of the tools to use; all when None.
-        exclude: Names or patterns of the tools to leave out.
-    """
-
     def __init__(
         self,
         toolset_id: str,
@@ -73,11 +58,11 @@ class Catalogue:
     ) -> None:
         self.tools: MappingProxyType[str, McpTool] = MappingProxyType({})
         self.is_known = False
-        """Whether the server has listed its tools."""
         self.instructions = ""
-        """What the server says of how to use it."""
         self.left_out: Mapping[str, str] = MappingProxyType({})
-        """Tools of the last list that cannot be used, by the server's names, with the reasons; `LISTING` for the list itself."""
+        """Tools that cannot be used, by the server's names, with the reasons; `LISTING` for the list
+        itself.
+        """
         self._toolset_id = toolset_id
         self._terms = terms
         self._connection = connection
@@ -87,9 +72,7 @@ class Catalogue:
         self._warned: set[tuple[str, str, str]] = set()
 
     async def refresh(self, session: "ServerSession") -> None:
-        """List the server's tools, and replace the old list.
-
-        If listing fails, the old list stays.
+        """List the server's tools. If listing fails, the old list stays.
 
         Raises:
             ToolUnavailable: The server cannot be reached, or listing failed and there is no old list.
@@ -130,10 +113,7 @@ class Catalogue:
             self.is_known = True
 
     def _tools_of(self, listed: "Sequence[Tool]") -> dict[str, McpTool]:
-        """Return the listed tools that can be used, in the order of their names.
-
-        The order of a server's list changes, and would change a model's request with it.
-        """
+        """Return the usable tools by name, since the order of a server changes."""
         found: dict[str, McpTool] = {}
         ids: set[str] = set()
         for tool in sorted(listed, key=lambda tool: tool.name):
@@ -160,10 +140,7 @@ class Catalogue:
         return found
 
     async def _has_resources(self, session: "ServerSession") -> bool:
-        """Return whether the server has resources.
-
-        If the server does not answer, the previous result stands.
-        """
+        """Return whether the server has resources, if need be as it said before."""
         try:
             async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
                 return await session.has_resources()
@@ -171,7 +148,6 @@ class Catalogue:
             return READ_RESOURCE_TOOL in self.tools
 
     def _reader(self) -> McpTool:
-        """Return the tool that reads a resource of the server."""
         spec, known = resource_spec(self._toolset_id, self._terms), self.tools.get(READ_RESOURCE_TOOL)
         if known is not None and known.spec == spec:
             return known
@@ -182,10 +158,7 @@ class Catalogue:
         return is_included and not matches_any(name, self._exclude)
 
     def leave_out(self, name: str, why: str) -> None:
-        """Note that a listed tool is left out, and log it once.
-
-        Both texts may be the server's.
-        """
+        """Note that a listed tool is left out, and log it once."""
         if not self._is_wanted(name) and name != LISTING:
             return
         why = self._log("mcp_tool_skipped", name, why)
@@ -193,7 +166,6 @@ class Catalogue:
             self._leaving_out.setdefault(name, why)
 
     def _log(self, event: str, name: str, why: str) -> str:
-        """Log a fault of a tool once, and return its reason as it may be shown."""
         secrets = self._connection.secrets
         shown, why = plain(masked(name, secrets), _MAX_NAME), plain(masked(why, secrets), _MAX_REASON)
         if (event, shown, why) not in self._warned and len(self._warned) < _MAX_WARNINGS:
@@ -205,14 +177,8 @@ class Catalogue:
 async def _list_tools(session: "ServerSession") -> "tuple[list[Tool], list[str], bool]":
     """Return the tools that a server lists, its duplicates, and if it was cut.
 
-    The tools have each name once. The duplicates are the names that one page has more than once.
-    The list is cut at `MAX_TOOLS` or `MAX_PAGES`.
-
-    An empty cursor ends a list by the protocols before 2026-07-28. Since then a page may be behind it, and if the server refuses
-    to send it, the list ends too.
-
-    Raises:
-        SojournError: A page could not be read.
+    The list is cut at `MAX_TOOLS` or `MAX_PAGES`. An empty cursor ends a list by the protocols before
+    2026-07-28. Since then a page may be behind it, and if the server refuses to send it, the list ends too.
     """
     found: dict[str, Tool] = {}
     again: dict[str, None] = {}

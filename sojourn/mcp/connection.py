@@ -1,7 +1,7 @@
 """The session that lists a server's tools, and the sessions for its calls.
 
-The server's tools are listed when a session opens, when the server says that they changed, and when the
-list reaches its maximum age; not for each call or run. A worker starts and continues without its server.
+Tools are listed when a session opens, when the server says that they changed, and when the list reaches its
+maximum age; not for each call or run. A worker starts and continues without its server.
 """
 
 import asyncio
@@ -34,27 +34,14 @@ _log = structlog.get_logger("sojourn.mcp")
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 30.0
 _BRIEF = 10.0
-"""Seconds after a listing; a session lost sooner is opened again only after a delay, like one that failed to open."""
+"""Seconds after a listing; a session lost sooner is opened again only after a delay."""
 
 _CALM = 1.0
 """Least seconds between two listings, however often a server says that its tools changed."""
 
 
 class ServerConnection(SharedSession):
-    """A connection that keeps a session open and the list of tools fresh.
-
-    It does so from `start` to `close`. Calls for an owner have a session of their own.
-
-    Args:
-        toolset_id: The toolset, for logs.
-        transport: How to reach the server.
-        ttl: Maximum age of the list of tools.
-        connect_timeout: Time limit for opening a session, without listing its tools.
-        take_list: Lists and stores the tools of a session, and returns their number.
-        on_drop: Called with the name of a listed tool that cannot be used, and the reason.
-        others: The sessions of owners.
-        sharing: Whose calls share a session.
-    """
+    """Keeps a session open and the list of tools fresh, from `start` to `close`."""
 
     def __init__(
         self,
@@ -70,9 +57,8 @@ class ServerConnection(SharedSession):
     ) -> None:
         super().__init__()
         self.transport = transport
-        """How to reach the server; a new value takes effect with the next session, and HTTP 401 ends one."""
+        """A new value takes effect with the next session, and HTTP 401 ends one."""
         self.unavailable: str | None = None
-        """Why the server cannot be used now; None when it can."""
         self._toolset_id = toolset_id
         self._ttl = ttl.total_seconds()
         self._connect_timeout = connect_timeout
@@ -83,20 +69,14 @@ class ServerConnection(SharedSession):
         self._tried = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self.sharing: Sharing = sharing
-        """Whose calls share a session."""
         self._others = OwnSessions(toolset_id, MAX_SESSIONS, SESSION_IDLE) if others is None else others
         self._others.open_session = self._new_session
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The transport's secrets."""
         return self.transport.secrets
 
     def start(self) -> None:
-        """Start the task that keeps the session open, unless it runs already.
-
-        It runs in the running event loop.
-        """
         if self._keeper is None:
             self._stale, self._tried = asyncio.Event(), asyncio.Event()
             self._failure = None
@@ -104,9 +84,7 @@ class ServerConnection(SharedSession):
             self._keeper = asyncio.create_task(self._keep(), name=f"keep {self._toolset_id}")
 
     async def open(self) -> None:
-        """Start, and wait for the first attempt to connect and list.
-
-        The wait takes at most `connect_timeout` and 1 s.
+        """Start, and wait at most `connect_timeout` and 1 s to connect and list.
 
         A failed attempt is noted in `unavailable`, and repeated in the background.
         """
@@ -116,10 +94,6 @@ class ServerConnection(SharedSession):
                 await self._tried.wait()
 
     async def close(self) -> None:
-        """Stop the tasks and end all sessions.
-
-        This also ends the server processes that were started for them.
-        """
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.cancel()
@@ -128,17 +102,10 @@ class ServerConnection(SharedSession):
         await super().close()
 
     def refresh(self) -> None:
-        """List the tools again in the background.
-
-        The listing comes at least 1 s after the last one.
-        """
+        """List the tools again in the background, at least 1 s after the last time."""
         self._stale.set()
 
     async def session(self) -> "ServerSession":
-        """Return the session that lists the tools, or open one if there is none.
-
-        Raises the errors of `SharedSession.session`.
-        """
         self.start()
         return await super().session()
 
@@ -150,11 +117,7 @@ class ServerConnection(SharedSession):
         on_progress: "OnProgress | None",
         tool_input: ToolInput | None = None,
     ) -> Any:
-        """Call a tool in the session of an owner.
-
-        An empty owner means the session that lists the tools. Raises the errors of
-        `SharedSession.send`.
-        """
+        """Call a tool in an owner's session. Without an owner, in the listing one."""
         if not owner:
             return await self.send(name, arguments, on_progress, tool_input)
         self.start()
@@ -206,7 +169,6 @@ class ServerConnection(SharedSession):
 
     @property
     def _age(self) -> float:
-        """Seconds since the tools were last listed."""
         return time.monotonic() - self._listed_at
 
     async def _keep(self) -> None:
@@ -235,10 +197,7 @@ class ServerConnection(SharedSession):
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _until_due(self, session: "ServerSession") -> bool:
-        """Wait until a listing is due or the session is lost.
-
-        Return False if the session was lost within `_BRIEF` seconds.
-        """
+        """Wait until a listing is due. Return False if the session was lost soon."""
         self._tried.set()
         since = time.monotonic()
         waits = {asyncio.create_task(each.wait()) for each in (self._stale, session.lost)}

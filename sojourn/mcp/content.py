@@ -1,11 +1,9 @@
 """The answer of a server's tool as a result, with texts and artifacts.
 
-A photo of 500 KB is 170,000 tokens of base64, in this request and all later ones. Base64 cannot be distinguished from a
-long word by its letters alone, so a text counts as base64 if a content block has the same data, if the object around it
-names a media type, if it is a `data:` address, or if it begins as files of a known kind do.
-
-Images, audio and files are of no use to a model as base64, in a content block or in structured content. The
-result describes them; their data become artifacts.
+A photo of 500 KB is 170,000 tokens of base64, in this request and all later ones. So images, audio and
+files become artifacts, which the result describes. A text counts as base64 if a content block has the same
+data, if the object around it names a media type, if it is a `data:` address, or if it begins as files of a
+known kind do.
 """
 
 import json
@@ -42,7 +40,6 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}\Z")
 _ADDRESS = re.compile(r"data:([\w.+-]{1,60}/[\w.+-]{1,60})?(?:;[\w.=+-]{1,60})*;base64,")
 _TYPE_WORDS = ("mimeType", "mime_type", "mediaType", "media_type", "contentType", "content_type")
 _PLAIN = ("text", "uri", "url")
-"""Names of fields that are not base64 beside a media type."""
 
 _MAGIC = {
     "iVBORw0KGgo": "image/png",
@@ -59,15 +56,8 @@ _MAGIC = {
 
 
 class Blobs:
-    """The artifacts of an answer, to which those of its structure are added.
-
-    Args:
-        artifacts: The artifacts of its content blocks.
-    """
-
     def __init__(self, artifacts: dict[str, Any]) -> None:
         self.artifacts = dict(artifacts)
-        """All artifacts by kind."""
         self._known = {
             data["base64"]: (kind, data.get("mime_type") or "")
             for kind, data in artifacts.items()
@@ -75,12 +65,7 @@ class Blobs:
         }
 
     def described(self, value: Any, media_type: str = "") -> Any:
-        """Return a value with a description in place of each base64 text.
-
-        Args:
-            value: JSON.
-            media_type: The media type that the object around the value names.
-        """
+        """Return a value with a description in place of each base64 text."""
         if isinstance(value, str):
             return self._text(value, media_type)
         if is_array(value):
@@ -93,7 +78,6 @@ class Blobs:
         return value
 
     def add(self, kind: str, data: Any) -> str:
-        """Add an artifact, and return its kind with its number."""
         name = numbered(kind, self.artifacts)
         self.artifacts[name] = data
         return name
@@ -120,21 +104,16 @@ class Blobs:
 
 
 def media_type_of(base64: str) -> str:
-    """Return the media type of a file by how its base64 begins.
-
-    Empty for an unknown kind.
-    """
+    """Return a file's media type by its first letters, or an empty text."""
     return next((kind for start, kind in _MAGIC.items() if base64.startswith(start)), "")
 
 
 def numbered(kind: str, taken: Mapping[str, Any]) -> str:
-    """Return the name of one more artifact of a kind: `image`, `image_2`."""
     count = sum(name.partition("_")[0] == kind for name in taken)
     return kind if count == 0 else f"{kind}_{count + 1}"
 
 
 def size_of(base64: str) -> int:
-    """Return the number of bytes that a base64 text encodes."""
     return len(base64.rstrip("=")) * 3 // 4
 
 
@@ -143,30 +122,24 @@ def _description(media_type: str, data: str, kind: str) -> str:
 
 
 ABSENT: Any = object()
-"""Stands for an answer without structured content; null is structured content."""
-
 NOT_STRUCTURED = "no structured content, and its text is not JSON"
 
 _MAX_ERROR = 2_000
 _MAX_STRUCTURE = 1_000
-"""Characters of an error's structure that its message repeats."""
-
 _CODES = ("code", "error_code", "errorCode")
 _MIRRORED = 5
-"""Levels of a structure at which a text is looked for, as in `{"content": [{"type": "text", "text": ...}]}`."""
+"""Levels of a structure in which a text is looked for, as in `{"content": [{"type": "text", "text":
+...}]}`.
+"""
 
 _MAX_COMPARED = 1_000
-"""Values of one level to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a server's answer."""
-
     result: Any
-    """The result: the structured content, or else the content."""
+    """The structured content, or else the content."""
     remarks: list[str] = field(default_factory=list[str])
-    """Text of the content that the structured content does not have."""
     artifacts: dict[str, Any] = field(default_factory=dict[str, Any])
     """Images, sound and files by kind; further ones of a kind are numbered: `image_2`."""
     fault: str | None = None
@@ -179,7 +152,7 @@ def to_parts(content: "Sequence[ContentBlock]") -> tuple[Any, dict[str, Any]]:
     Returns:
         None for no block, the part of a single block, a list of the parts of several; a part is a text or
         `{"type", ...}`. And the artifacts: `image` and `audio` are `{"mime_type", "base64"}`, `resource` is
-        `{"uri", "mime_type", "base64" or "text"}`; further ones of a kind are numbered: `image_2`.
+        `{"uri", "mime_type", "base64" or "text"}`.
     """
     parts, artifacts = _parts(content)
     return (parts[0] if len(parts) == 1 else parts or None), artifacts
@@ -188,15 +161,9 @@ def to_parts(content: "Sequence[ContentBlock]") -> tuple[Any, dict[str, Any]]:
 def to_result(content: "Sequence[ContentBlock]", structured: Any, *, is_structured: bool) -> Content:
     """Return the result that an answer holds.
 
-    It is the structured content and the texts beside it, or else the content.
-
-    Servers repeat a structure as a text, for older clients. Such a text is left out. A null without an `outputSchema`
-    is no structured content: some servers write all fields that they know.
-
-    Args:
-        content: The content blocks.
-        structured: The structured content, or `ABSENT`.
-        is_structured: Whether the tool has an `outputSchema`; then a single text is parsed as JSON.
+    It is the structured content and the texts beside it, or else the content. Servers repeat a structure as
+    a text, for older clients: such a text is left out. A null without an `outputSchema` is no structured
+    content: some servers write all fields that they know.
     """
     parts, artifacts = _parts(content)
     if structured is not ABSENT and (structured is not None or is_structured):
@@ -218,12 +185,7 @@ def to_result(content: "Sequence[ContentBlock]", structured: Any, *, is_structur
 def error_text(
     content: "Sequence[ContentBlock]", structured: Any = ABSENT, secrets: Sequence[str] = ()
 ) -> str:
-    """Return the text of an answer with `isError`.
-
-    The text is that of its blocks and of its structured content.
-
-    Secrets are masked before the text is cut to 2,000 characters.
-    """
+    """Return the text of an answer with `isError`, masked, then cut to 2,000."""
     parts, artifacts = _parts(content)
     told = [text for part in parts if (text := _told(part)).strip()]
     if structured is not ABSENT and structured not in (None, {}, []) and not _repeats(told, structured):
@@ -235,10 +197,8 @@ def error_text(
 def error_code(structured: Any) -> str | None:
     """Return the error code in an error's structure, or None.
 
-    The code is `code`, or `error.code`. One in capitals is unchanged, and any other gets the prefix
-    `mcp_`.
-
-    Sojourn's own codes are in lower case, and decide what follows; a server cannot use them.
+    One in capitals is unchanged, any other gets the prefix `mcp_`: Sojourn's own codes are in lower case,
+    and decide what follows.
     """
     if not is_object(structured):
         return None
@@ -264,10 +224,7 @@ def _parts(content: "Sequence[ContentBlock]") -> tuple[list[Any], dict[str, Any]
 
 
 def _beside(parts: Sequence[Any], structured: Any) -> Iterator[str]:
-    """Yield the texts beside the structure, without those that repeat it.
-
-    Images and files are left out, as they are artifacts.
-    """
+    """Yield the texts beside the structure, without those that repeat it."""
     texts = [part for part in parts if isinstance(part, str)]
     if not _repeats(texts, structured):
         yield from (text for text in texts if text.strip() and not _repeats([text], structured))
@@ -275,10 +232,7 @@ def _beside(parts: Sequence[Any], structured: Any) -> Iterator[str]:
 
 
 def _repeats(texts: Sequence[str], structured: Any) -> bool:
-    """Return whether texts repeat what is already in a structure.
-
-    They may be a value in it, its JSON or that of its only value, or its items one by one.
-    """
+    """Return whether texts repeat a structure: a value, its JSON, or its items."""
     only = list(structured.values()) if is_object(structured) and len(structured) == 1 else []
     values = [structured, *only]
     if len(texts) == 1:
@@ -290,10 +244,7 @@ def _repeats(texts: Sequence[str], structured: Any) -> bool:
 
 
 def _strings(structured: Any) -> set[str]:
-    """Return the texts in a structure.
-
-    The search goes down to the parts of a list of content that the structure mirrors.
-    """
+    """Return the texts in a structure, down to the parts of mirrored content."""
     found: set[str] = set()
     level = [structured]
     for _ in range(_MIRRORED):
@@ -321,7 +272,6 @@ def _read(text: str) -> Any:
 
 
 def _told(part: Any) -> str:
-    """Return a part as a text: a text itself, a description of anything else."""
     if isinstance(part, str):
         return part
     if part["type"] == "resource" and "text" in part:
@@ -334,10 +284,6 @@ def _json(value: Any) -> str:
 
 
 def _part(block: "ContentBlock") -> tuple[Any, str | None, Any]:
-    """Return a block's part of the result, and its artifact's kind and value.
-
-    Kind and value are None if the block has no artifact.
-    """
     match block.type:
         case "text":
             return block.text, None, None

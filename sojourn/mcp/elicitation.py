@@ -1,11 +1,10 @@
 """Input requests of an MCP server during a call (`InputRequiredResult`).
 
-Input requests that need no person are answered at once, and the call continues. When a person
-answers, the server may refuse its `requestState`: the SDK's servers accept it for ten minutes by
-default, and only in the process that made it, while a run waits for weeks and through restarts. So
-the run keeps digests of the questions with the state. A server that refuses its state is called
-from the start, once. If it asks exactly the same questions again, it gets the existing answers. If
-it asks anything else, the person has to answer again.
+Requests that need no person are answered at once. When a person answers, the server may refuse its
+`requestState`: the SDK's servers accept it for ten minutes, in the process that made it, while a run waits
+for weeks and through restarts. So the run keeps digests of the questions with the state. A server that
+refuses its state is called from the start, once. If it asks exactly the same, it gets the existing answers.
+If it asks anything else, the person has to answer again.
 """
 
 import asyncio
@@ -28,24 +27,13 @@ if TYPE_CHECKING:
 __all__ = ["ElicitationState", "Rounds", "to_input_required"]
 
 _PAUSE = 0.1
-"""Seconds before the next request to a server that answered with a state but no input requests."""
-
 _MAX_KEY = 500
 _MAX_MESSAGE = 2_000
 _DECLINED = {"action": "decline"}
 _NO_ROOTS: dict[str, Any] = {"roots": []}
-"""The response to `roots/list`: the client has no folders."""
 
 
 class Rounds:
-    """The requests to the server in one execution of a call.
-
-    Args:
-        send: Calls the tool, with responses or from the start.
-        secrets: The transport's secrets.
-        tool_input: The responses to the input that an earlier execution asked for, if it did.
-    """
-
     def __init__(
         self,
         send: Callable[[ToolInput | None], Awaitable[Any]],
@@ -62,19 +50,15 @@ class Rounds:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values to mask in the server's texts.
-
-        They are the transport's secrets and the server's current state.
-        """
+        """The values to mask: the transport's secrets and the server's state."""
         state = self._input.request_state if self._input else None
         return (*((state,) if state else ()), *self._secrets)
 
     async def finish(self) -> "CallToolResult | InputRequired":
-        """Call the server until it answers with a result, or asks for a person's input.
+        """Call the server until it answers with a result, or needs a person.
 
         Raises:
             UnsupportedElicitation: The server asks for input that cannot be given, or the last of 10 requests got no result.
-            SojournError: An error of `send`.
         """
         for _ in range(MAX_INPUT_ROUNDS):
             try:
@@ -103,10 +87,7 @@ class Rounds:
         return error.code == INVALID_PARAMS and has_state and is_first
 
     def _responses(self, needed: InputRequired) -> dict[str, dict[str, Any]] | None:
-        """Return the responses to a server's input requests, if they are known.
-
-        They need no person, or a person gave them before. None if a person is needed.
-        """
+        """Return the responses, or None if a person is needed."""
         if not needed.forms:
             return needed.responses
         state, self._state = self._state, None
@@ -115,28 +96,19 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class ElicitationState:
-    """The responses to one `InputRequired`, with the state to send back.
-
-    It has the server's state and digests of the questions.
-    """
-
     responses: Mapping[str, dict[str, Any]]
-    """Responses by the key of the request."""
     of_server: str | None
-    """The server's `requestState`, unchanged."""
     asked: Mapping[str, str]
-    """Digests of the questions, by the key of the request."""
 
     @classmethod
     def read(cls, tool_input: ToolInput) -> Self:
-        """Read the responses to a question whose state `write` made."""
         head, _, state = (tool_input.request_state or "{}").partition("\n")
         fields = json.loads(head)
         return cls(tool_input.responses, state if fields.get("state") else None, fields.get("asked", {}))
 
     @staticmethod
     def write(needed: InputRequired) -> InputRequired:
-        """Return the question with digests of its forms added to the server's state.
+        """Return the question, with digests of its forms in the server's state.
 
         Raises:
             UnsupportedElicitation: State and digests together are over `MAX_REQUEST_STATE` characters.
@@ -149,10 +121,7 @@ class ElicitationState:
         return needed.model_copy(update={"request_state": both})
 
     def responses_to(self, needed: InputRequired) -> dict[str, dict[str, Any]] | None:
-        """Return the responses if the server repeats only known questions.
-
-        None if it asks anything else.
-        """
+        """Return the responses if the server repeats only known questions."""
         if any(self.asked.get(form.key) != _digest(form) for form in needed.forms):
             return None
         return {**needed.responses, **{form.key: self.responses[form.key] for form in needed.forms}}
@@ -166,12 +135,8 @@ def _digest(form: InputForm) -> str:
 def to_input_required(answer: "InputRequiredResult", secrets: Sequence[str]) -> InputRequired:
     """Return the forms for a person, and the responses to all other requests.
 
-    Sampling (`sampling/createMessage`) and elicitation by URL are declined. MCP has no refusal of sampling, so it
-    gets the same response as a declined form, which a server reads as a response of the wrong kind.
-
-    Args:
-        answer: The server's answer, instead of a result.
-        secrets: Values that are masked in what a person is shown.
+    Sampling (`sampling/createMessage`) and elicitation by URL are declined. MCP has no refusal of sampling,
+    so it gets the same response as a declined form, which a server reads as one of the wrong kind.
 
     Raises:
         UnsupportedElicitation: A form cannot be shown, or requests or state are too large; the text holds no state.

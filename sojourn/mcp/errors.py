@@ -1,9 +1,9 @@
 """Errors of MCP servers and their transports, and what follows from each.
 
-Temporal may repeat a call after `ToolUnavailable` and `RateLimited`, and `Connection.send` repeats it once after
-`SessionRefused`; the other errors here are answered. Only `translate` makes them from the SDK's errors: the SDK
-reports a refused connection, HTTP 429 and an answer of 10 MB by the same error, so a transport records in an
-`Exchange` what it saw of the request.
+Temporal may repeat a call after `ToolUnavailable` and `RateLimited`, and `Connection.send` repeats it once
+after `SessionRefused`; the other errors here are answered. The SDK reports a refused connection, HTTP 429
+and an answer of 10 MB by the same error, so a transport records in an `Exchange` what it saw of the
+request.
 """
 # ruff: noqa: N818 - an error is named for what happened
 
@@ -42,19 +42,18 @@ __all__ = [
 ]
 
 METHOD_NOT_FOUND = -32_601
-"""JSON-RPC error code for an unknown method; some servers send it for an unknown tool."""
+"""Some servers send it for an unknown tool."""
 
 INVALID_PARAMS = -32_602
-"""JSON-RPC error code for refused arguments, and for a refused `requestState`."""
+"""For refused arguments, and for a refused `requestState`."""
 
 OVERSIZED = -32_091
-"""JSON-RPC error code of the error that `sojourn.mcp.lenient_messages` puts in place of an answer that is too large."""
+"""Code of the error that `lenient_messages` puts in place of an answer that is too large."""
 
 MALFORMED = -32_092
-"""JSON-RPC error code of the error that `sojourn.mcp.lenient_messages` puts in place of an answer that cannot be read."""
+"""Code of the error that `lenient_messages` puts in place of an answer that cannot be read."""
 
 UNAUTHORIZED = 401
-"""HTTP status of a request without valid credentials."""
 
 _NOT_EXECUTED = (-32_700, -32_600, METHOD_NOT_FOUND, INVALID_PARAMS)
 """JSON-RPC error codes of a request that the server could not read, does not know or refuses."""
@@ -68,30 +67,21 @@ class SessionRefused(SojournError):
 
 
 class ServerUnusable(SojournError):
-    """The request cannot be made, and a repetition would fail too.
-
-    An example is refused credentials.
-    """
+    """The request cannot be made, such as with refused credentials."""
 
 
 class ErrorResponse(SojournError):
-    """The server answered with a JSON-RPC error."""
-
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
 
     @property
     def leaves_unknown(self) -> bool:
-        """Whether the server may have executed the call before it failed."""
         return self.code not in _NOT_EXECUTED and "unknown tool" not in str(self).lower()
 
 
 class UnsupportedElicitation(SojournError):
-    """The server asks for input that the client cannot give.
-
-    The message is a clause about the server, such as `it asks ...`.
-    """
+    """The server asks for input that the client cannot give, says this clause."""
 
     def __init__(self, message: str, code: str = RetryReason.MALFORMED_RESPONSE) -> None:
         super().__init__(message)
@@ -103,8 +93,6 @@ class MalformedResponse(SojournError):
 
 
 class OversizedResponse(SojournError):
-    """The answer is larger than `MAX_MESSAGE_BYTES`."""
-
     def __init__(self, size: int) -> None:
         super().__init__(f"the answer of its MCP server has {size:,} bytes or more")
         self.size = size
@@ -115,40 +103,28 @@ class Exchange:
     """A transport's record of one request, or of those that open a session."""
 
     status: int | None = None
-    """HTTP status of the answer."""
     is_json: bool = False
-    """Whether the answer's body is JSON."""
     is_stream: bool = False
-    """Whether the answer's body is a stream of events."""
     in_session: bool = False
-    """Whether the request carried a session id (`mcp-session-id`)."""
     is_about_request: bool = False
-    """Whether the answer is a JSON-RPC error with the request's own id that does not name the session.
-
-    Then the server has read the request, and may have executed it.
-    """
+    """Whether the server has read the request: a JSON-RPC error has its id, and does not name the session."""
     retry_after: timedelta | None = None
-    """The answer's `Retry-After`."""
     oversize: int | None = None
     """Bytes received of a message that was too large, before it was cut off."""
     fault: str | None = None
-    """Why no whole answer came, as a clause."""
     was_refused: bool = False
-    """Whether the request did not reach the server, since no connection could be opened."""
 
     @property
     def has_message(self) -> bool:
-        """Whether the answer can hold a message of MCP."""
         return self.is_json or self.is_stream
 
     @property
     def leaves_session_in_doubt(self) -> bool:
-        """Whether the answer leaves open if the session is gone.
+        """Whether the session may be gone, or only this request refused.
 
-        It may also mean that only this request is refused.
-
-        The protocol's status for a session that is gone is 404, but many servers send 400, also for requests that they
-        cannot read, with a body of any kind. A 404 about the request itself may come from a server that maps errors to statuses.
+        The protocol's status for a session that is gone is 404, but many servers send 400, also for
+        requests that they cannot read. A 404 about the request itself may come from a server that maps
+        errors to statuses.
         """
         return self.in_session and (self.status == 400 or (self.status == 404 and self.is_about_request))
 
@@ -158,15 +134,7 @@ EXCHANGE: ContextVar[Exchange | None] = ContextVar("sojourn_mcp_exchange", defau
 
 
 def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> SojournError:
-    """Translate the error of a failed request.
-
-    The result is an error of this module, `ToolUnavailable` or `RateLimited`.
-
-    Args:
-        error: The SDK's error; of a group, the first counts.
-        exchange: What the transport saw of the request; it has priority over the SDK's error.
-        secrets: Values that are masked in the server's texts.
-    """
+    """Translate the error of a failed request. The transport's record comes first."""
     from mcp import MCPError  # noqa: PLC0415 - loads the SDK, which has raised by now
 
     if isinstance(error, ExceptionGroup):
@@ -187,7 +155,6 @@ def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> S
 
 
 def _error_of_exchange(exchange: Exchange) -> SojournError | None:
-    """Return the error that the transport saw, or None."""
     status = exchange.status or 0
     if exchange.oversize:
         return OversizedResponse(exchange.oversize)
@@ -239,19 +206,13 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
 
 
 def _is_of_the_sdk(error: "MCPError", exchange: Exchange) -> bool:
-    """Return whether the SDK itself reports a closed connection.
-
-    Servers use the same code for other errors.
-    """
+    """Return whether a closed connection is the SDK's own report."""
     answered_elsewhere = exchange.status in (None, 202)
     return error.message == "Connection closed" or not (answered_elsewhere or exchange.is_json)
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a session could not be opened, as a clause.
-
-    The clause has no addresses and no arguments.
-    """
+    """Return why no session could be opened, without addresses and arguments."""
     from mcp import MCPError  # noqa: PLC0415 - loads the SDK
 
     match error:

@@ -1,9 +1,7 @@
 """HTTP to an untrusted server, with bounded answers.
 
-Over streamable HTTP a failed request does not end the session.
-
-When one connection fails, the SDK ends the whole session with every call in flight, and it reads answers of any
-size. So its HTTP client uses a transport of this module. Import this module lazily: it loads the SDK.
+When one connection fails, the SDK ends the whole session with every call in flight, and it reads answers of
+any size. So its HTTP client uses a transport of this module. Import this module lazily: it loads the SDK.
 """
 
 import json
@@ -28,23 +26,20 @@ from sojourn.values.json_value import is_object
 __all__ = ["http_streams", "sse_streams"]
 
 _TIMEOUT = httpx2.Timeout(10.0, read=None, write=30.0, pool=None)
-"""Seconds. Reading has no limit: the tool's time-out limits a call, and a stream of events may be silent for long."""
+"""Seconds. Reading has no limit: the tool's time-out limits a call, and a stream of events may be silent."""
 
 _NOTICE_TIMEOUT = 10.0
-"""Seconds to read the answer to a notification, for which the SDK waits before it sends the next message."""
+"""Seconds to read the answer to a notification, for which the SDK delays the next message."""
 
 _LIMITS = httpx2.Limits(max_connections=512, max_keepalive_connections=64)
 _NOTIFICATION = re.compile(rb'"method":\s*"notifications/')
 _EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 _MAX_EVENT_END = 4
-"""Bytes of the longest end of an event."""
-
 _TRACE = TraceContextTextMapPropagator()
 
 
 @asynccontextmanager
 async def http_streams(url: str, headers: Mapping[str, str], link: Link) -> AsyncGenerator[Any]:
-    """Open streams to a server over streamable HTTP."""
     address = httpx2.URL(url)
     client = _client(address, headers, link, ends_on_failed_post=False)
     async with (
@@ -57,7 +52,6 @@ async def http_streams(url: str, headers: Mapping[str, str], link: Link) -> Asyn
 
 
 def sse_streams(url: str, headers: Mapping[str, str], link: Link) -> AbstractAsyncContextManager[Any]:
-    """Open streams to a server over HTTP with server-sent events."""
     address = httpx2.URL(url)
 
     def factory(**_options: Any) -> httpx2.AsyncClient:
@@ -68,10 +62,7 @@ def sse_streams(url: str, headers: Mapping[str, str], link: Link) -> AbstractAsy
 
 
 def _bare(address: httpx2.URL) -> httpx2.URL:
-    """Return the address without user, password and fragment.
-
-    User and password are sent in a header.
-    """
+    """Return the address without user and password, sent in a header, and fragment."""
     return address.copy_with(userinfo=b"", fragment=None)
 
 
@@ -99,15 +90,10 @@ def _proxy(url: httpx2.URL) -> str | None:
 
 
 class _Guard(httpx2.AsyncBaseTransport):
-    """A transport that records the outcome of each request in its `Exchange`.
+    """A transport that records each request in its `Exchange`.
 
-    A failed connection becomes HTTP 503.
-
-    Args:
-        address: The server's address.
-        link: The session, which a failed POST may end.
-        ends_on_failed_post: Whether a failed POST ends the session: over SSE the answer comes on another stream,
-            so the call would wait for it without end.
+    A failed connection becomes HTTP 503. Over SSE a failed POST ends the session: the answer comes on
+    another stream, so the call would wait for it without end.
     """
 
     def __init__(self, address: httpx2.URL, link: Link, *, ends_on_failed_post: bool) -> None:
@@ -174,18 +160,11 @@ class _Guard(httpx2.AsyncBaseTransport):
 
 
 class _BoundedBody:
-    """The body of an answer, as far as its `Exchange` must know it."""
-
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._size = 0
 
     def add(self, part: bytes) -> bytes:
-        """Note the next part, and return what is handed on.
-
-        Raises:
-            StreamError: The body is too large.
-        """
         self._size += len(part)
         if self._size > MAX_MESSAGE_BYTES:
             self._exchange.oversize = self._size
@@ -193,16 +172,14 @@ class _BoundedBody:
         return part
 
     def end(self) -> bytes:
-        """Note that the body is complete, and return what is left to hand on."""
         return b""
 
 
 class _Events(_BoundedBody):
-    """A stream of events without a limit on its whole length.
+    """A stream of events, without a limit on its whole length.
 
-    It passes on whole events. An event with a message is passed on in the form that the SDK reads.
-
-    An event that is too large is noted and handed on in parts: the SDK ends the stream at it.
+    An event with a message is passed on in the form that the SDK reads. The SDK ends the stream at one that
+    is too large.
     """
 
     def __init__(self, exchange: Exchange) -> None:
@@ -211,7 +188,6 @@ class _Events(_BoundedBody):
         self._kept = bytearray()
 
     def add(self, part: bytes) -> bytes:
-        """Note the size of the part's event, and return the events it completes."""
         for line in self._lines.feed(part):
             if line in (b"", b"\r"):
                 self._size = 0
@@ -233,7 +209,6 @@ class _Events(_BoundedBody):
         return bytes(events)
 
     def end(self) -> bytes:
-        """Return the event that is not complete."""
         rest = bytes(self._kept)
         self._kept.clear()
         return rest
@@ -244,20 +219,16 @@ class _Events(_BoundedBody):
 
 
 class _BoundedAnswer(_BoundedBody):
-    """The body of an answer in JSON to one request, handed on as the SDK reads it."""
-
     def __init__(self, exchange: Exchange, request: bytes) -> None:
         super().__init__(exchange)
         self._request = request
         self._kept = bytearray()
 
     def add(self, part: bytes) -> bytes:
-        """Keep the part."""
         self._kept += super().add(part)
         return b""
 
     def end(self) -> bytes:
-        """Return the answer, with the id of the request if that has one."""
         sent: Any = json.loads(self._request)
         request_id: Any = sent.get("id") if is_object(sent) else None
         text = bytes(self._kept)
@@ -267,10 +238,8 @@ class _BoundedAnswer(_BoundedBody):
 class _Refusal(_BoundedBody):
     """The body of the answer to a refused request.
 
-    It notes whether the answer is about the request.
-
-    Servers that do not know a session answer before they read the request, with an id of null, or with the request's
-    id and a message about the session.
+    Servers that do not know a session answer before they read the request, with an id of null, or with the
+    request's id and a message about the session.
     """
 
     def __init__(self, exchange: Exchange, request: bytes) -> None:
@@ -279,12 +248,10 @@ class _Refusal(_BoundedBody):
         self._kept = bytearray()
 
     def add(self, part: bytes) -> bytes:
-        """Keep the part."""
         self._kept += super().add(part)
         return part
 
     def end(self) -> bytes:
-        """Note whether the answer is about the request."""
         try:
             answer, sent = json.loads(self._kept), json.loads(self._request)
         except (ValueError, RecursionError):
@@ -329,7 +296,6 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 def _clause(error: httpx2.TransportError) -> str:
-    """Return what went wrong, as a clause without the address."""
     match error:
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             return "nothing answers at its address"

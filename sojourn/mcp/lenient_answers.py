@@ -1,10 +1,9 @@
 """Answers and listed tools as servers send them, mended for the SDK.
 
-The SDK refuses a whole answer for one field of another form, and the tool may have had its effect by then. What has one obvious
-meaning is read by it: a missing list of content, a text in its place, a block without its media type.
-
-The SDK refuses a whole listing for one tool with a schema or a text of another form. The parts that it would refuse are
-stored in a place that the SDK does not read, and `as_sent` takes them out again.
+The SDK refuses a whole answer for one field of another form, when the tool may have had its effect. What
+has one obvious meaning is read by it: a missing list of content, a text in its place, a block without its
+media type. It also refuses a whole listing for one tool. What it would refuse is stored in a place that it
+does not read, and `as_sent` takes it out again.
 """
 
 import json
@@ -22,21 +21,14 @@ _FLAGS = {"true": True, "false": False}
 
 
 def is_answer(result: dict[str, Any]) -> bool:
-    """Check whether a result is that of a tool call.
-
-    No other result has these fields.
-    """
+    """Check whether a result is that of a tool call, by its fields."""
     return any(key in result for key in _KEYS)
 
 
 def mend_answer(result: dict[str, Any], *, is_modern: bool) -> None:
     """Mend an answer of a tool in place.
 
-    An answer in the form of the protocol is not changed.
-
-    Args:
-        result: The answer.
-        is_modern: Whether a structure may be any JSON, as since protocol 2026-07-28; before, it is an object.
+    Since protocol 2026-07-28 (`is_modern`) a structure may be any JSON; before, it is an object.
     """
     content: Any = result.get("content")
     if not is_array(content):
@@ -59,10 +51,7 @@ def drop_odd_meta(result: dict[str, Any]) -> None:
 
 
 def _without_odd_notes(block: Any) -> Any:
-    """Return a block without the notes that break the protocol.
-
-    An example is an audience that the protocol does not know.
-    """
+    """Return a block without notes that break the protocol, such as an audience."""
     if not is_object(block):
         return block
     odd = {name for name, fits in _NOTES.items() if block.get(name) is not None and not fits(block[name])}
@@ -100,14 +89,10 @@ _NOTES: dict[str, Callable[[Any], bool]] = {
     "size": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "icons": lambda value: is_array(value) and all(is_object(each) and "src" in each for each in value),
 }
-"""Fields of a block beside its content, with the form that the protocol gives them."""
 
 
 def _block(block: Any) -> Any:
-    """Return a block in the form of the protocol.
-
-    A block of an unknown kind becomes a text.
-    """
+    """Return a block in the form of the protocol, as a text if it is unknown."""
     if not is_object(block):
         return _text(block)
     match block.get("type"):
@@ -134,20 +119,12 @@ def _text(value: Any) -> dict[str, Any]:
 
 
 _KEPT = "x-sojourn-sent"
-"""The keyword that holds a schema as it was sent."""
-
 _SCHEMAS = ("inputSchema", "outputSchema")
 _TOOL_NOTES = ("annotations", "_meta", "icons", "execution")
-"""Fields without which a tool can be called as well."""
 
 
 def readable(tool: dict[str, Any], *, notes: bool = True) -> dict[str, Any]:
-    """Return a listed tool in a form that the SDK reads.
-
-    Args:
-        tool: The tool as its server sent it.
-        notes: Whether to include its annotations and the like.
-    """
+    """Return a listed tool in a form that the SDK reads."""
     made = {name: value for name, value in tool.items() if notes or name not in _TOOL_NOTES}
     for word in ("title", "description"):
         if word in made and not isinstance(text := made[word], str):
@@ -161,5 +138,4 @@ def readable(tool: dict[str, Any], *, notes: bool = True) -> dict[str, Any]:
 
 
 def as_sent(schema: object) -> object:
-    """Return the schema of a tool from the SDK as its server sent it."""
     return schema[_KEPT] if is_object(schema) and _KEPT in schema else schema

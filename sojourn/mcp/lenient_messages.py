@@ -1,8 +1,9 @@
 """A message as its server sent it, made so that the SDK reads it.
 
-The SDK drops what it cannot parse. The call then waits for its answer until its time limit, and is repeated or reported as one of
-unknown outcome, although the server has answered. So what has one obvious meaning is read by it, such as a text that was cut in the
-middle of an emoji, and any other answer becomes an error with the id of its request. Import this module lazily: it loads the SDK.
+The SDK drops what it cannot parse: the call would wait until its time limit, although the server has
+answered. What has one obvious meaning is read by it, such as a text that was cut in the middle of an emoji,
+and any other answer becomes an error with the id of its request. Import this module lazily: it loads the
+SDK.
 """
 
 import contextlib
@@ -28,14 +29,8 @@ from sojourn.values.json_value import is_array, is_object
 __all__ = ["for_request", "mended_event", "read_line", "read_messages"]
 
 _BEGINNING = re.compile(rb'\{\s*"(?:jsonrpc|id|method|result|error)"')
-"""How a message begins, in a line with something before it."""
-
 _MAX_STARTS = 5
-"""Places in a line at which a message is looked for."""
-
 _MAX_BATCH = 1_000
-"""Messages of a batch that are read."""
-
 _VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
 _ID = rb'"id"\s*:\s*"?(\d{1,15})"?\s*'
 _ID_FIRST = re.compile(
@@ -52,10 +47,7 @@ _ENVELOPE = {"jsonrpc", "id", "result", "error"}
 def read_line(line: bytes | Overlong) -> Sequence[JSONRPCMessage] | None:
     """Return the messages of a line of a server's output, or None.
 
-    None means that the line is something else.
-
-    An answer that cannot be read becomes an error, if the id of its request is found at one of its ends. A request
-    or notification that cannot be read is left out.
+    An answer that cannot be read becomes an error, if the id of its request is found at one of its ends.
     """
     if isinstance(line, Overlong):
         request_id = _id_at_the_ends(line.head, line.tail)
@@ -69,14 +61,7 @@ def read_line(line: bytes | Overlong) -> Sequence[JSONRPCMessage] | None:
 
 
 def read_messages(text: bytes, default_id: int | str | None = None) -> Sequence[JSONRPCMessage] | None:
-    """Return the messages of a JSON text, several for a batch, or None.
-
-    None means that the text is not JSON, or holds no message.
-
-    Args:
-        text: The text.
-        default_id: The id of an answer that has none.
-    """
+    """Return the messages of a JSON text, several for a batch, or None."""
     if (whole := _read(text)) is not None:
         return [whole]
     try:
@@ -90,8 +75,6 @@ def read_messages(text: bytes, default_id: int | str | None = None) -> Sequence[
 
 def for_request(text: bytes, request_id: int | str) -> bytes:
     """Return the body of the answer to one HTTP request, mended for the SDK.
-
-    The body is one that the SDK reads, and has the request's id.
 
     A body that cannot be read is not changed: the SDK answers the request by itself.
     """
@@ -107,10 +90,7 @@ def for_request(text: bytes, request_id: int | str) -> bytes:
 
 
 def mended_event(event: bytes) -> bytes:
-    """Return a server-sent event in the form that the SDK reads.
-
-    An event without a message, or with one that the SDK reads as it is, is not changed.
-    """
+    """Return a server-sent event in the form that the SDK reads."""
     lines = event.splitlines()
     data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
     kinds = [line[6:].strip() for line in lines if line.startswith(b"event:")]
@@ -126,8 +106,8 @@ def mended_event(event: bytes) -> bytes:
 def _after_a_banner(line: bytes) -> Iterator[Sequence[JSONRPCMessage]]:
     """Yield the answers that stand in a line after something else.
 
-    A banner without a line break, or half a message of a server that gave up, may stand before an answer. A request
-    in such a line is more likely one of ours, which the server writes to its log.
+    A banner without a line break, or half a message of a server that gave up, may stand before an answer. A
+    request in such a line is more likely one of ours, which the server writes to its log.
     """
     for found in islice(_BEGINNING.finditer(line, 1), _MAX_STARTS):
         messages = read_messages(line[found.start() :])
@@ -136,7 +116,6 @@ def _after_a_banner(line: bytes) -> Iterator[Sequence[JSONRPCMessage]]:
 
 
 def _message(value: Any, default_id: int | str | None) -> JSONRPCMessage | None:
-    """Return the message that a JSON value means, or None."""
     if not is_object(value):
         return None
     is_answer = "method" not in value and _answers(value)
@@ -159,11 +138,7 @@ def _request_id(value: Any, default_id: int | str | None) -> int | str | None:
 
 
 def _answers(value: dict[str, Any]) -> bool:
-    """Return whether an object is an answer.
-
-    An object without the version of JSON-RPC is one only if it has no other field. A log record has
-    others.
-    """
+    """Return whether an object is an answer, and not a record of a log."""
     return ("result" in value or "error" in value) and ("jsonrpc" in value or value.keys() <= _ENVELOPE)
 
 
@@ -190,7 +165,7 @@ def _mended_error(error: Any) -> dict[str, Any]:
 
 
 def _id_at_the_ends(head: bytes, tail: bytes) -> int | None:
-    """Return the id of the request that a text answers, from its first or last bytes.
+    """Return the id of the request that a text answers, by its ends.
 
     A text that names a method is a request, such as one of ours in a server's log.
     """
@@ -205,7 +180,6 @@ def _error(request_id: Any, code: int, data: Any = None) -> JSONRPCError:
 
 
 def _read(text: bytes | str) -> JSONRPCMessage | None:
-    """Return the message of a text as the SDK reads it, or None."""
     with contextlib.suppress(ValueError):
         return jsonrpc_message_adapter.validate_json(text, by_name=False)
     return None

@@ -35,73 +35,47 @@ MAX_MESSAGE_BYTES = 8_000_000
 """Bytes of one message on the wire: room for a result of 1 MB sent twice (structured and as text), or for an image."""
 
 MAX_PAGES = 50
-"""Pages of one listing."""
-
 MAX_TOOLS = 1_000
-"""Tools of one server."""
-
 MAX_SCHEMA_BYTES = 100_000
-"""Bytes of one schema of a tool, as JSON."""
-
 MAX_DESCRIPTION = 4_000
-"""Characters of a tool's description."""
 
 MAX_INLINE_TEXT = 20_000
-"""Characters of a resource's text that a result carries; a longer one is an artifact."""
+"""Characters of a resource's text in a result; a longer one is an artifact."""
 
 MAX_INSTRUCTIONS = 2_000
-"""Characters of a server's instructions that models read."""
 
 READ_RESOURCE = "\0resources/read"
-"""The pseudo tool name of the request that reads a resource.
-
-No tool has a name with NUL.
-"""
+"""The pseudo tool name of reading a resource: no tool has a name with NUL."""
 
 MAX_TEXT_BESIDE = 100_000
-"""Characters of the texts beside structured content that a result carries; longer ones are an artifact too."""
+"""Characters of the texts beside structured content; longer ones are an artifact."""
 
 MAX_INPUT_REQUESTS = 20
-"""Input requests in one answer, forms and others."""
 
 MAX_INPUT_ROUNDS = 10
-"""Requests in one execution of a call whose answers all ask for input that needs no person; as many as in the SDKs."""
+"""Requests in one execution of a call that all ask for input without a person; as in the SDKs."""
 
 CONNECT_TIMEOUT = timedelta(seconds=30)
-"""Default time limit for starting or reaching a server and negotiating the protocol version."""
-
 LIST_TIMEOUT = timedelta(seconds=60)
-"""Time limit for all pages of one listing."""
-
 TTL = timedelta(minutes=5)
-"""Default maximum age of a list of tools."""
-
 MAX_SESSIONS = 32
-"""Default number of sessions of tenants or principals at once with one server."""
-
 SESSION_IDLE = timedelta(minutes=10)
-"""Default time after which a session of a tenant or principal without calls ends."""
-
-
 _MIN_SECRET = 6
-"""Characters of the shortest value that is masked; shorter ones are too common in texts."""
-
 _MAX_PROGRESS = 200
 
 
 def cleaned(text: str, limit: int) -> str:
-    """Return at most `limit` characters of a text, without unsafe ones.
+    """Return at most `limit` characters, a space for each unsafe one.
 
-    Line breaks and tabs stay. A space replaces each control or bidirectional character.
+    Line breaks and tabs stay. Control and bidirectional characters are unsafe.
     """
     return clip(readable(text[: limit + 1]).strip(), limit)
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:
-    """Return the text with each secret replaced by `***`.
+    """Return the text with each secret, in every form, replaced by `***`.
 
-    Only secrets of at least 6 characters are replaced, in every form of `secret_forms`. Mask a text
-    before it is cut: half a secret is not found.
+    Mask a text before it is cut: half a secret is not found.
     """
     for form in _forms(tuple(secrets)):
         text = text.replace(form, "***")
@@ -109,25 +83,18 @@ def masked(text: str, secrets: Iterable[str]) -> str:
 
 
 def masked_start(text: str, secrets: Iterable[str]) -> str:
-    """Return the masked start of a longer text.
-
-    The end is left out as far as the first part of a secret may reach.
-    """
+    """Return the masked start of a longer text, without the first part of a secret."""
     secrets = tuple(secrets)
     return masked(text, secrets)[: -longest_form(secrets) or None]
 
 
 def longest_form(secrets: Iterable[str]) -> int:
-    """Return the characters of the longest text that `masked` replaces."""
     return max(map(len, _forms(tuple(secrets))), default=0)
 
 
 @lru_cache(maxsize=16)
 def _forms(secrets: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the texts to replace, the longest first.
-
-    A longer secret may contain a shorter one.
-    """
+    """Return the texts to replace, the longest first, as it may contain others."""
     found = {form for secret in secrets if len(secret) >= _MIN_SECRET for form in secret_forms(secret)}
     return tuple(sorted((form for form in found if len(form) >= _MIN_SECRET), key=len, reverse=True))
 

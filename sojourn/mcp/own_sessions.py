@@ -1,7 +1,4 @@
-"""Sessions that calls share, one for each owner, tenant or principal.
-
-A session is opened by the first call of its owner, and ends when it was idle for a while, or when another owner needs its place.
-"""
+"""Sessions that calls share, one for each owner, tenant or principal."""
 
 import asyncio
 import contextlib
@@ -26,12 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["OwnSessions", "SharedSession", "Sharing", "owner_of"]
 
 _COOL = 0.5
-"""Seconds after a failed attempt to connect in which further callers get its error, without another attempt."""
+"""Seconds after a failed attempt to connect in which callers get its error at once."""
 
 
 class SharedSession(ABC):
-    """Opens its session on demand, in one attempt that all callers share."""
-
     def __init__(self) -> None:
         self._context = contextvars.Context()
         self._opening: asyncio.Task[ServerSession] | None = None
@@ -48,12 +43,10 @@ class SharedSession(ABC):
         """
 
     def refresh(self) -> None:  # noqa: B027 - a line that lists nothing does nothing
-        """Take note that a call broke off, so that the server may have changed."""
+        """Note that a call broke off, so that the server may have changed."""
 
     async def session(self) -> "ServerSession":
-        """Return the session, or open one if there is none.
-
-        All callers share one attempt to open it.
+        """Return the session, which the first caller opens for all.
 
         Raises:
             ToolUnavailable: The server cannot be used now; the message says why.
@@ -77,15 +70,7 @@ class SharedSession(ABC):
     ) -> Any:
         """Call a tool of the server, or continue a call that asked for input.
 
-        Returns the SDK's result.
-
         A call that the server refuses because it forgot the session is sent once more, on a new session.
-
-        Args:
-            name: The tool's name at the server.
-            arguments: The valid arguments.
-            on_progress: Called with each progress notification.
-            tool_input: The responses to the input that the call asked for.
 
         Raises:
             ToolUnavailable: The server cannot be reached, or the connection broke off during the call.
@@ -105,7 +90,6 @@ class SharedSession(ABC):
         )
 
     async def close(self) -> None:
-        """End the session, with a server process that was started for it."""
         opening, held = self._opening, self._held
         self._opening, self._held = None, []
         if opening is not None:
@@ -127,35 +111,24 @@ class SharedSession(ABC):
 
 
 async def close_all(held: "list[ServerSession]") -> None:
-    """End sessions, the last one first."""
     while held:
         await held[-1].close()
         held.pop()
 
 
 def _retrieve(opening: "asyncio.Task[ServerSession]") -> None:
-    """Retrieve the outcome, so that asyncio logs no unretrieved exception.
-
-    The callers may all have stopped waiting.
-    """
+    """Retrieve the outcome, which asyncio would log if no caller waits any more."""
     if not opening.cancelled():
         opening.exception()
 
 
 Sharing = Literal["tenant", "principal", "shared"]
-"""The calls that share a session: of a tenant, of a principal, or of a worker."""
-
 RETRY_AFTER = timedelta(seconds=5)
-"""When a call is tried again for which no session was free."""
-
 _log = structlog.get_logger("sojourn.mcp")
 
 
 def owner_of(principal: Principal | None, sharing: Sharing) -> str:
-    """Return the owner of the session that a call needs.
-
-    Empty for the session of all calls without an owner.
-    """
+    """Return the owner of the session that a call needs, or an empty text."""
     if principal is None or sharing == "shared":
         return ""
     return principal.tenant if sharing == "tenant" else f"{principal.tenant}\0{principal.subject}"
@@ -174,17 +147,10 @@ class _OwnSession(SharedSession):
 
 
 class OwnSessions:
-    """The sessions, at most so many.
-
-    Args:
-        toolset_id: The toolset, for logs.
-        most: Most sessions at once.
-        idle: A session without calls for this long ends.
-    """
+    """The sessions of owners. The one that is idle for longest makes room."""
 
     def __init__(self, toolset_id: str, most: int, idle: timedelta) -> None:
         self.open_session: Callable[[], Awaitable[ServerSession]] | None = None
-        """Opens a session with the server."""
         self._toolset_id = toolset_id
         self._most = most
         self._idle = idle.total_seconds()
@@ -194,7 +160,6 @@ class OwnSessions:
         self._sweeper: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        """Return the number of sessions, including those that are being opened."""
         return len(self._lines)
 
     @contextlib.asynccontextmanager
@@ -250,7 +215,6 @@ class OwnSessions:
             await asyncio.sleep(max(min(ends) - time.monotonic(), 0.0))
 
     async def close(self) -> None:
-        """End all sessions."""
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait({self._sweeper})

@@ -1,8 +1,8 @@
 """An MCP session with a server, owned by a task.
 
-The SDK's client must be entered and left in the same task, so one task owns it, and callers send requests
-through it. `Client.call_tool` is not used: it validates results with plain `jsonschema`, regular expressions
-included, and lists tools by itself. Import this module lazily: it loads the SDK.
+The SDK's client must be entered and left in the same task, so callers send requests through it.
+`Client.call_tool` is not used: it validates results with plain `jsonschema`, regular expressions included,
+and lists tools by itself. Import this module lazily: it loads the SDK.
 """
 
 import asyncio
@@ -45,8 +45,6 @@ _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAda
 )
 _CLOSING = 10.0
 _FIRST_LISTEN = 2.0
-"""Seconds that opening a session waits for the first subscription, which is then retried in the background."""
-
 _MAX_RETRY = 30.0
 _PING_TIMEOUT = 5.0
 _SDK_LOGGERS = (
@@ -61,17 +59,9 @@ _SDK_LOGGERS = (
 
 
 class ServerSession:
-    """An MCP session with a server.
+    """An MCP session with a server. `lost` is set when it is over.
 
-    `lost` is set when the session can no longer be used.
-
-    Args:
-        toolset_id: The toolset, for logs.
-        transport: How to reach the server.
-        on_change: Called when the server's tools have, or may have, changed.
-        on_drop: Called with the name of a listed tool that breaks the protocol, and the reason.
-        current_transport: Returns the transport of the next session: it sends again a request that the server
-            refused for its credentials.
+    `current_transport` is that of the next session: it sends again a request refused for its credentials.
     """
 
     def __init__(
@@ -95,10 +85,9 @@ class ServerSession:
         self._client: Client | None = None
 
     async def open(self, within: timedelta) -> None:
-        """Connect to the server and negotiate the protocol version.
+        """Connect and negotiate the protocol version.
 
-        Args:
-            within: Time limit; subscribing to changes may take 2 s more.
+        Subscribing to changes may take 2 s more than `within`.
 
         Raises:
             ToolUnavailable: The session could not be opened; the message says why.
@@ -121,22 +110,14 @@ class ServerSession:
 
     @property
     def is_modern(self) -> bool:
-        """Whether the protocol is that of 2026-07-28 or a later one."""
         return self._version() in MODERN_PROTOCOL_VERSIONS
 
     @property
     def instructions(self) -> str:
-        """The server's instructions for its use, or an empty text."""
         return (self._client and self._client.instructions) or ""
 
     async def has_resources(self) -> bool:
-        """Return whether the server lists a resource or a resource template.
-
-        Many servers declare that they may have resources, and have none.
-
-        Raises:
-            SojournError: An error of `translate`.
-        """
+        """Return whether the server lists a resource or template, as few do."""
         if not (self._client and self._client.server_capabilities.resources):
             return False
         listed = await self._ask(lambda client: client.session.list_resources())
@@ -147,13 +128,6 @@ class ServerSession:
         )
 
     async def page(self, cursor: str | None) -> types.ListToolsResult:
-        """Return one page of the tools.
-
-        A cursor of None returns the first page.
-
-        Raises:
-            SojournError: An error of `translate`.
-        """
         params = types.PaginatedRequestParams(cursor=cursor)
         return await self._ask(lambda client: client.session.list_tools(params=params))
 
@@ -164,15 +138,9 @@ class ServerSession:
         on_progress: OnProgress | None,
         tool_input: ToolInput | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Call a tool, or continue a call that asked for input.
+        """Call a tool, or continue a call, or read a resource (`READ_RESOURCE`).
 
         A cancellation is sent to the server.
-
-        The name `READ_RESOURCE` reads a resource, whose contents are those of the answer.
-
-        Raises:
-            ServerUnusable: MCP cannot express a response in `tool_input`.
-            SojournError: An error of `translate`.
         """
         if name == READ_RESOURCE:
             read = await self._ask(lambda client: client.session.read_resource(arguments["uri"]))
@@ -209,9 +177,7 @@ class ServerSession:
             EXCHANGE.reset(token)
 
     async def _is_refused(self, client: Client) -> bool:
-        """Return whether the session is gone.
-
-        It is gone if the server refuses a ping in it too, or if it was lost meanwhile.
+        """Return whether the server refuses a ping too, or the session was lost.
 
         A server without pings answers that it does not know the method, so it knows the session.
         """
@@ -293,20 +259,14 @@ class ServerSession:
             self._on_change()
 
     def _must_subscribe(self) -> bool:
-        """Return whether the server announces changes of its tools only to subscribers.
-
-        Servers do so since protocol 2026-07-28.
-        """
+        """Return whether changes are announced only to subscribers (2026-07-28)."""
         if self._client is None or not self.is_modern:
             return False
         tools = self._client.server_capabilities.tools
         return bool(tools and tools.list_changed)
 
     async def _listen(self, client: Client, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Subscribe to changes of the tools.
-
-        After each time without a subscription, assume a change.
-        """
+        """Subscribe to changes of the tools, and assume one after each gap."""
         delay, is_started = 1.0, False
         while True:
             try:
@@ -331,10 +291,7 @@ class ServerSession:
 
 
 def _block(contents: types.TextResourceContents | types.BlobResourceContents) -> types.ContentBlock:
-    """Return the contents of a resource as a block that models read.
-
-    The block is a text, cut at its end if it is too long, a picture, or a file.
-    """
+    """Return a resource's contents as a text cut to its limit, picture or file."""
     if isinstance(contents, types.TextResourceContents):
         text, more = contents.text[:MAX_TEXT_BESIDE], len(contents.text) - MAX_TEXT_BESIDE
         return types.TextContent(
@@ -362,10 +319,7 @@ def _params(
 
 
 class _OutsideExchange(logging.Filter):
-    """A log filter that passes only records from outside an exchange.
-
-    Other users of the SDK keep their logs.
-    """
+    """A log filter that leaves other users of the SDK their logs."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         del record

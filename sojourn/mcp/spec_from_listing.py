@@ -1,7 +1,4 @@
-"""Make the `ToolSpec` of a tool from a server's listing and its toolset.
-
-The toolset gives the terms.
-"""
+"""Make the `ToolSpec` of a tool from a server's listing and its toolset's terms."""
 
 import hashlib
 import json
@@ -47,11 +44,9 @@ __all__ = [
 T = TypeVar("T")
 
 READ_RESOURCE_TOOL = "read_resource"
-"""The name of the tool that reads a resource of a server which declares some, unless a tool of the server has it."""
+"""Reads a resource of a server which declares some, unless a tool of the server has the name."""
 
 Results = Literal["delivered", "checked"]
-"""The treatment of a result that does not fit the `outputSchema` of its tool."""
-
 _MAX_TITLE = 200
 _MAX_FIELD = 500
 _MAX_READABLE = 50
@@ -69,46 +64,28 @@ class Terms:
     task_queue: str | None
     trusted: bool
     confirmation: Mapping[str, str]
-    """Sentences by name or pattern of tools."""
     bounded: Sequence[str]
-    """Names or patterns of tools whose results state their bounds."""
     approvers: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
-    """Roles that may decide on a call, by name or pattern of tools."""
     four_eyes: Sequence[str] = ()
-    """Names or patterns of tools whose calls the requester may not approve."""
     results: Results = "delivered"
-    """Whether a result that does not fit its schema is delivered with a note, or refused."""
     pictures: bool = True
-    """Whether models see the pictures that the tools return."""
 
     def confirmation_of(self, name: str) -> str | None:
-        """Return the sentence to ask a person before a call, or None.
-
-        It is found by the tool's name, or else by the first pattern that fits.
-        """
+        """Return the question before a call, by name, then by the first pattern."""
         return _first_fit(self.confirmation, name)
 
     def approvers_of(self, name: str) -> list[str]:
-        """Return the roles that may decide on a call of a tool.
-
-        They are found by name or pattern, like the sentence. Empty for the role `approver`.
-        """
+        """Return the roles that may decide on a call. Empty means `approver`."""
         return list(_first_fit(self.approvers, name) or ())
 
 
 def _first_fit(by_pattern: Mapping[str, T], name: str) -> T | None:
-    """Return what stands at a tool's name, or else at the first pattern that fits."""
     if name in by_pattern:
         return by_pattern[name]
     return next((each for pattern, each in by_pattern.items() if fnmatchcase(name, pattern)), None)
 
 
 def check_approvers(toolset_id: str, approvers: object) -> None:
-    """Check the roles of a toolset's terms.
-
-    Raises:
-        DefinitionError: They are not lists of roles by name or pattern of tools.
-    """
     place = f"toolset {toolset_id}"
     if not isinstance(approvers, Mapping):
         raise DefinitionError(
@@ -121,12 +98,6 @@ def check_approvers(toolset_id: str, approvers: object) -> None:
 
 
 def check_terms(toolset_id: str, *, trusted: object, confirmation: object) -> None:
-    """Check the types and texts of a toolset's terms.
-
-    Raises:
-        DefinitionError: `trusted` is not a bool, or `confirmation` does not map names to sentences of 1 to 500
-            characters.
-    """
     place = f"toolset {toolset_id}"
     if not isinstance(trusted, bool):
         raise DefinitionError(f"{place}: trusted is True or False, not {type(trusted).__name__}")
@@ -144,13 +115,7 @@ def check_terms(toolset_id: str, *, trusted: object, confirmation: object) -> No
 
 
 def patterns(toolset_id: str, option: str, given: object) -> tuple[str, ...]:
-    """Return the names and patterns of tools that an option has.
-
-    A single text is one of them.
-
-    Raises:
-        DefinitionError: The option holds something other than texts, or an empty text.
-    """
+    """Return the names and patterns of tools that an option has, one or several."""
     found = [given]
     if isinstance(given, Iterable) and not isinstance(given, str):
         found = list(cast("Iterable[object]", given))
@@ -162,19 +127,17 @@ def patterns(toolset_id: str, option: str, given: object) -> tuple[str, ...]:
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a tool's name fits one of the names or patterns."""
     return any(fnmatchcase(name, each) for each in patterns)
 
 
 def unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return the names and patterns that fit no tool."""
     return [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
 
 
 def tool_id_of(toolset_id: str, name: str) -> ToolId:
     """Return the id of a tool with any name at its server.
 
-    A name that cannot be part of an id becomes its readable letters and eight digits of its SHA-256, so that two names have two ids.
+    A name that cannot be part of an id becomes its readable letters and eight digits of its SHA-256.
     """
     if TOOL_NAME.match(name):
         return ToolId(f"{toolset_id}.{name}")
@@ -184,10 +147,7 @@ def tool_id_of(toolset_id: str, name: str) -> ToolId:
 
 
 def spec_from_listing(toolset_id: str, tool: "Tool", terms: Terms) -> tuple[ToolSpec, str]:
-    """Return the spec of a listed tool, and why its schema cannot be used.
-
-    The schema is that of the arguments. The reason is empty if the schema can be used.
-    """
+    """Return the spec of a listed tool, and why its schema cannot be used."""
     title = tool.title or (tool.annotations.title if tool.annotations else None) or tool.name
     payload, why = _payload(as_sent(tool.input_schema))
     description = cleaned(tool.description or "", MAX_DESCRIPTION)
@@ -209,19 +169,13 @@ def spec_from_listing(toolset_id: str, tool: "Tool", terms: Terms) -> tuple[Tool
 
 
 def stand_in_spec(toolset_id: str, name: str, terms: Terms) -> ToolSpec:
-    """Return a spec for a tool that was not listed yet.
-
-    It accepts any object as payload, and any result.
-    """
+    """Return a spec for a tool that was not listed yet, which accepts anything."""
     payload, result = _type_spec(name, {"type": "object"}), _type_spec(name, {})
     return _spec(toolset_id, name, terms, title=name, payload=payload, result=result)
 
 
 def resource_spec(toolset_id: str, terms: Terms) -> ToolSpec:
-    """Return the spec of the tool that reads a resource of the server.
-
-    The results of the server's tools link to resources.
-    """
+    """Return the spec of the tool that reads resources, to which results link."""
     field = {
         "type": "string",
         "minLength": 1,
@@ -280,10 +234,8 @@ def _spec(
 def _payload(sent: object) -> tuple[Schema, str]:
     """Return the payload schema, and why the one sent cannot be used.
 
-    The reason is empty if the sent schema can be used.
-
-    A payload is an object in any case. A schema that cannot be enforced is replaced by that of any object, and the
-    server alone judges the arguments.
+    A schema that cannot be enforced is replaced by that of any object: the server alone judges the
+    arguments.
     """
     schema, why = _usable(sent)
     if schema is None:
@@ -297,10 +249,7 @@ def _payload(sent: object) -> tuple[Schema, str]:
 
 
 def _usable(sent: object) -> tuple[Schema | None, str]:
-    """Return a schema that can be enforced, and why the one sent cannot be.
-
-    It is the one that was sent, if possible, or a mended one, or None.
-    """
+    """Return the sent or a mended schema, or None, and why not the sent one."""
     if not is_object(sent):
         return None, f"it is a {type(sent).__name__}, not a JSON object"
     try:
@@ -325,10 +274,7 @@ def _type_spec(name: str, schema: Schema) -> TypeSpec:
 
 
 def _annotations(hints: "ToolAnnotations | None") -> Annotations:
-    """Return the server's annotations.
-
-    `destructive` and `idempotent` have no meaning for a read-only tool (MCP).
-    """
+    """Return the annotations, which MCP defines for tools that change something."""
     if hints is None:
         return Annotations()
     reads = hints.read_only_hint is True

@@ -1,9 +1,8 @@
-"""Run a server as a child process, log its stderr, and end it.
+"""Run a server as a child process, log its stderr, and end its process group.
 
-Its own child processes end with it.
-
-The SDK's own `stdio_client` is not used: it passes the worker's `HOME`, `USER` and more to every server, lets
-the server write to the worker's terminal, and reads lines of any length. Import this module lazily: it loads the SDK.
+The SDK's own `stdio_client` is not used: it passes the worker's `HOME`, `USER` and more to every server,
+lets the server write to the worker's terminal, and reads lines of any length. Import this module lazily: it
+loads the SDK.
 """
 
 import asyncio
@@ -31,16 +30,12 @@ __all__ = ["stdio_streams"]
 _log = structlog.get_logger("sojourn.mcp")
 
 _GRACE = 2.0
-"""Seconds that a process has to end after its standard input closes, and again after SIGTERM and after SIGKILL."""
+"""Seconds that a process has to end after its input closes, after SIGTERM, and after SIGKILL."""
 
 _POLL = 0.05
 _CHUNK = 65_536
 _MAX_LOGGED = 500
-"""Characters of a line of standard error that are logged."""
-
 _MAX_LINES = 200
-"""Lines of standard error that are logged per `_WINDOW` seconds."""
-
 _WINDOW = 60.0
 
 _Incoming = MemoryObjectSendStream[SessionMessage | Exception]
@@ -51,20 +46,7 @@ _Outgoing = MemoryObjectReceiveStream[SessionMessage]
 async def stdio_streams(
     command: str, arguments: Sequence[str], env: Mapping[str, str], cwd: str | None, link: Link
 ) -> AsyncGenerator[tuple[Any, Any]]:
-    """Start a server and yield its streams, read and write.
-
-    Closing the context ends its whole process group.
-
-    Args:
-        command: The program: a path, or a name to look up in `PATH`.
-        arguments: The program's arguments.
-        env: The process's environment; without `PATH`, the worker's is added.
-        cwd: The process's working directory; the worker's when None.
-        link: The session of the streams.
-
-    Raises:
-        OSError: The program cannot be started.
-    """
+    """Start a server and yield its streams, until its process group is ended."""
     env = {"PATH": os.environ.get("PATH", os.defpath), **env}
     program = shutil.which(command, path=env["PATH"])
     if program is None:
@@ -139,10 +121,7 @@ async def _write(process: Process, outgoing: _Outgoing, incoming: _Incoming) -> 
 
 
 async def _watch(process: Process, incoming: _Incoming) -> None:
-    """End the read stream when the server has ended.
-
-    The server's children may keep its output open.
-    """
+    """End the read stream with the server, whose children may hold its output."""
     while process.returncode is None:  # noqa: ASYNC110 - `wait()` waits for its pipes too
         await anyio.sleep(_POLL * 4)
     await anyio.sleep(_POLL * 4)
@@ -174,7 +153,6 @@ def _masked_line(line: bytes | Overlong, secrets: Sequence[str]) -> str:
 
 
 async def _end(process: Process) -> None:
-    """End the process: close its input, then send its group SIGTERM, then SIGKILL."""
     assert process.stdin
     process.stdin.close()
     if not await _ended(process):
@@ -198,8 +176,5 @@ def _signal(process: Process, number: signal.Signals) -> None:
 
 
 def _transport_of(process: Process) -> asyncio.SubprocessTransport:
-    """Return asyncio's transport, so that it can be closed.
-
-    An unclosed transport warns when it is garbage-collected while a child still holds a pipe.
-    """
+    """Return asyncio's transport to close, even if a child still holds a pipe."""
     return process._transport  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - nothing public closes it

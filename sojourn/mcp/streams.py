@@ -21,57 +21,37 @@ from sojourn.values.json_value import is_array, is_object
 __all__ = ["CapabilityWriter", "Lines", "Link", "Overlong", "ToolListFilter"]
 
 _EDGE = 256
-"""Bytes kept of each end of an overlong line, unless `Lines` is given another number."""
-
 _FORMS: dict[str, dict[str, Any]] = {"form": {}}
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The parts of a session that a transport needs for its streams."""
-
     toolset_id: str
-    """The toolset, for the transport's logs."""
     secrets: tuple[str, ...]
-    """The transport's secrets, masked in its logs."""
     lose: Callable[[], None]
-    """Called when the connection can no longer be used."""
 
 
 class _BoundedStream:
-    """A stream for the SDK that wraps a transport's stream."""
-
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     async def aclose(self) -> None:
-        """Close the transport's stream."""
         await self._inner.aclose()
 
     async def __aenter__(self) -> Self:
-        """Enter the transport's stream."""
         await self._inner.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the transport's stream."""
         await self._inner.__aexit__(kind, error, trace)
 
 
 class ToolListFilter(_BoundedStream):
-    """A read stream that mends answers and listings that break the protocol.
+    """Mends answers and listings, for which the SDK would refuse the whole.
 
     It removes tools that cannot be mended.
-
-    The SDK would refuse the whole answer, or the whole listing.
-
-    Args:
-        inner: The transport's read stream.
-        version: Returns the negotiated protocol version; None before the negotiation.
-        on_drop: Called with the name of a removed tool, and the reason.
-        on_end: Called when the stream has ended.
     """
 
     def __init__(
@@ -89,14 +69,13 @@ class ToolListFilter(_BoundedStream):
 
     @property
     def last_context(self) -> Any:
-        """The `contextvars` context of the last message's sender.
+        """The context of the last message's sender, if the transport keeps one.
 
-        The SDK reads it. None if the transport keeps none.
+        The SDK reads it.
         """
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return the next message."""
         try:
             item = await self._inner.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError):
@@ -134,11 +113,9 @@ class ToolListFilter(_BoundedStream):
         result["tools"] = kept
 
     def __aiter__(self) -> Self:
-        """Iterate over the messages until the stream ends."""
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        """Return the next message."""
         try:
             return await self.receive()
         except anyio.EndOfStream:
@@ -146,24 +123,20 @@ class ToolListFilter(_BoundedStream):
 
 
 class CapabilityWriter(_BoundedStream):
-    """A write stream that declares elicitation by form in each request.
+    """Declares elicitation by form in each request, the client's only capability.
 
-    This is the client's only capability.
-
-    Since protocol 2026-07-28 every request states the client's capabilities. The SDK can declare elicitation only
-    by form and URL together, and declares it to older servers too, which hold a call open until they get an
-    answer; a person may take weeks. So the SDK is given no elicitation callback, and this stream declares forms.
+    The SDK can declare forms only together with URL, and declares them to older servers too, which hold a
+    call open until they get an answer; a person may take weeks. So the SDK is given no elicitation
+    callback. Since protocol 2026-07-28 every request states the client's capabilities.
     """
 
     async def send(self, item: SessionMessage) -> None:
-        """Send a message, and add the capabilities to a request."""
         if isinstance(item.message, JSONRPCRequest):
             _declare_forms(item.message.params)
         await self._inner.send(item)
 
 
 def _fault(version: str, result: dict[str, Any]) -> str | None:
-    """Return why the SDK would refuse a listing, or None if it would not."""
     try:
         validate_server_result("tools/list", version, result)
     except ValidationError as error:
@@ -175,10 +148,7 @@ def _fault(version: str, result: dict[str, Any]) -> str | None:
 
 
 def _declare_forms(params: Any) -> None:
-    """Add forms to the capabilities in a request.
-
-    A request of an older protocol states none, and is left unchanged.
-    """
+    """Add forms to the capabilities in a request, if it states some."""
     meta: Any = params.get("_meta") if is_object(params) else None
     if is_object(meta) and is_object(stated := meta.get(CLIENT_CAPABILITIES_META_KEY)):
         meta[CLIENT_CAPABILITIES_META_KEY] = {**stated, "elicitation": _FORMS}
@@ -186,25 +156,13 @@ def _declare_forms(params: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Overlong:
-    """A line over the size limit, reduced to its two ends."""
-
     head: bytes
-    """The first bytes."""
     tail: bytes
-    """The last bytes."""
     size: int
-    """Length of the line in bytes."""
 
 
 class Lines:
-    """A splitter of a stream of bytes into lines of bounded length.
-
-    It holds at most one line.
-
-    Args:
-        limit: Length in bytes of the longest whole line.
-        edge: Bytes to keep of each end of a longer one; at most `limit`.
-    """
+    """Splits a stream of bytes into lines, longer ones reduced to their ends."""
 
     def __init__(self, limit: int, edge: int = _EDGE) -> None:
         self._limit = limit
@@ -215,11 +173,9 @@ class Lines:
 
     @property
     def pending(self) -> int:
-        """Bytes so far of the line that is not complete."""
         return self._size
 
     def feed(self, chunk: bytes) -> Iterator[bytes | Overlong]:
-        """Yield the lines that the next chunk completes, without line breaks."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._add(end)

@@ -1,7 +1,7 @@
 """A server's tool, under the same contract as every other tool.
 
-The arguments arrive as the planner or model wrote them (SR-13). They are parsed and validated here against the
-server's schema, with the errors and hints of any other tool (SR-14, SR-141), and only then sent.
+The arguments arrive as the planner or model wrote them (SR-13), and are validated here against the server's
+schema, with the errors and hints of any other tool (SR-14, SR-141).
 """
 
 import functools
@@ -39,15 +39,7 @@ __all__ = ["McpTool"]
 
 
 class McpTool:
-    """One tool of a server.
-
-    Args:
-        spec: The spec from the server's listing, or that of a stand-in.
-        name: The tool's name at the server.
-        terms: What the app declares for all tools of the toolset.
-        connection: Sends the calls.
-        known: Returns the listed tools by the server's names; only for a stand-in, which looks its tool up at each call.
-    """
+    """One tool of a server, or a stand-in, which looks its tool up at each call."""
 
     is_async = True
     fillers: Mapping[str, Filler | None] = MappingProxyType({})
@@ -63,27 +55,20 @@ class McpTool:
     ) -> None:
         self.spec = spec
         self.name = name
-        """The tool's name at the server."""
         self._terms = terms
         self._connection = connection
         self._known = known
 
     @property
     def id(self) -> ToolId:
-        """`<service>.<toolset>.<tool>`."""
         return self.spec.id
 
     @property
     def validator(self) -> Validator:
-        """The validator of payloads against the server's schema.
-
-        It uses the draft that the schema names.
-        """
         return self._validator
 
     @property
     def whole_validator(self) -> Validator:
-        """The same as `validator`: a server's tool has no injected fields."""
         return self._validator
 
     @functools.cached_property
@@ -92,31 +77,22 @@ class McpTool:
 
     @functools.cached_property
     def result_validator(self) -> Validator | None:
-        """The validator of the server's result, or None without an `outputSchema`."""
         schema = self.spec.result.json_schema
         return Validator(schema) if schema else None
 
     def call(self, **fields: Any) -> ToolRequest:
-        """Return a request for this tool."""
         return ToolRequest(name=self.id, payload=fields)
 
     def takes(self, payload: dict[str, Any]) -> bool:  # noqa: ARG002 - the schema says all
-        """True: a server's tool has no types beyond its schema."""
         return True
 
     def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
-        """Return whether two payloads are the same by the server's schema."""
         return same_arguments(self.validator, one, other)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """Return the valid payload of a call, or the result that says why it is invalid."""
         return boundary.checked(self.spec, self.validator, call)
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """Return the call with its arguments parsed and its text unchanged (SR-13).
-
-        If they cannot be read, return the result that says why.
-        """
         return boundary.read(self.spec, call)
 
     def prepare(
@@ -125,25 +101,16 @@ class McpTool:
         call: ToolRequest,
         meta: ToolCallMeta,
     ) -> Callable[[], Awaitable[ToolResult]]:
-        """Return the function that validates the arguments and sends the call.
-
-        It parses them first, and sends the call only if they are valid.
-        """
         return functools.partial(self._checked, call, meta)
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
-        """Return the result of a call from the server's value, unchanged."""
         return boundary.delivered(self.spec, call, value, lambda plain: plain)
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
-        """Return the result of a call from an external value."""
         return self.deliver(call, value)
 
     async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> ToolResult:
-        """Validate the arguments, and send the call.
-
-        A thread validates them if the untrusted schema may cost much work.
-        """
+        """Validate the arguments, in a thread if it may cost much, and send the call."""
         arguments = boundary.parsed(self.spec, call)
         if isinstance(arguments, dict) and not is_settled(self.validator, arguments):
             arguments = await run_in_thread(lambda: self.check(call))
@@ -155,10 +122,6 @@ class McpTool:
         """Send a call, or the responses to the input that it asked for.
 
         Returns the call's result.
-
-        Raises:
-            ToolUnavailable: The server cannot be reached, or the connection broke off; a repetition may succeed.
-            RateLimited: The server asks to wait (HTTP 429).
         """
         if self._known is not None:
             await self._connection.session()
@@ -192,13 +155,6 @@ class McpTool:
     def _refused(
         self, call: ToolRequest, arguments: dict[str, Any] | None, error: errors.ErrorResponse
     ) -> ToolResult:
-        """Return the result of a call that the server answered with a JSON-RPC error.
-
-        Args:
-            call: The call.
-            arguments: What was sent; None when the responses to an elicitation may be what was refused.
-            error: The error.
-        """
         text, code = str(error), error.code
         if code == errors.METHOD_NOT_FOUND or "unknown tool" in text.lower():
             self._connection.refresh()
@@ -237,10 +193,6 @@ class McpTool:
         )
 
     def _artifacts(self, data: Mapping[str, Any]) -> list[Artifact]:
-        """Return artifacts from their data by kind.
-
-        A picture that models may see has its media type.
-        """
         return [
             Artifact(
                 kind=kind,
@@ -253,7 +205,6 @@ class McpTool:
     def _error(
         self, call: ToolRequest, content: "Sequence[ContentBlock]", structured: Any, secrets: Sequence[str]
     ) -> ToolResult:
-        """Return the result of a call that its tool has failed, with its images and files."""
         error = ToolError.new(
             error_text(content, structured, secrets), code=error_code(structured) or "mcp_tool_error"
         )
@@ -261,12 +212,10 @@ class McpTool:
         return boundary.refusal(call, (error, None)).model_copy(update={"artifacts": artifacts})
 
     def __repr__(self) -> str:
-        """Return the tool's id."""
         return f"<McpTool {self.id}>"
 
 
 def _unsupported(call: ToolRequest, fault: errors.UnsupportedElicitation) -> ToolResult:
-    """Return the result of a call whose server asks for input that cannot be given."""
     hint = RetryHint(
         reason=RetryReason.MALFORMED_RESPONSE,
         tool=call.name,
@@ -277,10 +226,7 @@ def _unsupported(call: ToolRequest, fault: errors.UnsupportedElicitation) -> Too
 
 
 def _progress(secrets: tuple[str, ...]) -> "OnProgress | None":
-    """Return a callback that sends progress with the heartbeats of the call.
-
-    The call is that of this context. None outside of a call.
-    """
+    """Return a callback that sends progress with this call's heartbeats, or None."""
     report = reporter.get()
     if report is None:
         return None

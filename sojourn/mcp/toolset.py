@@ -1,7 +1,4 @@
-"""An MCP server declared as a toolset.
-
-The server's tools are listed while a worker runs.
-"""
+"""An MCP server declared as a toolset, whose tools are listed in a worker."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -45,10 +42,7 @@ _TRANSPORTS = 'transport=mcp.Stdio("program", "argument") or transport=mcp.Http(
 
 
 def _transport(given: Any) -> str | None:
-    """Return the replacement to suggest for an invalid transport, or None.
-
-    An address may hold secrets, so it is not repeated.
-    """
+    """Return the replacement to suggest for a transport, without an address."""
     if isinstance(given, type):
         return f"mcp.{given.__name__}(...)" if given in (Stdio, Http, Sse) else None
     is_address = isinstance(given, str) and "://" in given
@@ -90,37 +84,35 @@ class McpToolset:
         id: `<service>.<toolset>`.
         transport: `mcp.Stdio`, `mcp.Http` or `mcp.Sse`.
         description: Description for catalogues.
-        task_queue: The task queue of its tools' activities; the run's own queue when left out.
-        timeout: Time limit of each call; the policy's when left out.
+        task_queue: The task queue of its tools' activities; by default the run's own queue.
+        timeout: Time limit of each call; by default the policy's.
         retry: How often a transient failure is retried.
         ttl: Maximum age of the list of tools.
         connect_timeout: Time limit for connecting to the server.
-        session: Whose calls share a session with the server, and so what it keeps for one, such as a cart: those of a `tenant`, those of a
-            `principal`, or with `shared` all calls of a worker. Runs without a principal, or of no tenant, share one.
+        session: Whose calls share a session with the server, and so what it keeps for one, such as a cart: those of a
+            `tenant`, those of a `principal`, or with `shared` all calls of a worker. Runs of none share one.
         max_sessions: Most sessions of tenants or principals at once; for `mcp.Stdio` each is a process.
         session_idle: A session without a call for this long ends, with what the server keeps for it.
-        include: Names or patterns (`read_*`) of the tools to use, or a single one; all when left out.
+        include: Names or patterns (`read_*`) of the tools to use, or a single one; by default all.
         exclude: Names or patterns of the tools to leave out, or a single one.
         trusted: Whether the server's annotations (`read_only`, `destructive`) count in the decision whether a person
             has to approve a call; the catalogue shows them either way.
         confirmation: The question to a person before each call, by name or pattern of a tool, such as
-            `{"delete_*": "Delete {path}?"}`; fields are filled in. A name has priority over patterns,
-            and the first pattern that fits counts.
-        approvers: The roles that may decide on a call, by name or pattern of a tool, such as
-            `{"delete_*": ["finance"]}`; a person then has to approve each call. Without it the role is `approver`.
-        four_eyes: Names or patterns of the tools whose calls the requester may not approve, or a single one; a person
-            then has to approve each call.
-        bounded: Names or patterns of the tools whose structured results state their bounds, in
-            `returned`, `total`, `truncated` (SR-22), or a single one.
-        results: A result that does not fit the server's own `outputSchema` is `delivered` with a note; with `checked` it is refused
-            as `malformed_response`.
-        instructions: Whether models read the server's instructions for its use, after the planner's instructions.
-        pictures: Whether models that see get the pictures that the tools return; people get them in any case, as artifacts.
+            `{"delete_*": "Delete {path}?"}`. A name comes before patterns, and the first pattern that fits counts.
+        approvers: The roles that may decide on a call, by name or pattern, such as `{"delete_*": ["finance"]}`; a
+            person then has to approve each call. Without it the role is `approver`.
+        four_eyes: Names or patterns of the tools whose calls the requester may not approve; a person then has to
+            approve each call.
+        bounded: Names or patterns of the tools whose structured results state their bounds, in `returned`, `total`,
+            `truncated` (SR-22).
+        results: A result that does not fit the server's own `outputSchema` is `delivered` with a note; with `checked`
+            it is refused as `malformed_response`.
+        instructions: Whether models read the server's instructions, after the planner's.
+        pictures: Whether models that see get the pictures that the tools return; people get them in any case.
 
     Raises:
-        DefinitionError: The id has another form, a duration is not above zero or is over 10 years, `trusted` is
-            not a bool, `confirmation` does not map names to sentences, `approvers` does not map them to roles, or
-            `include`, `exclude`, `four_eyes` or `bounded` holds something other than names and patterns.
+        DefinitionError: The id has another form, a duration is not above zero or is over 10 years, or another option
+            has a value of the wrong kind.
     """
 
     def __init__(
@@ -210,26 +202,17 @@ class McpToolset:
 
     @property
     def tools(self) -> Mapping[str, McpTool]:
-        """The tools that were listed last, by the server's names.
-
-        A new listing replaces the whole mapping.
-        """
+        """The tools that were listed last, by the server's names."""
         return self._catalogue.tools
 
     @property
     def instructions(self) -> str:
-        """The server's instructions for its use, up to 2,000 characters.
-
-        Empty with `instructions=False`.
-        """
+        """The server's instructions, up to 2,000 characters, unless turned off."""
         return self._catalogue.instructions if self._has_instructions else ""
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Tools of the last list that cannot be used, with the reasons.
-
-        The keys are the server's names.
-        """
+        """Tools that cannot be used, by the server's names, with the reasons."""
         return self._catalogue.left_out
 
     @property
@@ -263,11 +246,9 @@ class McpToolset:
         return [tool.id for tool in self.tools.values()]
 
     async def open(self) -> None:
-        """Connect and list the tools, in the running event loop.
+        """Connect and list the tools, for at most `connect_timeout` and 1 s.
 
-        The wait takes at most `connect_timeout` and 1 s.
-
-        A server that is down or broken is noted in `unavailable`, and tried again in the background.
+        A server that is down is noted in `unavailable`, and tried again in the background.
         """
         await self._connection.open()
 
@@ -276,10 +257,7 @@ class McpToolset:
         await self._connection.close()
 
     def refresh(self) -> None:
-        """List the tools again in the background.
-
-        The listing comes at least 1 s after the last one.
-        """
+        """List the tools again in the background, at least 1 s after the last time."""
         self._connection.refresh()
 
     async def _take_list(self, session: "ServerSession") -> int:
@@ -306,5 +284,4 @@ class McpToolset:
         self._unused[event] = names
 
     def __repr__(self) -> str:
-        """Return the id and the transport, without secrets."""
         return f"<McpToolset {self.id} {self.transport!r}>"

@@ -1,11 +1,11 @@
 """Declare how to reach an MCP server, and find the credentials in that.
 
-Only these are masked. A server that says `outside the allowed directories: /srv/photos` tells the model how to repair
-its call. If the path were masked, the model could not know which folders it may read. So a path, a region or a word is
-no secret, unless the name beside it says so. A secret without such a name is declared: `mcp.Stdio(..., secrets=[...])`.
+Only credentials are masked. A server that says `outside the allowed directories: /srv/photos` tells the
+model how to repair its call, so a path, a region or a word is no secret, unless the name beside it says so.
+Any other is declared: `mcp.Stdio(..., secrets=[...])`.
 
-A transport is a declaration: nothing is started or imported until a session opens. Its `repr` shows no
-secrets: of a process only the program, of an address only scheme, host and port.
+Nothing is started or imported until a session opens. A `repr` shows no secrets: of a process only the
+program, of an address only scheme, host and port.
 """
 
 import os
@@ -42,38 +42,26 @@ _NAME = re.compile(
     r"|authorization|authentication",
     re.IGNORECASE,
 )
-"""Names of credentials, as of `GITHUB_TOKEN`, `--api-key`, `X-Api-Key`."""
 
 _PLACE = re.compile(r"(?:file|path|dir|directory|folder|url|uri|host|name|ttl|type)s?\Z", re.IGNORECASE)
-"""How the name of what is no credential itself ends, such as `TOKEN_FILE`."""
-
 _FILE = re.compile(r"(?:~|\.{0,2})/[^\0]*\.[A-Za-z0-9]{1,8}\Z|[A-Za-z]:\\")
-"""The path of a file, as `GOOGLE_APPLICATION_CREDENTIALS` has it."""
 
 _SHAPES = re.compile(
     r"(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[abeoprs]|xapp|hf|npm|pypi|dop_v1|shpat|AKIA|ASIA|AIza|ya29\.|eyJ)"
     r"[-_A-Za-z0-9.=+/]{12,}\Z"
 )
-"""Tokens that are known by how they begin, and JSON Web Tokens."""
 
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey|digest|negotiate) +\S", re.IGNORECASE)
-"""How the value of a header begins that authenticates, whatever its name."""
-
 _RANDOM = re.compile(r"(?=(?:.*\d){2})(?=.*[A-Za-z])[A-Za-z0-9_~.=-]{20,}\Z")
-"""A part of an address that only a machine can have made, as in `/s/6f9d1c0e7a2b48f0b1d3/mcp`."""
 
 
 def of_environment(env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the credentials of an environment.
-
-    They are values with the name of one, and those of addresses and arguments.
-    """
     for name, value in env.items():
         yield from _named(name, value)
 
 
 def of_headers(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield the credentials of headers, each with and without its scheme (`Bearer`)."""
+    """Yield the credentials of headers, each with and without its scheme."""
     for name, value in headers.items():
         if _is_name(name) or _SCHEME.match(value):
             yield from (value, *_words(value))
@@ -82,11 +70,6 @@ def of_headers(headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def of_arguments(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the credentials of arguments.
-
-    They are those of `--token=value`, `--token value`, `NAME_TOKEN=value`, `Authorization: value`,
-    and of addresses.
-    """
     option = ""
     for argument in arguments:
         name, sign, value = _pair(argument)
@@ -99,10 +82,7 @@ def of_arguments(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def of_address(text: str) -> Iterator[str]:
-    """Yield the credentials of an address, each as a server may repeat it.
-
-    They are the user, the password, and the credentials in path and query.
-    """
+    """Yield the credentials of an address, each as a server may repeat it."""
     try:
         parts = urlsplit(text)
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
@@ -125,7 +105,6 @@ def of_address(text: str) -> Iterator[str]:
 
 
 def distinct(values: Iterable[str]) -> tuple[str, ...]:
-    """Return the values, each once, without empty ones."""
     return tuple(dict.fromkeys(each for each in values if each))
 
 
@@ -136,28 +115,18 @@ def _named(name: str, value: str) -> Iterator[str]:
 
 
 def _of_text(text: str) -> Iterator[str]:
-    """Yield the credentials of a text without a name.
-
-    They are those of an address, or a token of a known shape.
-    """
     yield from of_address(text)
     yield from (word for word in (text, *text.split()) if _SHAPES.match(word))
 
 
 def _words(value: str) -> list[str]:
-    """Return the parts of a value that may be repeated alone.
-
-    They are the last word of a value of several, as in `Bearer TOKEN`, and the values of cookies.
-    """
+    """Return the parts of a value that may be repeated alone, as of `Bearer TOKEN`."""
     cookies = [pair.partition("=")[2] for pair in value.split("; ")] if "=" in value else []
     return [value.rpartition(" ")[2], *cookies]
 
 
 def _pair(argument: str) -> tuple[str, str, str]:
-    """Return the name, the sign and the value of an argument.
-
-    An argument is `--name=value`, `NAME=value` or `Name: value`. Anything else has no sign.
-    """
+    """Return the name, the sign and the value of an argument, if it has a sign."""
     for sign in ("=", ":"):
         name, found, value = argument.partition(sign)
         if found and re.fullmatch(r"[-/]{0,2}[\w.-]{1,80}", name) and not value.startswith("//"):
@@ -183,18 +152,11 @@ class Transport(Protocol):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values to mask in the server's texts.
-
-        The client sends these values to the server. They are masked in its errors, questions,
-        progress notes and logged lines.
-        """
+        """The values to mask in the server's texts, which the client sends to it."""
         ...
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
-        """Open the SDK's pair of streams, read and write.
-
-        They close with the context.
-        """
+        """Open the SDK's pair of streams, read and write, until the context closes."""
         ...
 
 
@@ -221,9 +183,7 @@ _TEXTS_BY_NAME = Kind(
     secrets=_SECRETS,
 )
 class Stdio:
-    """A server that runs as a child process of the worker.
-
-    They communicate over standard input and output.
+    """A server that runs as a child process, over standard input and output.
 
     The process gets only `env` and `PATH` (the worker's, unless `env` has one): no `HOME`, and no
     credentials from the worker's environment.
@@ -232,7 +192,7 @@ class Stdio:
         command: The program: a path, or a name to look up in `PATH`.
         *arguments: The program's arguments.
         env: The process's environment.
-        cwd: The process's working directory; the worker's when left out.
+        cwd: The process's working directory; by default the worker's.
         secrets: Values that are masked in the server's errors, beside those that look like credentials.
 
     Raises:
@@ -270,23 +230,16 @@ class Stdio:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The declared `secrets`, and what looks like a credential.
-
-        Credentials are looked for in the arguments and `env`.
-        """
+        """The declared `secrets`, and credentials in the arguments and `env`."""
         return distinct([*self._declared, *of_arguments(self.arguments), *of_environment(self.env)])
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
-        """Start the process.
-
-        Closing the context ends the process and its children.
-        """
+        """Start the process, which ends with the context, and its children."""
         from sojourn.mcp.stdio import stdio_streams  # noqa: PLC0415 - loads the SDK
 
         return stdio_streams(self.command, self.arguments, self.env, self.cwd, link)
 
     def __repr__(self) -> str:
-        """Return the program only: arguments may hold secrets."""
         return f"Stdio({self.command!r})"
 
 
@@ -313,10 +266,7 @@ class Http:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The declared `secrets`, and what looks like a credential.
-
-        Credentials are looked for in the headers and the address.
-        """
+        """The declared `secrets`, and credentials in the headers and the address."""
         return distinct([*self._declared, *of_headers(self.headers), *of_address(self.url)])
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
@@ -326,7 +276,6 @@ class Http:
         return http_streams(self.url, self.headers, link)
 
     def __repr__(self) -> str:
-        """Scheme, host and port only: the rest of the address may hold secrets."""
         return f"{type(self).__name__}({_origin(urlsplit(self.url))!r})"
 
 

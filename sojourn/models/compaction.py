@@ -24,11 +24,6 @@ from sojourn.values.text import counted
 __all__ = ["SHORTEST", "Compaction", "ResultRead", "Summarize", "compacted", "compaction_of", "with_part"]
 
 Summarize = Callable[[Sequence[Message]], str | Awaitable[str]]
-"""A function, sync or async, that returns the summary of messages.
-
-The first of the messages may be the previous summary.
-"""
-
 _SHARE = Kind("a number between 0 and 1", lambda value: isinstance(value, (int, float)) and 0 < value < 1)
 _TOKENS = Kind(
     "a number of tokens, 4,000 at least",
@@ -52,19 +47,18 @@ _COUNT = Kind("a number", lambda value: isinstance(value, int) and not isinstanc
 class Compaction:
     """Options that fit a model's transcript into its context window.
 
-    At `trigger` of the window, old tool results are cleared first. If that is not enough, a summary
-    takes the place of the older messages. Neither changes the run's transcript: the plan records
-    what models read from then on.
+    At `trigger` of the window, old tool results are cleared. If that is not enough, a summary replaces the
+    older messages. The run's transcript stays as it is.
 
     Args:
         trigger: The share of the window, used by the next request, at which the transcript is compacted.
         keep: The share of the window, of the newest messages, that a summary leaves as they are.
-        window: The model's context window, in tokens; when left out, that of the model's profile. Without either the transcript is compacted once the
-            provider refuses a request as too long.
+        window: The context window, in tokens; by default that of the model's profile. Without either the transcript is
+            compacted once the provider refuses a request as too long.
         keep_results: The number of newest tool results that are not cleared; with None no result is cleared.
-        model: The model that writes summaries, by name or as a model object of pydantic-ai; when left out, the planner's own.
+        model: The model that writes summaries; by default the planner's own.
         summarize: Makes the summary in place of a model.
-        instructions: What summaries have to keep, in addition to Sojourn's own instructions.
+        instructions: What summaries have to keep, beside Sojourn's own instructions.
 
     Raises:
         DefinitionError: A share, a number or the model is not valid, or there are both a model and a function.
@@ -79,7 +73,6 @@ class Compaction:
     instructions: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse options that contradict each other."""
         if self.keep >= self.trigger:
             raise DefinitionError(
                 f"Compaction: keep={self.keep} is a smaller share than trigger={self.trigger}, or nothing would be compacted"
@@ -91,13 +84,7 @@ class Compaction:
 
     @classmethod
     def of(cls, given: Any) -> "Compaction | None":
-        """Return the compaction that `ModelPlanner(compaction=...)` names, or None.
-
-        True means the defaults, False none.
-
-        Raises:
-            DefinitionError: It is neither.
-        """
+        """Return the compaction that `ModelPlanner(compaction=...)` names, or None."""
         if given is True:
             return cls()
         if given is False:
@@ -114,10 +101,7 @@ SHORTEST = 200
 
 
 class ResultRead(ToolResult):
-    """A result of which models read another text."""
-
     text: str
-    """The text."""
 
 
 def compaction_of(message: Message) -> CompactionPart | None:
@@ -128,10 +112,7 @@ def compaction_of(message: Message) -> CompactionPart | None:
 
 
 def with_part(message: Message, part: CompactionPart | OtherPart) -> Message:
-    """Return the message of a plan with a part that changes what models read.
-
-    The part applies to what models read of the transcript from then on.
-    """
+    """Return a plan's message with a part that changes what models read from then on."""
     return message.model_copy(update={"parts": [part, *message.parts]})
 
 
@@ -141,14 +122,7 @@ def compacted(
     text_of: Callable[[ToolResult], Any],
     reads: Collection[str] = (),
 ) -> list[Message]:
-    """Return the messages that models read in place of a whole transcript.
-
-    Args:
-        messages: The transcript.
-        part: Its last compaction; None for none.
-        text_of: Makes the text of a result.
-        reads: The ids of tools that change nothing.
-    """
+    """Return the messages that models read in place of a whole transcript."""
     if part is None:
         return [*messages]
     until = max(min(part.until, len(messages)), 0)
@@ -179,7 +153,6 @@ def _shortened(
     is_cleared: bool,
     most: int | None,
 ) -> Message:
-    """Return the message with its results cleared, or cut to a length."""
     if message.role != "tool" or not (is_cleared or most):
         return message
     parts = [
@@ -216,7 +189,6 @@ def _read(
 
 
 def _outcome(result: ToolResult) -> str:
-    """Return how the call of a tool that may change something ended, as a clause."""
     error = result.error
     if error is None:
         return "the call succeeded and its effect took place, so do not make it again to read the result"

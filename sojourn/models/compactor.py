@@ -31,49 +31,28 @@ ENOUGH = 0.75
 """Share of the trigger below which a request is, after results were cleared; else the next turns would each clear a few more."""
 
 LEAST = 0.1
-"""Share of the trigger that a summary has to replace.
-
-If instructions and tools fill the window, no summary helps.
+"""Share of the trigger that a summary has to replace, since none helps if instructions and tools fill the
+window.
 """
 
 KEPT = 0.125
-"""Share of the window for older messages that stay unchanged, newest first.
-
-These are the messages of people and of the system.
-"""
+"""Share of the window for older messages of people and of the system that stay, newest first."""
 
 SUMMARY = 0.125
-"""Share of the window that a summary may take."""
-
 MAX_KEPT = 200
-"""Most messages that stay unchanged."""
-
 SHORTEST_CUT = 50
-"""Characters of a result that are read at least."""
-
 _ATTACHED = 3_000
-"""Characters that a picture or a document counts as."""
 
 
 def window_of(model: Model) -> int | None:
-    """Return the context window of a model, in tokens, or None.
-
-    A model with fallbacks has the smallest that is known.
-    """
+    """Return a model's context window in tokens, the smallest of its fallbacks."""
     models = model.models if isinstance(model, FallbackModel) else [model]
     return min((window for each in models if (window := each.context_window)), default=None)
 
 
 @dataclass(frozen=True)
 class Compactor:
-    """Compacts one run's transcript for one request.
-
-    Args:
-        compaction: The options.
-        model: The planner's model.
-        summarizer: The model that writes summaries.
-        provider: The provider of that model, for errors.
-    """
+    """Compacts one run's transcript for one request."""
 
     compaction: Compaction
     model: Model
@@ -82,15 +61,10 @@ class Compactor:
 
     @property
     def window(self) -> int | None:
-        """The context window, in tokens, or None if it is unknown."""
         return self.compaction.window or window_of(self.model)
 
     def is_told(self, used: Usage) -> bool:
-        """Return whether a plan records the tokens of a response.
-
-        It records those near the trigger: with them the size of the next request is known better
-        than by an estimate.
-        """
+        """Return whether a plan records its tokens, as it does near the trigger."""
         window = self.window
         return (
             window is not None
@@ -103,11 +77,7 @@ class Compactor:
         transcript: Sequence[Message],
         parameters: ModelRequestParameters,
     ) -> str | None:
-        """Compact the transcript if the next request is near the window.
-
-        Returns:
-            A note for people, or None if nothing was compacted.
-        """
+        """Compact if the next request is near the window. Return a note, or None."""
         window = self.window
         if window is None:
             return None
@@ -127,10 +97,7 @@ class Compactor:
         transcript: Sequence[Message],
         parameters: ModelRequestParameters,
     ) -> str | None:
-        """Compact the transcript of a request that was refused as too long.
-
-        Returns the same as `fit`.
-        """
+        """Compact the transcript of a request that was refused as too long, as `fit` does."""
         sent = _tokens(conversation, parameters)
         window = min(self.window or sent, sent)
         return await self._summarise(conversation, transcript, window, least=0)
@@ -138,7 +105,6 @@ class Compactor:
     def _clear(
         self, conversation: ModelConversation, transcript: Sequence[Message], tokens: int, limit: float
     ) -> str | None:
-        """Clear all results but the newest, if that gives enough room."""
         last, kept = _last(conversation), self.compaction.keep_results
         if kept is None:
             return None
@@ -162,7 +128,6 @@ class Compactor:
     async def _summarise(
         self, conversation: ModelConversation, transcript: Sequence[Message], window: int, *, least: float
     ) -> str | None:
-        """Replace all but the newest messages by a summary."""
         last, read = _last(conversation), _read(conversation, transcript)
         texts = [
             text_of(message, conversation.text_of)
@@ -219,18 +184,13 @@ def _last(conversation: ModelConversation) -> CompactionPart:
 
 
 def _read(conversation: ModelConversation, transcript: Sequence[Message]) -> list[Message]:
-    """Return the transcript, with what follows its summary as the model reads it."""
     until = _last(conversation).until
     view = conversation.messages
     return [*transcript[:until], *view[len(view) - (len(transcript) - until) :]]
 
 
 def _tokens(conversation: ModelConversation, parameters: ModelRequestParameters) -> int:
-    """Return the tokens of the next request.
-
-    They are those that the provider reported for the last request, and an estimate of what is new.
-    Without a report all of it is an estimate.
-    """
+    """Return the tokens of the last request, and an estimate of what is new."""
     view, messages = conversation.messages, conversation.request()
     last = next((message for message in reversed(view) if message.role == "assistant"), None)
     told = tokens_of(last) if last and not conversation.unrecorded else None
@@ -245,16 +205,7 @@ def _size(text: str, message: Message) -> int:
 
 
 def _cut(transcript: Sequence[Message], sizes: Sequence[int], after: int, room: int) -> int:
-    """Return the index before which messages are summarised.
-
-    It is the first one from which on the rest has room, or else the last possible one.
-
-    Args:
-        transcript: The messages.
-        sizes: Their characters.
-        after: Number of messages that are summarised already.
-        room: Characters of the messages that stay as they are.
-    """
+    """Return the index before which messages are summarised."""
     answered = {
         result.tool_call_id: index
         for index, message in enumerate(transcript)
@@ -276,11 +227,7 @@ def _cut(transcript: Sequence[Message], sizes: Sequence[int], after: int, room: 
 
 
 def _kept(older: Sequence[Message], sizes: Sequence[int], room: int) -> list[int]:
-    """Return the indices of the messages that stay beside a summary.
-
-    They are messages of people and of the system: the first ones, then the newest, as far as there
-    is room.
-    """
+    """Return messages of people and the system: the first, then the newest."""
     begins = next((index for index, message in enumerate(older) if message.role == "assistant"), len(older))
     wanted = [index for index, message in enumerate(older) if message.role in ("user", "system")]
     kept = list[int]()

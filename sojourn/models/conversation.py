@@ -1,7 +1,4 @@
-"""A cache of what models read of a run, from turn to turn.
-
-A turn converts only what is new.
-"""
+"""A cache of what models read of a run, so that a turn converts only what is new."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -22,26 +19,15 @@ from sojourn.values.wire import size_of
 __all__ = ["ModelConversation", "ModelConversations", "ResultText"]
 
 ResultText = Callable[[ToolResult, Names], Any]
-"""Makes the content of a result: a text, or JSON."""
-
 MAX_RUNS = 500
-"""Most cached runs of one planner."""
-
 MAX_BYTES = 25_000_000
-"""Most cached bytes of one planner, as they are on the wire."""
 
 
 class ModelConversation:
-    """A run as its model reads it.
+    """A run as its model reads it, derived from the transcript.
 
-    All is derived from the transcript. A different transcript is read from the start. Only a
-    compaction that no plan has recorded yet is held here alone, so that a repeated attempt need not
-    request its summary again.
-
-    Only a compaction that no plan has recorded yet is known here alone: a repeated attempt need not ask for its summary again.
-
-    Args:
-        text: Makes the content of a result.
+    A different transcript is read from the start. Only a compaction that no plan has recorded yet is known
+    here alone: a repeated attempt need not ask for its summary again.
     """
 
     def __init__(self, text: ResultText) -> None:
@@ -50,11 +36,8 @@ class ModelConversation:
 
     def _begin(self) -> None:
         self.size = 0
-        """Bytes of the transcript on the wire."""
         self.names = Names(())
-        """The tools of the next request, those of earlier calls included."""
         self.messages: list[Message] = []
-        """The transcript as the model reads it."""
         self.unrecorded: tuple[CompactionPart, Usage] | None = None
         """The compaction that the plan has to record, and what its summary has used of a model."""
         self._recorded: CompactionPart | None = None
@@ -71,7 +54,6 @@ class ModelConversation:
 
     @property
     def compaction(self) -> CompactionPart | None:
-        """The last compaction, recorded or not."""
         return self.unrecorded[0] if self.unrecorded else self._recorded
 
     def update(
@@ -82,15 +64,6 @@ class ModelConversation:
         deferred: Collection[str] = (),
         reads: Collection[str] = (),
     ) -> None:
-        """Read the new messages of the transcript, and the tools that are offered.
-
-        Args:
-            transcript: The transcript.
-            tools: The ids of the tools.
-            keys: The fields of tools that have another name for the model, by tool id.
-            deferred: The ids of tools that the model finds by search.
-            reads: The ids of tools that change nothing.
-        """
         if not is_prefix(self._source, transcript):
             same = self.unrecorded and self._source == [*transcript[: len(self._source)]]
             unrecorded = self.unrecorded if same else None
@@ -116,41 +89,26 @@ class ModelConversation:
             self._picture_refs += picture_refs(new)
 
     def compact(self, transcript: Sequence[Message], part: CompactionPart, used: Usage) -> None:
-        """Read the transcript with another compaction from now on.
-
-        Args:
-            transcript: The transcript that the compaction is of; while it was made, another attempt may have read another one.
-            part: The compaction.
-            used: What its summary has used of a model.
-        """
         self.update(transcript, self._tools, self._keys, self._deferred, self._reads)
         self.unrecorded = part, used
         self._read_anew()
 
     def request(self) -> list[ModelMessage]:
-        """Return the messages of the next request."""
         return self._converter.messages(self.messages)
 
     def text_of(self, result: ToolResult) -> Any:
-        """Return the content of a result as the model reads it."""
         if isinstance(result, ResultRead):
             return result.text
         return self._text(self.names.in_result(result), self.names)
 
     def content_of(self, result: ToolResult) -> Any:
-        """Return the text and the pictures of a result as the model gets them."""
         return with_pictures(self.text_of(result), result, self.pictures)
 
     @property
     def picture_bytes(self) -> int:
-        """Bytes of the loaded pictures."""
         return sum(len(image.data) for image in self.pictures.values() if image)
 
     async def load_pictures(self) -> None:
-        """Load the pictures of new results.
-
-        Older pictures that are over the limit are not sent any more.
-        """
         shown = await load_pictures(self._picture_refs, self.pictures)
         is_same = shown.keys() >= self.pictures.keys()
         self.pictures = shown
@@ -158,10 +116,7 @@ class ModelConversation:
             self._converter = Converter(self.names, self.content_of)
 
     def drop_pictures(self) -> bool:
-        """Stop sending the current pictures.
-
-        Return False if there are none.
-        """
+        """Stop sending the current pictures. Return False if there are none."""
         had = any(self.pictures.values())
         self.pictures = dict.fromkeys(self.pictures)
         self._converter = Converter(self.names, self.content_of)
@@ -189,19 +144,13 @@ class ModelConversations:
         deferred: Collection[str] = (),
         reads: Collection[str] = (),
     ) -> ModelConversation:
-        """Return the conversation of a run with this transcript and these tools.
-
-        See `ModelConversation.update`.
-        """
         conversation = self._kept.get(run_id) or ModelConversation(self._text)
         conversation.update(transcript, tools, keys, deferred, reads)
         self.keep(run_id, conversation)
         return conversation
 
     def keep(self, run_id: str, conversation: ModelConversation) -> None:
-        """Keep a run's conversation, with its pictures."""
         self._kept.keep(run_id, conversation, conversation.size + conversation.picture_bytes)
 
     def drop(self, run_id: str) -> None:
-        """Remove a run, which has ended."""
         self._kept.drop(run_id)

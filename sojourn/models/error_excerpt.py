@@ -1,7 +1,4 @@
-"""A bounded excerpt of a provider's error message.
-
-It has no keys, no addresses and no quotes of a prompt.
-"""
+"""A bounded excerpt of a provider's error, without keys, addresses or prompts."""
 
 import re
 from collections.abc import Collection
@@ -45,18 +42,12 @@ _TOO_LONG: Final = re.compile(
     r"|request too large for .* limit \d+, requested \d+",
     re.IGNORECASE | re.DOTALL,
 )
-"""Servers' messages for a conversation that is too long.
-
-Some servers send them with the status of another failure.
-"""
+"""Servers' messages for a conversation that is too long, some with the status of another failure."""
 
 _OF_TEMPLATE: Final = re.compile(r"\bjinja|\bminja|chat template", re.IGNORECASE)
 
 _UNSUPPORTED: Final = re.compile(r"\bno (?:\w+ )?(?:endpoints?|providers?)\b.{0,80}\bsupport", re.IGNORECASE)
-"""Routers' messages for an unsupported request.
-
-They come with the status of an unknown model.
-"""
+"""Routers' messages for an unsupported request, with the status of an unknown model."""
 
 MAX_EXCERPT: Final = 600
 """Most characters of an excerpt: the first two thirds and the last third of a longer message, whose cause is often its last line."""
@@ -69,10 +60,7 @@ _MAX_WORD: Final = 300
 """Longest word that is read; a longer one is data, such as a prompt as JSON."""
 
 _MAX_QUOTE: Final = 40
-"""Longest quotation with a space to keep.
-
-A longer one more likely holds the prompt than a setting.
-"""
+"""Longest quotation with a space to keep: a longer one may hold the prompt."""
 
 _MAX_QUOTED_WORD: Final = 128
 """Longest quotation without a space to keep, such as a pattern or a field's path."""
@@ -91,21 +79,11 @@ _QUOTATION: Final = re.compile(
 """A quotation with both its marks, so that the closing mark of one is never read as the opening mark of the next."""
 
 _ECHO: Final = re.compile(r"""(?<![\w.])["']?input(?:_value)?["']?\s*[=:].*""", re.DOTALL)
-"""The rest of a message, from the point at which pydantic quotes the input.
-
-Servers that validate with pydantic send such messages.
-"""
+"""The rest of a message, from the point at which a server's pydantic quotes the input."""
 
 
 def error_excerpt(error: BaseException, names: Collection[str] = ()) -> str:
-    """Return the provider's error message as a line of at most 600 characters.
-
-    Empty if there is none.
-
-    Args:
-        error: An error of pydantic-ai, which has the response's JSON as `body`.
-        names: Names of the request's tools, which are no keys, however they look.
-    """
+    """Return the error message as a line of at most 600 characters."""
     text = _ECHO.sub("", error_message(error)[:_MAX_READ])
     text = re.sub(r"\S+", lambda word: _word(word[0]), text)
     text = _KEY.sub("[key]", text)
@@ -115,10 +93,7 @@ def error_excerpt(error: BaseException, names: Collection[str] = ()) -> str:
 
 
 def error_message(error: BaseException) -> str:
-    """Return the message of an error's body, or an empty text.
-
-    It comes from the body's `error`, its `detail` or the body itself. A web page is no message.
-    """
+    """Return the message of an error's body, unless it is a web page."""
     body: Any = getattr(error, "body", None)
     if isinstance(body, str):
         return "" if body.lstrip()[:1] in ("<", "{", "[") else body  # a page, or JSON that is broken
@@ -131,43 +106,28 @@ def error_message(error: BaseException) -> str:
 
 
 def is_web_page(error: BaseException) -> bool:
-    """Return whether the body of an error is a web page.
-
-    Firewalls and proxies in front of a provider send such pages.
-    """
+    """Return whether an error is a web page, as of a firewall in front of a provider."""
     body: Any = getattr(error, "body", None)
     return isinstance(body, str) and body.lstrip()[:1] == "<"
 
 
 def is_too_long(error: BaseException) -> bool:
-    """Return whether an error says that the conversation is too long.
-
-    It is longer than the model reads, or than the provider ever accepts at once.
-    """
+    """Return whether an error says that the conversation is too long."""
     return _TOO_LONG.search(error_message(error)[:_MAX_READ]) is not None
 
 
 def is_of_template(error: BaseException) -> bool:
-    """Return whether an error is that of a model's chat template.
-
-    Such an error comes for the same messages each time.
-    """
+    """Return whether a chat template failed, as it does for these messages."""
     return _OF_TEMPLATE.search(error_message(error)[:_MAX_READ]) is not None
 
 
 def is_unsupported(error: BaseException) -> bool:
-    """Return whether an error says that no server of the model supports the request.
-
-    An example is a request with pictures.
-    """
+    """Return whether no server of the model supports the request."""
     return _UNSUPPORTED.search(error_message(error)[:_MAX_READ]) is not None
 
 
 def is_content_filter(error: BaseException) -> bool:
-    """Return whether an error is that of a content filter.
-
-    Its code, its type or its message says so: Anthropic and Google have no code for it.
-    """
+    """Return whether an error is a content filter's, by its code or words."""
     body = getattr(error, "body", None)
     for each in (body.get("error"), body) if is_object(body) else ():
         found = (each.get("code"), each.get("type")) if is_object(each) else ()

@@ -1,13 +1,11 @@
 """Images, documents and tools' pictures as pydantic-ai's content.
 
-A provider that accepts URLs gets the URL unchanged. For a provider that does not, its adapter in pydantic-ai
-would download the file in this process: an image for Google or Bedrock, a document for OpenAI's chat API, a
-text for Anthropic. Which adapters do so changes with their versions, so there is no list of them: each URL
-object raises `UrlNotFetched` when it is about to be downloaded.
+A provider that accepts URLs gets the URL. For any other, pydantic-ai's adapter would download the file in
+this process. Which adapters do so changes with their versions, so each URL object raises `UrlNotFetched` at
+the attempt.
 
-A model gets a picture with the result that it belongs to; pydantic-ai puts it in the place that the provider accepts, and a note in its place
-for a model that sees nothing. Providers limit the pictures of a request, so only the newest are sent. They are dropped in blocks, so that
-the beginning of the request changes rarely (prompt cache).
+Providers limit the pictures of a request, so only the newest are sent, with their results. They are dropped
+in blocks, so that the beginning of the request changes rarely (prompt cache).
 """
 
 import base64
@@ -39,7 +37,7 @@ __all__ = [
 ]
 
 _BEGINNINGS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
-"""The media types of images that all providers take, by the bytes that they begin with."""
+"""Media types of the images that all providers take, by their first bytes."""
 
 
 class UrlNotFetched(UserError):  # noqa: N818 - named for what happened, as Sojourn's other errors are
@@ -55,10 +53,7 @@ class UrlNotFetched(UserError):  # noqa: N818 - named for what happened, as Sojo
 
 
 class _NoDownload(str):
-    """A value of `force_download` that prevents the download.
-
-    It is falsy, as adapters test it. Comparing it, as a download does, raises.
-    """
+    """Falsy, as adapters test it. Comparing it, as a download does, raises."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -73,10 +68,7 @@ _NO_DOWNLOAD = _NoDownload()
 
 
 def user_file(part: ImagePart | DocumentPart) -> BinaryContent | ImageUrl | DocumentUrl | str:
-    """Return a file of a user's message: its data, or else its URL.
-
-    If there is neither, return a text.
-    """
+    """Return a file of a user's message: its data, its URL, or a text."""
     if not part.data and part.url:
         kind = ImageUrl if isinstance(part, ImagePart) else DocumentUrl
         file = kind(part.url, media_type=part.media_type or None, identifier=_title(part))
@@ -86,20 +78,11 @@ def user_file(part: ImagePart | DocumentPart) -> BinaryContent | ImageUrl | Docu
 
 
 def file_of(part: ImagePart | DocumentPart) -> BinaryContent | str:
-    """Return a file of a model's own message: its data, or its URL as a text.
-
-    Models return no files by URL.
-    """
+    """Return a file of a model's own message: its data, or its URL as a text."""
     return _content(part) or part.url or f"({part.type} that cannot be read)"
 
 
 def image_of(content: BinaryContent, kept: dict[str, Any] | None) -> ImagePart:
-    """Return an image that a model made as a part of a message.
-
-    Args:
-        content: The image.
-        kept: The part's `provider_metadata`.
-    """
     return ImagePart(type="image", media_type=content.media_type, data=content.base64, provider_metadata=kept)
 
 
@@ -118,10 +101,6 @@ def _content(part: ImagePart | DocumentPart) -> BinaryContent | None:
 
 
 def _actual_type(data: bytes) -> str | None:
-    """Return the media type of an image from its first bytes, or None.
-
-    Providers refuse an image whose declared type is a different one.
-    """
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for begin, kind in _BEGINNINGS.items() if data.startswith(begin)), None)
@@ -135,7 +114,6 @@ MAX_PICTURES = 20
 """Most pictures of one request: from 21 on, Anthropic takes smaller ones only."""
 
 BLOCK = 10
-"""Pictures that are dropped together."""
 
 MAX_BYTES = 3_700_000
 """Bytes of the largest picture that is sent: providers take 5 MB of base64."""
@@ -148,25 +126,17 @@ _BEGINS = {
 
 
 def refs_of(result: ToolResult) -> list[str]:
-    """Return the references of the pictures of a result.
-
-    A result that was cleared has none.
-    """
     if isinstance(result, ResultRead):
         return []
     return [artifact.ref for artifact in result.artifacts if is_seen(artifact) and artifact.ref]
 
 
 def picture_refs(messages: Sequence[Message]) -> list[str]:
-    """Return the references of the pictures of messages, as the model reads them."""
     return [ref for message in messages for result in message.tool_results for ref in refs_of(result)]
 
 
 def shown_refs(refs: Sequence[str]) -> Sequence[str]:
-    """Return the references of a transcript's pictures that a model sees.
-
-    They are the newest, at most `MAX_PICTURES`.
-    """
+    """Return the references of the newest pictures, at most `MAX_PICTURES`."""
     over = max(len(refs) - MAX_PICTURES, 0)
     return refs[-(-over // BLOCK) * BLOCK :]
 
@@ -174,14 +144,7 @@ def shown_refs(refs: Sequence[str]) -> Sequence[str]:
 async def load_pictures(
     refs: Sequence[str], known: Mapping[str, BinaryImage | None]
 ) -> dict[str, BinaryImage | None]:
-    """Return the pictures of a transcript that a model sees, by reference.
-
-    A picture that cannot be sent is None.
-
-    Args:
-        refs: The references of all pictures of the transcript, as the model reads it.
-        known: Pictures that were loaded before.
-    """
+    """Return the pictures that a model sees, or None, by reference."""
     read = current_artifact_reader()
     shown: dict[str, BinaryImage | None] = {}
     for ref in shown_refs(refs):
@@ -190,7 +153,6 @@ async def load_pictures(
 
 
 def with_pictures(text: Any, result: ToolResult, pictures: Mapping[str, BinaryImage | None]) -> Any:
-    """Return the content of a result: its text, and the pictures that are sent."""
     refs = refs_of(result)
     images = [image for ref in refs if (image := pictures.get(ref)) is not None]
     if len(images) < len(refs) and isinstance(text, str):
@@ -199,10 +161,7 @@ def with_pictures(text: Any, result: ToolResult, pictures: Mapping[str, BinaryIm
 
 
 def _picture(data: Any) -> BinaryImage | None:
-    """Return a picture from an artifact's data, or None.
-
-    None means that it is too large, or not what it says, which providers refuse.
-    """
+    """Return a picture, or None for one that providers refuse."""
     text: Any = data.get("base64") if is_object(data) else None
     if not isinstance(text, str) or len(text) > MAX_BYTES * 4 // 3 + 4:
         return None
@@ -215,10 +174,7 @@ def _picture(data: Any) -> BinaryImage | None:
 
 
 def media_type_of(content: bytes) -> str | None:
-    """Return the media type of a picture by how it begins, or None.
-
-    Providers refuse a request with a different one.
-    """
+    """Return a picture's type by its first bytes, as providers require."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for kind, begins in _BEGINS.items() if content.startswith(begins)), None)

@@ -10,7 +10,6 @@ from typing import Final, Literal
 __all__ = ["UNREPORTED", "Finish", "finish_of", "is_complete_json"]
 
 Finish = Literal["stop", "length", "content_filter", "error"]
-"""How a response ended: whole, cut off at a limit, held back by a filter, or ended by the provider before its end."""
 
 UNREPORTED: Final = "unreported"
 """Placeholder for the finish reason of a stream that ended in order without one."""
@@ -26,17 +25,14 @@ _WORDS: Final[dict[Finish, str]] = {
     "pause_turn other language malformed_function_call malformed_tool_use malformed_model_output unexpected_tool_call "
     "too_many_tool_calls no_image timeout network_error insufficient_system_resource",
 }
-"""The words, in lower case, by meaning."""
 
 _MEANINGS: Final = {word: finish for finish, words in _WORDS.items() for word in words.split()}
 
 
 def finish_of(mapped: str | None, word: str | None) -> str | None:
-    """Return how a response ended, or None for a missing or unknown word.
+    """Return how a response ended, or None.
 
-    Args:
-        mapped: The finish reason as pydantic-ai maps it.
-        word: The finish reason in the provider's own words. Of the two, the one that says that the response was cut off counts.
+    Of pydantic-ai's word and the provider's, the one that says that the response was cut off counts.
     """
     if word == UNREPORTED:
         return None
@@ -45,7 +41,6 @@ def finish_of(mapped: str | None, word: str | None) -> str | None:
 
 
 def is_complete_json(text: str) -> bool:
-    """Return whether a text is one JSON value, and not the beginning of one."""
     try:
         json.loads(text, parse_int=str, parse_float=str)  # numbers of any length
     except (ValueError, RecursionError):

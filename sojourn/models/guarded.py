@@ -1,7 +1,7 @@
 """A model whose requests obey time-outs and limits, and have spans (ME-12, ME-16).
 
-Time-outs are counted for each run. A request without an answer has cost its whole computation: a small model that rambles without an end, or a machine that is too slow
-for the conversation, does so again each time. The count is of one worker, since a plan is seldom repeated by another.
+Time-outs are counted for each run, by one worker: a request without an answer has cost its whole
+computation, and does so again if the model rambles without an end or the machine is too slow.
 """
 
 import copy
@@ -45,14 +45,7 @@ __all__ = [
 
 @contextmanager
 def request_span(model: Model, *, streams: bool) -> Generator[Span]:
-    """Make `chat <model>` the current span of the block.
-
-    It follows OpenTelemetry's conventions for generative AI.
-
-    Args:
-        model: The model.
-        streams: Whether the answer is streamed.
-    """
+    """Make `chat <model>` the current span, by OpenTelemetry's conventions."""
     name = short(model.model_name)
     with trace.get_tracer("sojourn").start_as_current_span(
         f"chat {name}",
@@ -74,10 +67,7 @@ def request_span(model: Model, *, streams: bool) -> Generator[Span]:
 
 
 def record_response(span: Span, response: ModelResponse) -> None:
-    """Set the attributes of a response on its span.
-
-    They are tokens, model and finish reason, without the response's text.
-    """
+    """Set tokens, model and finish reason on a span, without the response's text."""
     if not span.is_recording():
         return
     used = response.usage
@@ -96,20 +86,14 @@ MAX_RUNS = 1_000
 
 
 class ReadTimeOuts:
-    """The time-outs in a row of each run, of one planner."""
-
     def __init__(self) -> None:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def passed(self, run_id: str) -> None:
-        """Forget the time-outs of a run, whose model has answered."""
         self._counts.pop(run_id, None)
 
     def judged(self, run_id: str, error: ApplicationError) -> ApplicationError:
-        """Return the error of a run's request.
-
-        After the third read time-out in a row it is one that ends the run.
-        """
+        """Return the error of a request. The third in a row ends the run."""
         if error.type != "ModelTimeout" or not _is_read(error.__context__):
             return error
         count = self._counts.pop(run_id, 0) + 1
@@ -127,34 +111,26 @@ class ReadTimeOuts:
 
 
 def _is_read(error: BaseException | None) -> bool:
-    """Return whether a request had been sent when it timed out.
-
-    Connecting is tried for as long as an outage may last.
-    """
+    """Return whether a request was sent. Connecting is tried through an outage."""
     return isinstance(error, raised.ModelRequestTimeout) or (
         isinstance(error, raised.ModelTimeoutError) and error.phase in (None, "read")
     )
 
 
 _OVERHEAD = 500
-"""Tokens added to every estimate."""
 
 CHARACTERS_A_TOKEN = 3
 """Characters that an estimate takes for one token: few, so that it is rather too high."""
 
 
 _LOCAL = ("ollama", "vllm")
-"""Providers that are servers of one's own."""
 
 _FAMILIES = ("claude", "deepseek")
-"""Families of models that have a row of their own in the table of time-outs, at any provider."""
+"""Families of models with a row of their own in the table of time-outs, at any provider."""
 
 
 def guarded(model: Model, limits: RateLimits | None = None) -> Model:
-    """Return a model as a `GuardedModel`.
-
-    In a `FallbackModel` each model is guarded, since each has its own provider.
-    """
+    """Return a model as a `GuardedModel`, of a `FallbackModel` each one."""
     if isinstance(model, GuardedModel):
         return model
     if isinstance(model, FallbackModel):
@@ -165,14 +141,7 @@ def guarded(model: Model, limits: RateLimits | None = None) -> Model:
 
 
 class GuardedModel(WrapperModel):
-    """A model of one provider, whose requests wait for the provider's limits.
-
-    Otherwise it is like the model that it wraps.
-
-    Args:
-        wrapped: The model.
-        limits: The user's limits for its provider.
-    """
+    """A model of one provider, whose requests wait for the provider's limits."""
 
     def __init__(self, wrapped: Model, limits: RateLimits | None = None) -> None:
         super().__init__(wrapped)
@@ -183,7 +152,6 @@ class GuardedModel(WrapperModel):
         messages: list[ModelMessage],
         model_request_parameters: ModelRequestParameters | None = None,
     ) -> list[ModelMessage]:
-        """Return the messages in a form that the provider accepts."""
         return self.wrapped.prepare_messages(portable(messages, self.wrapped), model_request_parameters)
 
     async def request(
@@ -192,7 +160,6 @@ class GuardedModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Send the request once, when the limits allow it."""
         limiter, settings = self._ready(model_settings)
         messages, model_request_parameters = one_system(messages, model_request_parameters, self.wrapped)
         tokens = estimate(messages, model_request_parameters)
@@ -212,10 +179,6 @@ class GuardedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Send the request once, when the limits allow it.
-
-        The request lasts until the `async with` block ends.
-        """
         limiter, settings = self._ready(model_settings)
         messages, model_request_parameters = one_system(messages, model_request_parameters, self.wrapped)
         tokens = estimate(messages, model_request_parameters)
@@ -230,10 +193,6 @@ class GuardedModel(WrapperModel):
             sent.used = stream.usage.total_tokens
 
     def _ready(self, user_settings: ModelSettings | None) -> tuple[Limiter, ModelSettings]:
-        """Return the limiter and the settings of a request.
-
-        An HTTP client that belongs to another event loop is replaced.
-        """
         self._refresh_http_client()
         merged = merge_model_settings(self.wrapped.settings, user_settings)
         settings = settings_for(
@@ -252,18 +211,10 @@ def settings_for(
     *,
     is_local: bool = False,
 ) -> ModelSettings:
-    """Return the settings of a request.
+    """Return the user's settings, with a default `timeout` and without retries.
 
-    They are the user's, with a default `timeout` and without retries of the SDK.
-
-    `max_retries` is always 0, since only Temporal repeats. `timeout` is the row's time-out for reading, in seconds
-    without progress. The time-out for connecting is the HTTP client's, 5 s in the clients that pydantic-ai makes.
-
-    Args:
-        provider: The row of the table of time-outs.
-        user_settings: The user's settings.
-        ignored: Settings that the model does not support, and about which it would warn.
-        is_local: Whether the server is local, and so perhaps slow.
+    Only Temporal repeats. `timeout` is the row's time-out for reading, in seconds without progress; the one
+    for connecting is the HTTP client's.
     """
     settings = ModelSettings(timeout=timeouts_for(provider, is_local=is_local).read)
     settings.update(user_settings or {})
@@ -274,21 +225,14 @@ def settings_for(
 
 
 def timeouts_name(model: Model) -> str:
-    """Return the row of the table of time-outs for a model.
-
-    It is that of the model's provider. Outside Anthropic a family with a row of its own has
-    priority.
-    """
+    """Return a model's row of the time-outs: its provider's, or its family's."""
     name = model.model_name.casefold()
     family = next((each for each in _FAMILIES if each in name), None)
     return model.system if model.system == "anthropic" or family is None else family
 
 
 def estimate(messages: Iterable[ModelMessage], parameters: ModelRequestParameters | None = None) -> int:
-    """Return an estimate of the tokens of a request.
-
-    It is a third of the request's characters plus 500, without images and documents.
-    """
+    """Return an estimate of a request's tokens, without files."""
     characters = sum(_characters(part) for message in messages for part in message.parts)
     characters += sum(len(getattr(message, "instructions", None) or "") for message in messages)
     tools = [*parameters.function_tools, *parameters.output_tools] if parameters else []

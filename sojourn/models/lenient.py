@@ -33,10 +33,7 @@ __all__ = ["lenient"]
 
 
 def lenient(model: Model) -> Model:
-    """Return a model that reads its responses leniently.
-
-    Only models of OpenAI's or Anthropic's APIs are changed. Any other model is returned as it is.
-    """
+    """Return a model of OpenAI's or Anthropic's APIs that reads leniently."""
     names = [each.__name__ for each in type(model).__mro__]  # by name, since importing a class loads its SDK
     kind = next((made for name, made in _KINDS.items() if name in names), None)
     if kind is None:
@@ -102,23 +99,18 @@ def _chat_stream(kind: Any) -> Any:
 
 
 def _decode(response: Any, events: Any) -> None:
-    """Make a stream of an SDK decode its events leniently.
-
-    Nothing of the stream may have been read yet.
-    """
+    """Make an unread stream of an SDK decode its events leniently."""
     if hasattr(response, "_decoder"):
         response._decoder = LenientDecoder(response._decoder, events)  # noqa: SLF001 - the SDK has no hook
 
 
 def _fill(record: Any, **fields: Any) -> None:
-    """Set fields that a record lacks, or in which it has null."""
     for name, value in fields.items():
         if getattr(record, name, None) is None:
             setattr(record, name, value)
 
 
 def _mend_call(call: Any, *, is_piece: bool = False) -> None:
-    """Give a call, or a piece of one, the shape that the API has."""
     function = getattr(call, "function", None)
     if function is None:
         return
@@ -132,8 +124,6 @@ def _mend_call(call: Any, *, is_piece: bool = False) -> None:
 
 
 class _Call:
-    """A call of a stream, as far as it has come."""
-
     def __init__(self, place: Any, id: str) -> None:
         self.place = place
         self.id = id
@@ -142,19 +132,14 @@ class _Call:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the arguments are complete."""
         return self.arguments.rstrip().endswith("}") and is_complete_json(self.arguments)
 
     def repeats(self, name: str, arguments: str) -> bool:
-        """Return whether a piece gives the name and the arguments of the call once more."""
         return name == self.name and arguments.strip() == self.arguments.strip()
 
 
 class _Places:
-    """The calls of a stream.
-
-    A server may give several of them the same index, or send one of them several times.
-    """
+    """The calls of a stream. Several may have one index."""
 
     def __init__(self) -> None:
         self._by_id: dict[tuple[Any, str], _Call] = {}
@@ -162,10 +147,7 @@ class _Places:
         self._shared = 0
 
     def put(self, piece: Any) -> None:
-        """Give a piece of a call the place of its call.
-
-        Leave out of the piece what the call has already.
-        """
+        """Give a piece of a call the place of its call, without what the call has already."""
         index, id = getattr(piece, "index", None), getattr(piece, "id", None) or ""
         function: Any = getattr(piece, "function", None)
         name, arguments = getattr(function, "name", None) or "", getattr(function, "arguments", None) or ""
@@ -194,7 +176,6 @@ class _Places:
         return _Call(place, id)
 
     def _is_another(self, call: _Call, id: str, name: str, arguments: str) -> bool:
-        """Return whether a piece with a name, at the index of a call, begins another call."""
         is_same_id = not id or not call.id or id == call.id
         if not call.arguments:
             return not is_same_id
@@ -207,10 +188,7 @@ class _Places:
 
 
 def _rest(call: _Call, name: str, arguments: str) -> str:
-    """Return what a piece adds to the arguments of its call.
-
-    A server may send all of them again, or again from their beginning.
-    """
+    """Return what a piece adds to its call, whose arguments may come again."""
     if not call.arguments:
         return arguments
     if call.repeats(name, arguments):
@@ -265,7 +243,6 @@ def _responses_model(kind: Any) -> Any:
 
 
 def _mend_output(response: Any) -> None:
-    """Give the items of a whole response the shape that the API has."""
     from openai.types.responses import ResponseOutputText  # noqa: PLC0415 - loaded with the model
 
     for at, item in enumerate(getattr(response, "output", None) or ()):
@@ -287,4 +264,3 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     "OpenAIResponsesModel": _responses_model,
     "AnthropicModel": _anthropic_model,
 }
-"""Factories of a lenient subclass of a model's class, by pydantic-ai's base class."""

@@ -27,41 +27,27 @@ from sojourn.values.json_value import is_array, is_object
 __all__ = ["AnthropicEvents", "ChatEvents", "LenientDecoder", "ResponsesEvents"]
 
 Event = tuple[str | None, str]
-"""The name of an event, and its data."""
 
 
 class Events(Protocol):
-    """Reads the events of one stream."""
-
-    def read(self, name: str | None, data: str) -> Iterator[Event]:
-        """Yield the events that replace one: itself, other events, or none."""
-        ...
+    def read(self, name: str | None, data: str) -> Iterator[Event]: ...
 
 
 class LenientDecoder:
-    """A decoder of Server-Sent Events, like those of the SDKs of OpenAI and Anthropic.
-
-    Args:
-        decoder: The SDK's decoder.
-        events: Reads the events of the stream.
-    """
+    """A decoder of Server-Sent Events, like those of the SDKs."""
 
     def __init__(self, decoder: Any, events: Events) -> None:
         self._decoder = decoder
         self._events = events
 
     async def aiter_bytes(self, iterator: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-        """Yield the events of a response's body."""
         async for event in self._decoder.aiter_bytes(_as_stream(iterator)):
             for name, data in self._events.read(event.event, event.data):
                 yield type(event)(event=name, data=data, id=event.id, retry=event.retry)
 
 
 async def _as_stream(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the body of a response as a stream.
-
-    A body that is a JSON object becomes the data of one event.
-    """
+    """Yield a body as a stream. A JSON object becomes one event."""
     begun = b""
     async for piece in pieces:
         begun += piece
@@ -80,10 +66,6 @@ async def _as_stream(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _object(data: str) -> dict[str, Any] | None:
-    """Return the JSON object of an event, or None for other data.
-
-    The SDK reads other data as it is.
-    """
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -99,16 +81,11 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 class ChatEvents:
-    """The events of a stream of OpenAI's chat API."""
-
     def __init__(self) -> None:
         self.is_done = False
-        """Whether the stream has ended in order."""
         self._index: Any = None
-        """The index of the choice that is read."""
 
     def read(self, name: str | None, data: str) -> Iterator[Event]:
-        """Yield the events that replace one of the stream."""
         data = data.strip()
         if data.startswith("[DONE]"):
             self.is_done = True
@@ -124,10 +101,6 @@ class ChatEvents:
         yield name, json.dumps(chunk)
 
     def _choices(self, given: Any) -> Iterator[dict[str, Any]]:
-        """Yield the choice of a chunk that is read.
-
-        It is the first choice, and later ones of the same index.
-        """
         for choice in _objects(given):
             index = choice.get("index")
             self._index = index if self._index is None else self._index
@@ -148,8 +121,6 @@ class ChatEvents:
 
 
 class AnthropicEvents:
-    """The events of a stream of Anthropic's API."""
-
     def __init__(self) -> None:
         self._blocks: dict[Any, tuple[int, Any]] = {}
         """The index and the id that the latest block of each given index has."""
@@ -163,7 +134,6 @@ class AnthropicEvents:
         self._output_tokens = 0
 
     def read(self, name: str | None, data: str) -> Iterator[Event]:
-        """Yield the events that replace one of the stream."""
         event = _object(data)
         if event is None:
             if data.strip() and not data.strip().startswith("[DONE]"):
@@ -262,10 +232,7 @@ class AnthropicEvents:
         yield {**event, "index": index}
 
     def _given_inputs(self, index: Any = None) -> Iterator[dict[str, Any]]:
-        """Yield the arguments that blocks began with as deltas.
-
-        Without an index they are those of all blocks.
-        """
+        """Yield the arguments that a block, or each block, began with as deltas."""
         for each in [*self._inputs] if index is None else [index] if index in self._inputs else []:
             value = self._inputs.pop(each)
             text = value if isinstance(value, str) else json.dumps(value)
@@ -282,7 +249,6 @@ class AnthropicEvents:
 
 
 def _usage(given: Any) -> dict[str, Any]:
-    """Return a usage with the numbers that the API always has."""
     usage = given if is_object(given) else dict[str, Any]()
     return {
         **usage,
@@ -292,7 +258,6 @@ def _usage(given: Any) -> dict[str, Any]:
 
 
 def _of_message(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the events of a whole message."""
     yield {"type": "message_start", "message": message}
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
@@ -308,13 +273,10 @@ def _of_message(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 class ResponsesEvents:
-    """The events of a stream of OpenAI's Responses API."""
-
     def __init__(self) -> None:
         self._is_incomplete = False
 
     def read(self, name: str | None, data: str) -> Iterator[Event]:
-        """Yield the events that replace one of the stream."""
         event = _object(data)
         if event is None:
             if data.strip():

@@ -1,15 +1,13 @@
 """Conversion between a transcript and pydantic-ai's messages.
 
-A transcript becomes pydantic-ai's messages, and a model's response a message of the transcript. All that a provider must
-get back is preserved: signatures, ids and details in addition to the parts (see `provider_metadata`), and arguments as
-the model wrote them. A transcript is stored in Sojourn's types, so that a history does not depend
-on the version of pydantic-ai; only a part of a kind that Sojourn does not have (`model_part`) holds pydantic-ai's own
-JSON, and is left out when pydantic-ai can no longer read it.
+All that a provider must get back is preserved: signatures, ids and details (see `provider_metadata`), and
+arguments as the model wrote them. A transcript is stored in Sojourn's types, so that a history does not
+depend on the version of pydantic-ai. Only a part of an unknown kind (`model_part`) holds pydantic-ai's
+JSON, and is left out when it can no longer be read.
 
-The transcript of a run is well-formed, but messages from a client may not be. The messages sent always are:
+A transcript from a client may not be well-formed. The messages sent always are:
 
-- requests and responses alternate, beginning and ending with a request; if the transcript has no content for a
-  request, it gets a short text;
+- requests and responses alternate, beginning and ending with a request, if need be with a short text;
 - each call is answered in the next request, in call order, before all other content. A call without an answer is
   marked as having no result; an answer without a call is left out;
 - a call has the id that its provider knows, unless an earlier call has the same id.
@@ -56,10 +54,7 @@ from sojourn.models.provider_metadata import (
 __all__ = ["Converter", "from_response", "is_prefix", "to_messages"]
 
 _START = "(The conversation begins.)"
-"""User prompt of the first request, when the transcript has none."""
-
 _GO_ON = "(Go on.)"
-"""User prompt between two messages of the model, and after the last, when the transcript has none."""
 
 MAX_CALLS = 128
 """Most calls of one message: OpenAI refuses a conversation with more, even if its own model has made them."""
@@ -71,11 +66,6 @@ def from_response(response: theirs.ModelResponse, names: Names, tokens: int | No
     """Return a model's response as an assistant message.
 
     Arguments that the model wrote as a text are not parsed: they are in `raw`, even if they are not JSON.
-
-    Args:
-        response: As pydantic-ai returns it.
-        names: The tools of the request.
-        tokens: What request and response have used, if that is recorded.
     """
     parts = [_kept(part, names) for part in response.parts]
     if parts:
@@ -88,27 +78,12 @@ def from_response(response: theirs.ModelResponse, names: Names, tokens: int | No
 def to_messages(
     messages: Sequence[Message], names: Names, *, result_text: Callable[[ToolResult], Any]
 ) -> list[theirs.ModelMessage]:
-    """Return a transcript as a model's messages.
-
-    The first and the last of them are requests.
-
-    Args:
-        messages: The transcript.
-        names: The tools of the request.
-        result_text: Makes the content of a tool's answer: a text, or JSON.
-    """
+    """Return a transcript as messages that begin and end with a request."""
     return Converter(names, result_text).messages(messages)
 
 
 class Converter:
-    """A converter of a transcript that grows.
-
-    What comes before the transcript's last message of a model is converted once.
-
-    Args:
-        names: The tools of the requests.
-        result_text: Makes the content of a tool's answer: a text, or JSON.
-    """
+    """Converts a growing transcript, its settled part only once."""
 
     def __init__(self, names: Names, result_text: Callable[[ToolResult], Any]) -> None:
         self._names = names
@@ -117,14 +92,10 @@ class Converter:
 
     def _begin(self) -> None:
         self._read: list[Message] = []
-        """The messages that are converted for good."""
         self._settled = _Converted(_Calls(self._names, self._text))
 
     def messages(self, transcript: Sequence[Message]) -> list[theirs.ModelMessage]:
-        """Return a transcript as a model's messages.
-
-        The first and the last of them are requests.
-        """
+        """Return a transcript as messages that begin and end with a request."""
         if not is_prefix(self._read, transcript):
             self._begin()
         done = len(self._read)
@@ -144,10 +115,6 @@ def is_prefix(read: Sequence[Message], transcript: Sequence[Message]) -> bool:
 
 
 def _last_response(transcript: Sequence[Message], after: int) -> int:
-    """Return the index of a transcript's last message of a model.
-
-    Return `after` if there is none from there on.
-    """
     for index in range(len(transcript) - 1, after - 1, -1):
         if transcript[index].role == "assistant":
             return index
@@ -155,21 +122,17 @@ def _last_response(transcript: Sequence[Message], after: int) -> int:
 
 
 class _Converted:
-    """The messages of a model that a transcript has come to so far."""
-
     def __init__(self, calls: "_Calls") -> None:
         self.calls = calls
         self._sent: list[theirs.ModelMessage] = []
         self._pending: list[theirs.ModelRequestPart] = []
 
     def copy(self) -> "_Converted":
-        """Return a copy that grows by itself."""
         copied = _Converted(self.calls.copy())
         copied._sent, copied._pending = [*self._sent], [*self._pending]
         return copied
 
     def add(self, messages: Sequence[Message]) -> "_Converted":
-        """Add further messages of the transcript."""
         self.calls.add_results(messages)
         for message in messages:
             if message.role != "assistant":
@@ -186,13 +149,10 @@ class _Converted:
         return self
 
     def messages(self) -> list[theirs.ModelMessage]:
-        """Return the messages up to and including the request to send."""
         return [*self._sent, _request(self._pending, first=not self._sent)]
 
 
 class _Calls:
-    """The calls of a transcript, each with its answer."""
-
     def __init__(self, names: Names, text: Callable[[ToolResult], Any], taken: Collection[str] = ()) -> None:
         self._names = names
         self._text = text
@@ -203,21 +163,17 @@ class _Calls:
 
     @property
     def is_matched(self) -> bool:
-        """Whether each call has its answer, and each answer its call."""
         return not self._unmatched and not self._results
 
     def copy(self) -> "_Calls":
-        """Return a copy, of calls that all have their answers, for further calls."""
         return _Calls(self._names, self._text, self._taken)
 
     def add_results(self, messages: Sequence[Message]) -> None:
-        """Take in the answers of messages, before their calls are paired."""
         for message in messages:
             for result in message.tool_results:
                 self._results[result.tool_call_id].append(result)
 
     def pair(self, part: ToolCallPart) -> tuple[theirs.ToolCallPart, theirs.ToolReturnPart]:
-        """Return the call and its answer, with the same name and id."""
         name, arguments = self._names.sent(part.name, part.payload if part.raw is None else part.raw)
         own = part.tool_call_id
         ids = chain((known_call_id(part), own), (f"{own[:40]}-{n}" for n in count(2)))
@@ -239,20 +195,12 @@ class _Calls:
 
 
 def _request(parts: Sequence[theirs.ModelRequestPart], *, first: bool) -> theirs.ModelRequest:
-    """Return a request that has a user prompt.
-
-    A prompt is added if the request is empty, or if it is the first and has only system prompts.
-    """
     if first and all(isinstance(part, theirs.SystemPromptPart) for part in parts):
         return theirs.ModelRequest([*parts, theirs.UserPromptPart(_START)])
     return theirs.ModelRequest(parts or [theirs.UserPromptPart(_GO_ON)])
 
 
 def _request_parts(message: Message) -> Iterator[theirs.ModelRequestPart]:
-    """Yield the parts of a request for a message.
-
-    The text of a system message is a system prompt. All other content is a user prompt.
-    """
     content = [each for part in message.parts if (each := _user_content(part))]
     if message.role == "system":
         if text := message.text:
@@ -279,7 +227,6 @@ def _user_content(part: Part) -> theirs.UserContent | None:
 def _response_parts(
     message: Message, calls: _Calls
 ) -> tuple[list[theirs.ModelResponsePart], list[theirs.ModelRequestPart]]:
-    """Return the parts of a response, and the answers to its calls."""
     parts: list[theirs.ModelResponsePart] = []
     answers: list[theirs.ModelRequestPart] = []
     for part in message.parts:
@@ -295,10 +242,7 @@ def _response_parts(
 def _in_pieces(
     parts: Sequence[theirs.ModelResponsePart], answers: Sequence[theirs.ModelRequestPart]
 ) -> Iterator[tuple[list[theirs.ModelResponsePart], list[theirs.ModelRequestPart]]]:
-    """Yield a response and its answers in pieces of at most `MAX_CALLS` calls.
-
-    Providers refuse a response with more calls. Without parts there is nothing to yield.
-    """
+    """Yield a response and its answers in pieces of at most `MAX_CALLS` calls."""
     if not parts:
         return
     calls = [at for at, part in enumerate(parts) if isinstance(part, theirs.ToolCallPart)]
@@ -326,10 +270,7 @@ def _response_part(part: Part) -> theirs.ModelResponsePart | None:
 
 
 def _response_text(part: TextPart) -> theirs.TextPart | None:
-    """Return the text, or None for an empty one.
-
-    An empty text with details of a provider, such as a signature, is returned.
-    """
+    """Return the text, or None for an empty one without a signature or other details."""
     origin = origin_of(part)
     if not part.text and origin["provider_details"] is None:
         return None

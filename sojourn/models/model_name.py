@@ -1,7 +1,4 @@
-"""A check of a model's name, with suggestions for an unknown provider.
-
-It uses the providers and models that pydantic-ai lists.
-"""
+"""A check of a model's name, with suggestions from pydantic-ai's list of models."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -15,19 +12,11 @@ from sojourn.values.text import plain
 __all__ = ["model_name_fault"]
 
 _WELL_KNOWN = ("anthropic", "google", "groq", "mistral", "ollama", "openai", "openrouter", "xai")
-"""The providers to name if none is close."""
-
 _MAX_NAME = 80
 
 
 def model_name_fault(name: str) -> str | None:
-    """Return why a name is refused, or None if its provider is known.
-
-    The text has the closest names that a provider has.
-
-    Args:
-        name: A name such as `openai:gpt-5`; `test` is pydantic-ai's own model for tests.
-    """
+    """Return why a name is refused, with the closest names, or None."""
     provider, colon, model = name.partition(":")
     shown = plain(name, _MAX_NAME)
     if not colon:
@@ -46,10 +35,7 @@ def model_name_fault(name: str) -> str | None:
 
 
 def _is_known(provider: str) -> bool:
-    """Return whether pydantic-ai has the provider.
-
-    Its module is looked for first, since importing it loads the provider's SDK.
-    """
+    """Return whether pydantic-ai has the provider, best without loading an SDK."""
     bare = provider.removeprefix("gateway/")
     module = bare.replace("-", "_")
     if module.isidentifier() and find_spec(f"pydantic_ai.providers.{module}"):
@@ -64,10 +50,6 @@ def _is_known(provider: str) -> bool:
 
 
 def _named() -> list[str]:
-    """Return the models that pydantic-ai lists, without gateways.
-
-    Those of well-known providers come first.
-    """
     names = [each for each in known_model_names() if ":" in each and "/" not in each.partition(":")[0]]
     return sorted(names, key=lambda each: each.partition(":")[0] not in _WELL_KNOWN)
 
@@ -77,7 +59,6 @@ def _providers() -> list[str]:
 
 
 def _close(model: str) -> list[str]:
-    """Return the closest model at each provider that has it, at most three names."""
     by_model: dict[str, list[str]] = {}
     for each in _named():
         by_model.setdefault(each.partition(":")[2].casefold(), []).append(each)
@@ -86,11 +67,7 @@ def _close(model: str) -> list[str]:
 
 
 def _starting(model: str) -> list[str]:
-    """Return the given name at the provider whose models begin so.
-
-    Names begin alike if their first word, such as `gpt` or `claude`, is the same. Empty without
-    such a provider.
-    """
+    """Return the name at the provider whose models begin with the same word."""
     word = model.casefold().partition("-")[0]
     found = [
         provider

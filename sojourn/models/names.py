@@ -33,19 +33,11 @@ from sojourn.values.numbers import dumps
 __all__ = ["CALL_TOOL", "NO_KEYS", "TARGETS", "Arguments", "Names", "one_object", "wire_name"]
 
 CALL_TOOL = "call_tool"
-"""The tool with which a model calls a tool that it found by search."""
-
 Arguments = dict[str, Any] | str
-"""The arguments of a call: an object, or the text that a model wrote."""
-
 NO_KEYS: Final[Mapping[str, Keys]] = MappingProxyType({})
 
 MAX_NAME = 64
-"""Longest name that every provider accepts, in characters."""
-
 MAX_UNKNOWN = 200
-"""Longest name of an unknown tool, in characters."""
-
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
 _DIGITS = 10
@@ -53,23 +45,13 @@ _DIGITS = 10
 _DIGEST = re.compile(rf"_[0-9a-f]{{{_DIGITS}}}\Z")
 
 _MAX_WRAPPED = 3
-"""Most nested calls of `call_tool` to unwrap."""
-
 TARGETS = ("name", "tool", "tool_name")
-"""The fields of `call_tool` in which models write the name of the tool."""
-
 _UNREADABLE = re.compile(r"[^A-Za-z0-9-]+")
 
 
 @lru_cache(maxsize=1024)
 def wire_name(name: str) -> str:
-    """Return the name of a tool for providers.
-
-    Different tools have different names.
-
-    Args:
-        name: A tool id, or any other name that a transcript holds.
-    """
+    """Return the name of a tool for providers, a different one for each tool."""
     tool = _id(name)
     if tool is not None:
         plain = name.replace(".", "__")
@@ -83,11 +65,6 @@ class Names:
     """The names of a request's tools and of their fields.
 
     The tools are those that the request offers, and those in its transcript.
-
-    Args:
-        names: The tool ids; if two had the same name, the first would get it.
-        keys: The fields of tools that have another name for the model, by tool id.
-        deferred: The ids of tools that the model finds by search.
     """
 
     def __init__(
@@ -100,7 +77,6 @@ class Names:
         self._deferred = frozenset(deferred)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether these are the same names of the same tools."""
         return (
             isinstance(other, Names)
             and self._ids == other._ids
@@ -112,36 +88,21 @@ class Names:
 
     @property
     def has_deferred(self) -> bool:
-        """Whether the model finds some tools by search, and calls them by `call_tool`."""
         return bool(self._deferred)
 
     @staticmethod
     def name_of(id: str) -> str:
-        """Return the name of a tool for providers.
-
-        It does not depend on the request's other tools.
-        """
         return wire_name(id)
 
     def id_of(self, name: str) -> str:
-        """Return the tool id for a name.
-
-        For an unknown tool it is the id that the name spells, or else the name itself, cut to 200
-        characters.
-
-        Args:
-            name: As the model wrote it, which may be any text.
-        """
+        """Return the tool id that a model's name stands for, or else the name."""
         known = self._ids.get(name)
         if known is not None:
             return known
         return _inverse(name) or name[:MAX_UNKNOWN]
 
     def sent(self, id: str, arguments: Arguments) -> tuple[str, Arguments]:
-        """Return the name and the arguments of a call as the model made it.
-
-        The call is one of the transcript.
-        """
+        """Return the name and the arguments of a transcript's call as the model made it."""
         if keys := self._keys.get(id):
             arguments = _changed(arguments, keys.to_model)
         if id not in self._deferred:
@@ -152,14 +113,7 @@ class Names:
         return CALL_TOOL, {"name": self.name_of(id), "arguments": arguments}
 
     def received(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
-        """Return the tool id and the arguments of a model's call, to be judged.
-
-        The arguments have the tool's own keys.
-
-        Args:
-            name: As the model wrote it, which may be any text.
-            arguments: As the model wrote them, which may be no JSON.
-        """
+        """Return a model's call as tool id and arguments, to be judged."""
         for _ in range(_MAX_WRAPPED if self._deferred else 0):
             if name == CALL_TOOL:
                 name, arguments = self._unwrapped(name, arguments)
@@ -177,17 +131,11 @@ class Names:
         return result.model_copy(update={"error": error, "retry_hint": hint})
 
     def replace_ids(self, text: str) -> str:
-        """Return a text for the model, with names in place of tool ids.
-
-        Only the ids of known tools are replaced.
-        """
+        """Return a text for the model, with names in place of the ids of known tools."""
         return self._known.sub(lambda found: wire_name(found[0]), text) if self._ids else text
 
     def _unwrapped(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
-        """Return the call that a call of `call_tool` is for.
-
-        If it names no tool or has no arguments, return it unchanged.
-        """
+        """Return the call inside a whole call of `call_tool`."""
         if isinstance(arguments, str):
             read = read_text(arguments)
             if isinstance(read, ParseFault):
@@ -215,8 +163,8 @@ class Names:
 def one_object(pairs: Iterable[tuple[str, Any]]) -> Arguments:
     """Return an object from pairs of name and value.
 
-    If a name occurs twice with different values, return a text that the boundary refuses. Neither
-    value is chosen: a person might approve one, and the tool run with the other.
+    If a name has two values, return a text that the boundary refuses: a person might approve one, and the
+    tool run with the other.
     """
     made: dict[str, str] = {}
     read, is_one = dict[str, Any](), True
@@ -228,10 +176,6 @@ def one_object(pairs: Iterable[tuple[str, Any]]) -> Arguments:
 
 
 def _inner(given: dict[str, Any]) -> Arguments:
-    """Return the arguments of the tool that a call of `call_tool` names.
-
-    Fields beside `arguments` are arguments too.
-    """
     inner: Any = given.pop("arguments", None)
     if isinstance(inner, str) and given:
         read = read_text(inner)
@@ -246,10 +190,7 @@ def _inner(given: dict[str, Any]) -> Arguments:
 
 
 def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], Arguments]) -> Arguments:
-    """Return arguments with other keys.
-
-    A text that is not one JSON object stays as it is, and the boundary refuses it.
-    """
+    """Return arguments with other keys, unless they are not one JSON object."""
     if not isinstance(arguments, str):
         return change(arguments)
     read = read_text(arguments)
@@ -262,10 +203,7 @@ def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], Arguments]
 
 
 def _inverse(name: str) -> str | None:
-    """Return the tool id whose dots were replaced by `__`, or None.
-
-    None means that no id, or more than one, has this name.
-    """
+    """Return the one tool id whose dots were replaced by `__`, or None."""
     parts = name.split("__")
     if len(parts) != 3 or len(name) > MAX_NAME:
         return None
@@ -283,10 +221,7 @@ def _id(name: str) -> str | None:
 
 
 def _hashed(name: str) -> str:
-    """Return a name with a digest.
-
-    Unlike a plain name it has no `__`. Any other name that ends so is hashed too.
-    """
+    """Return a name with a digest, and without `__`, so that no plain name equals it."""
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
     readable = _UNREADABLE.sub("_", name[:MAX_UNKNOWN]).lstrip("_-0123456789")
     return f"{readable[: MAX_NAME - _DIGITS - 1].rstrip('_') or 'tool'}_{digest}"

@@ -1,7 +1,8 @@
 """The tools that a model is offered, and the schema of its typed answer.
 
-The definitions are the front of every request, and a prompt cache holds it only as long as it stays the same. So they are
-sorted by name, and nothing is withdrawn from them within a run: neither when a call has to be corrected, nor in the last turn.
+A prompt cache holds the front of a request only as long as it stays the same. So the definitions are sorted
+by name, and nothing is withdrawn within a run: neither when a call has to be corrected, nor in the last
+turn.
 """
 
 from collections import Counter, OrderedDict
@@ -42,24 +43,14 @@ __all__ = [
 ]
 
 ASK_USER = "ask_user"
-"""The tool with which a model asks a person.
-
-Models get it if the run's policy has `interrupts_allowed`.
-"""
+"""The tool with which a model asks a person, if the run's policy has `interrupts_allowed`."""
 
 FINAL_RESULT = "final_result"
-"""The tool with which a model gives a typed answer."""
-
 OWN_TOOLS = frozenset({ASK_USER, FINAL_RESULT, SEARCH_TOOLS, CALL_TOOL})
-"""The names of tools that are Sojourn's own."""
-
 _MAX_DEFINED = 4_000
 
 _defined: OrderedDict[tuple[int, int], tuple[ToolSpec, ToolDefinition]] = OrderedDict()
-"""Definitions by `id` of the spec.
-
-The spec is stored too, so that its `id` stays unique.
-"""
+"""Definitions by `id` of the spec, which is stored too so that its `id` stays unique."""
 
 _ASK = ToolDefinition(
     name=ASK_USER,
@@ -86,18 +77,13 @@ _ASK = ToolDefinition(
 
 @dataclass(frozen=True)
 class Offer:
-    """The tools of a request."""
-
     tools: list[ToolDefinition]
     """The definitions, sorted by name; Sojourn's own are the last."""
     deferred: Sequence[ToolSpec] = ()
-    """Tools that the request does not define, and that the model finds by search."""
     keys: Mapping[str, Keys] = field(default_factory=dict[str, Keys])
-    """The fields of tools that have another name for the model, by tool id."""
 
     @property
     def deferred_ids(self) -> frozenset[str]:
-        """The ids of the tools that the model finds by search."""
         return frozenset(spec.id for spec in self.deferred)
 
 
@@ -109,17 +95,7 @@ def offer(
     is_typed: bool = False,
     refused: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> Offer:
-    """Return the tools of a request, `ask_user` included.
-
-    They are the tools that the run offers, as far as the provider accepts them.
-
-    Args:
-        turn: The planner's input; its schemas have no injected fields.
-        limits: The limits of the providers that may get the request.
-        asks: Whether the planner allows its model to ask.
-        is_typed: Whether the request defines `final_result` too.
-        refused: Schemas that a provider has refused, by the name of the tool, which is not offered with this schema.
-    """
+    """Return the tools of a request that the provider accepts."""
     every: dict[str, ToolDefinition] = {spec.id: definition(spec, limits) for spec in turn.tools}
     made = {id: tool for id, tool in every.items() if refused.get(tool.name) != tool.parameters_json_schema}
     specs = [spec for spec in turn.tools if spec.id in made]
@@ -140,9 +116,8 @@ def offer(
 def last_offer(turn: PlanInput, before: Offer | None) -> Offer:
     """Return the tools of the last turn, in which none may be called.
 
-    They are those of the turn before. If these are not known, the tools of the transcript are
-    defined, since providers refuse a transcript with calls of tools that the request does not
-    define.
+    They are those of the turn before, or else those of the transcript: providers refuse a transcript with
+    calls of tools that the request does not define.
     """
     if before is not None:
         return before
@@ -151,11 +126,6 @@ def last_offer(turn: PlanInput, before: Offer | None) -> Offer:
 
 
 def answer_tool(projection: Projection) -> ToolDefinition:
-    """Return the definition of `final_result`, for a typed answer.
-
-    Args:
-        projection: The projection of the answer's schema.
-    """
     text = "Give your answer, when you have it. It ends the work."
     return ToolDefinition(
         name=FINAL_RESULT,
@@ -168,7 +138,7 @@ def answer_tool(projection: Projection) -> ToolDefinition:
 def definition(spec: ToolSpec, limits: ProviderLimits) -> ToolDefinition:
     """Return a tool's definition, the same for the same tool.
 
-    A foreign schema is not sent as `strict`, which promises a provider more than it may keep.
+    A foreign schema is not sent as `strict`, which promises more than it may keep.
     """
     key = id(spec), limits.description
     if key not in _defined:
@@ -189,20 +159,14 @@ def _definition(spec: ToolSpec, limits: ProviderLimits) -> ToolDefinition:
 
 
 def _description(spec: ToolSpec, projection: Projection, limit: int) -> str:
-    """Return what the tool does, with its rules, as far as the limit allows.
-
-    The author's example is left out, since models copy it.
-    """
+    """Return what the tool does, without its example, which models copy."""
     text = spec.description or spec.title
     rules = f"\n{clip(projection.rules, limit // 2)}" if projection.rules else ""
     return f"{clip(text, limit - len(rules))}{rules}"
 
 
 def _direct(specs: Sequence[ToolSpec], sizes: Mapping[str, int], limits: ProviderLimits) -> set[str]:
-    """Return the ids of the tools that a request defines.
-
-    They are all tools, or else the author's own first and then small toolsets.
-    """
+    """Return the tools that a request defines: the author's, then small sets."""
     most = limits.tools - len({ASK_USER, FINAL_RESULT})
     if len(specs) <= most and sum(sizes.values()) <= limits.definitions:
         return {spec.id for spec in specs}
@@ -216,7 +180,6 @@ def _direct(specs: Sequence[ToolSpec], sizes: Mapping[str, int], limits: Provide
 
 
 def _preferred(specs: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """Return the tools in the order in which a request makes room for them."""
     toolset = {spec.id: spec.id.rpartition(".")[0] for spec in specs}
     count = Counter(toolset.values())
     return sorted(specs, key=lambda spec: (spec.kind == "mcp", count[toolset[spec.id]], spec.id))
@@ -230,13 +193,9 @@ _WRAPPED = "answer"
 
 
 class Expected:
-    """The schema that an answer must satisfy.
+    """The schema of an answer.
 
-    Providers accept only objects as arguments: any other value is the field `answer` of an object.
-
-    Args:
-        schema: JSON Schema of the answer.
-        shape: The type of the answer, whose own validators are applied too; None when only a schema is known.
+    Providers require an object, so another value is its field `answer`.
     """
 
     def __init__(self, schema: dict[str, Any], shape: Shape | None = None) -> None:
@@ -245,11 +204,6 @@ class Expected:
 
     @classmethod
     def of(cls, source: Any) -> "Expected":
-        """Return the expectation of a Python type.
-
-        Raises:
-            DefinitionError: The type has no JSON Schema.
-        """
         place = "ModelPlanner(result=...)"
         try:
             shape = Shape(source, place=place)
@@ -259,7 +213,6 @@ class Expected:
 
     @cached_property
     def arguments(self) -> dict[str, Any]:
-        """JSON Schema of the arguments of `final_result`, always an object."""
         if self._is_object:
             return self.answer
         inner = {word: value for word, value in self.answer.items() if word not in ("$defs", "$schema")}
@@ -268,25 +221,16 @@ class Expected:
 
     @property
     def projection(self) -> Projection:
-        """The arguments of `final_result` as a model is offered them."""
         return project(self.arguments)
 
     def value(self, arguments: dict[str, Any]) -> Any:
-        """Return the answer that arguments of `final_result` hold."""
         return arguments if self._is_object else arguments.get(_WRAPPED)
 
     def read(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return arguments of `final_result`, read as those of a tool.
-
-        They are not validated yet.
-        """
         return read_payload(self._validator, arguments).payload
 
     def mismatch(self, arguments: dict[str, Any]) -> ToolResult | None:
-        """Return the refusal of arguments, or None if they are valid.
-
-        It has the hint of a tool's refused call.
-        """
+        """Return the refusal of arguments, as of a tool's call, or None."""
         is_valid = self._validator.is_valid(arguments)
         issues = self._type_issues(arguments) if is_valid else self._validator.issues(arguments)
         if not issues:
@@ -304,10 +248,6 @@ class Expected:
 
     @cached_property
     def _spec(self) -> ToolSpec:
-        """The spec of `final_result` for hints.
-
-        It has no tool id, since no run ever executes it.
-        """
         payload = TypeSpec(name="answer", json_schema=self.arguments)
         return ToolSpec.model_construct(
             id=FINAL_RESULT, title=FINAL_RESULT, description="", payload=payload, result=payload
@@ -317,10 +257,6 @@ class Expected:
         return not self._type_issues(arguments)
 
     def _type_issues(self, arguments: dict[str, Any]) -> list[FieldIssue]:
-        """Return the faults that the type's own validators find.
-
-        The arguments fit the schema.
-        """
         if self._shape is None:
             return []
         try:

@@ -61,37 +61,22 @@ _CALLED_TOO_LATE = (
 )
 
 _MAX_READ = 20_000
-"""Characters of a text in which a call written as text is looked for."""
 
 _UNREADABLE_CALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
-"""Google's finish reasons for a call that it could not read.
-
-The response contains nothing of the call.
-"""
+"""Google's finish reasons for a call that it could not read, and leaves out of the response."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A model's response."""
-
     message: Message
-    """The response as a message of the transcript, with calls by tool id."""
     finish: str | None
-    """How the response ended: `stop`, `tool_call`, `length`, `content_filter`, `error`; None if that is not known."""
     refusal: str | None = None
-    """The model's refusal, if the provider reports it apart from the text."""
+    """The refusal, if the provider reports it apart from the text."""
     provider_finish: str | None = None
-    """The finish reason in the provider's own words."""
     output_limit: int | None = None
-    """The output limit of the request in tokens, as far as it is known."""
 
     @classmethod
     def of(cls, response: ModelResponse, message: Message, max_tokens: int | None) -> "Reply":
-        """Return a reply for a response of pydantic-ai.
-
-        It has the message that the response is in the transcript, and the output limit of its
-        request.
-        """
         details = response.provider_details or {}
         given = details.get("finish_reason")
         word = given if isinstance(given, str) else None
@@ -109,19 +94,17 @@ class Correction:
     """A request to the model to replace a response that cannot be used."""
 
     code: str
-    """The run's error code, when the next response cannot be used either."""
+    """The run's error code if the next response cannot be used either."""
     text: str
-    """The fault, and what the model should do instead."""
     answers: dict[str, str] = field(default_factory=dict[str, str])
-    """The answer to each call of the response, by call id; empty for a response without calls."""
     why: str = ""
-    """The fault, for people. If empty, `text` describes it."""
+    """The fault, for people; `text` if empty."""
     most: int = 1
     """Corrections of one plan up to which this one is still made."""
     needs_room: bool = False
-    """Whether the response was cut off at the output limit, so that the next one gets a higher limit."""
+    """Whether the next response gets a higher output limit."""
     otherwise: PlanResult | None = None
-    """The plan to use when no correction is left, or None to fail the run."""
+    """The plan if no correction is left, or None to fail the run."""
 
 
 def plan_of(
@@ -134,14 +117,6 @@ def plan_of(
     is_last: bool = False,
 ) -> PlanResult | Correction:
     """Return the plan for a response, or its correction, by the table above.
-
-    Args:
-        reply: The response.
-        names: The tools of the request.
-        expected: The typed answer that is required; None for a text.
-        may_ask: Whether `ask_user` was offered.
-        may_call: Whether tools were offered.
-        is_last: Whether it is the run's last turn, in which the model can only answer.
 
     Raises:
         ApplicationError: `OutputLimit` or `ContentFiltered`, which no correction repairs.
@@ -172,11 +147,7 @@ def plan_of(
 
 
 def _calls(reply: Reply) -> PlanResult:
-    """Return the calls as a plan.
-
-    Of a response that was cut off, the last call is not executed, even if its arguments happen to
-    be valid.
-    """
+    """Return the calls as a plan, without the last one if it was cut off."""
     calls, why = reply.message.tool_calls, _why_cut(reply)
     requests = [call.request for call in calls]
     if why is None:
@@ -191,11 +162,7 @@ def _calls(reply: Reply) -> PlanResult:
 
 
 def _nameless(reply: Reply, call: ToolCallPart) -> Correction:
-    """Return the correction of an incomplete call of `call_tool`.
-
-    The call names no tool, or has no arguments. The second time it is the call of a tool that does
-    not exist.
-    """
+    """Return the correction of a `call_tool` without name or arguments."""
     read = _arguments(call)
     lacks = "the name of a tool"
     if not isinstance(read, str) and any(isinstance(read.get(each), str) for each in TARGETS):
@@ -209,10 +176,7 @@ def _nameless(reply: Reply, call: ToolCallPart) -> Correction:
 
 
 def _too_late(reply: Reply, expected: Expected | None) -> Correction:
-    """Return the correction of calls in the last turn.
-
-    The second time the text beside them is the answer, if there is one.
-    """
+    """Return the correction of calls in the last turn."""
     how = f"Give your answer by calling `{FINAL_RESULT}`" if expected else "Answer in words"
     text = f"Not executed: no tool can be called any more, since the run ends with this answer. {how}, with what you know."
     plan = None
@@ -223,10 +187,7 @@ def _too_late(reply: Reply, expected: Expected | None) -> Correction:
 
 
 def _why_cut(reply: Reply) -> str | None:
-    """Return what ended a response before its end, as a clause, or None.
-
-    None means that the response is whole.
-    """
+    """Return what ended a response before its end, as a clause, or None."""
     if reply.finish == "content_filter":
         return "was stopped by the provider's content filter"
     if reply.finish == "error":
@@ -246,11 +207,7 @@ def _in_words(reply: Reply) -> str:
 
 
 def _is_unfinished(reply: Reply) -> bool:
-    """Return whether the last call of a response has incomplete arguments.
-
-    The finish reason is an unknown word, or the stream lacks the one that belongs there, so that it
-    does not say how the response ended. Without any finish reason the call counts as complete.
-    """
+    """Return whether the last call's arguments are not whole."""
     calls = reply.message.tool_calls
     if not calls or calls[-1].raw is None or reply.provider_finish is None:
         return False
@@ -262,7 +219,6 @@ _ADVICE = {
     "content_filter": "Send something else, or go on without it.",
     "error": "Make the call again.",
 }
-"""Instructions for the model's next response, by the finish reason."""
 
 _CALL_BY_TOOL = (
     "Your answer looks like a call of a tool, written as text, which calls nothing. To call a tool, call it as a tool; "
@@ -280,10 +236,7 @@ _CALL_AS_TEXT = re.compile(
 
 
 def is_call_as_text(text: str) -> bool:
-    """Return whether a text is a tool call in the notation of some model.
-
-    The model's server passed it on as text.
-    """
+    """Return whether a text is a tool call in the notation of some model."""
     return _CALL_AS_TEXT.search(text[:_MAX_READ]) is not None
 
 
@@ -344,10 +297,7 @@ def _malformed(reply: Reply, call: ToolCallPart, text: str, why: str = "") -> Co
 
 
 def _texts(mismatch: ToolResult, names: Names) -> tuple[str, str]:
-    """Return the texts of a refused answer, for the model and for people.
-
-    The model's text is like that of a tool's refused call.
-    """
+    """Return the texts of a refused answer, for the model and for people."""
     return result_text(names.in_result(mismatch), names), str(mismatch.error)
 
 
@@ -370,10 +320,7 @@ def _typed_text(reply: Reply, expected: Expected, names: Names) -> PlanResult | 
 
 
 def _cut_off(reply: Reply, call: ToolCallPart | None = None) -> Correction | None:
-    """Return the correction of an answer that was cut off, or None.
-
-    The answer is a typed one, or a question. None means that the response is whole.
-    """
+    """Return the correction of a typed answer or question that was cut off, or None."""
     why = _why_cut(reply)
     if why is None:
         return None
@@ -421,15 +368,10 @@ def _question(reply: Reply, call: ToolCallPart, names: Names) -> PlanResult | Co
 
 
 def _field_names(value: Any) -> list[str]:
-    """Return the texts of a list that a model wrote.
-
-    They are at most 50 texts of at most 200 characters.
-    """
     return [name[:200] for name in value[:50] if isinstance(name, str)] if is_array(value) else []
 
 
 def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
-    """Return the arguments, or a text that says why they cannot be read."""
     if call.raw is None:
         return call.payload
     read = read_text(call.raw)
@@ -441,9 +383,5 @@ def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
 
 
 def _answered(reply: Reply, wrong: ToolCallPart, text: str) -> dict[str, str]:
-    """Return the answers to all calls of a response, by call id.
-
-    One of the calls is wrong.
-    """
     others = f"not executed: the call of `{wrong.name}` in the same response was not valid"
     return {call.tool_call_id: text if call is wrong else others for call in reply.message.tool_calls}

@@ -44,15 +44,15 @@ _CACHED: Any = {
     "anthropic_cache_instructions": True,
     "anthropic_cache_messages": True,
 }
-"""Marks for Anthropic's prompt cache, unless the settings have their own; other providers ignore them, and cache by themselves.
+"""Marks for Anthropic's prompt cache; other providers ignore them.
 
-The marks are on blocks, which servers that only speak Anthropic's API know too."""
+The marks are on blocks, which servers that only speak Anthropic's API know too.
+"""
 
 SCARCE = 4_000
-"""Tokens left in a run below which they are sent as `max_tokens`; providers refuse more than a model can generate."""
+"""Tokens left in a run below which they are sent as `max_tokens`."""
 
 Instructions = str | Callable[[RunContext], str | Awaitable[str]]
-"""A text, or a function, sync or async, that returns the text for a run."""
 
 
 @declares(
@@ -76,35 +76,30 @@ Instructions = str | Callable[[RunContext], str | Awaitable[str]]
 class ModelPlanner:
     """A planner with a language model, of any provider that pydantic-ai knows.
 
-    Each plan is one request, made in an activity: it holds the transcript, the agent's tools and the
-    instructions, and its response becomes the plan. A response that cannot be used is corrected, by another
-    request for the same plan.
+    Each plan is one request, made in an activity, with the transcript, the agent's tools and the
+    instructions. A response that cannot be used is corrected, by another request for the same plan.
 
     Args:
-        model: A name such as `anthropic:claude-sonnet-5-5`, `openai:gpt-6.1-terra`, `google:gemini-3.8-flash`; or a
-            model object of pydantic-ai, with a client of your own. A name is looked up, and its key read from the
-            environment, when a run first plans.
+        model: A name such as `anthropic:claude-sonnet-5-5`, or a model object of pydantic-ai, with a client of your own.
+            A name is looked up, and its key read from the environment, when a run first plans.
         fallbacks: Models to try in this order, each when the model before it fails.
         instructions: The text before the transcript.
         result: The answer's type; without it the answer is text.
         settings: Settings of pydantic-ai, such as `{"temperature": 0, "max_tokens": 2000, "thinking": True}`.
         asks: Whether the model may ask the person, in runs whose policy has `interrupts_allowed`.
-        result_text: Makes the text of a tool's answer for the model; `sojourn.models.result_text` when left out.
-        compaction: How the transcript is fitted into the model's context window: True for the defaults of `Compaction`, False
-            to fail with `ContextWindowExceeded`.
-        max_tools: Most tools that a request defines, Sojourn's own included, at least 8; the model finds the others by search. When left
-            out, 128, and fewer if their definitions are very long.
-        max_concurrency: Most requests to one provider that this worker has in flight; when left out,
-            `SOJOURN_MODEL_CONCURRENCY`.
-        tokens_per_minute: Most tokens that this worker uses of one provider; when left out, `SOJOURN_MODEL_TPM`.
+        result_text: Makes the text of a tool's answer for the model; by default `sojourn.models.result_text`.
+        compaction: How the transcript is fitted into the model's context window: True for the defaults of `Compaction`,
+            False to fail with `ContextWindowExceeded`.
+        max_tools: Most tools that a request defines, Sojourn's own included, at least 8; the model finds the others by
+            search. By default 128, and fewer if their definitions are very long.
+        max_concurrency: Most requests to one provider in flight on this worker; by default `SOJOURN_MODEL_CONCURRENCY`.
+        tokens_per_minute: Most tokens that this worker uses of one provider; by default `SOJOURN_MODEL_TPM`.
 
     Raises:
-        DefinitionError: A model is neither a name nor a model object, a name has no provider or an unknown one, the result's type has no JSON Schema, or a
-            limit is not a number above 0.
+        DefinitionError: A model, its provider, the result's type or a limit is invalid.
     """
 
     reads_descriptions = True
-    """The model chooses tools by their descriptions, so `App(...)` warns of a tool that has none."""
 
     def __init__(
         self,
@@ -152,8 +147,6 @@ class ModelPlanner:
 
     def check(self) -> None:
         """Look up the models and their keys, without sending a request.
-
-        A run does so when it first plans.
 
         Raises:
             ApplicationError: `ModelMisconfigured`, with what to set or to install.
@@ -240,12 +233,9 @@ class ModelPlanner:
             _begin_anew()
 
     async def _answer_to(self, requests: Requests, names: Names) -> ModelResponse | None:
-        """Send the next request of a plan.
+        """Send the next request of a plan, in another form if the provider refuses it.
 
-        If the provider refuses it, another form of it is sent.
-
-        Returns:
-            The response; None if the provider takes fewer tools than it was offered, so that the plan begins anew.
+        Return None if the provider takes fewer tools than it was offered, so that the plan begins anew.
         """
         while True:
             try:
@@ -295,7 +285,6 @@ class ModelPlanner:
 
     @property
     def _provider(self) -> str:
-        """The provider of the first model, as pydantic-ai names it."""
         first = self._sources[0]
         return first.split(":", 1)[0] if isinstance(first, str) else first.system
 
@@ -340,13 +329,11 @@ class ModelPlanner:
 
 
 def _begin_anew() -> None:
-    """Tell those who follow the run that the model's response is begun anew."""
     if deltas := current_deltas():
         deltas.begin()
 
 
 def _has_left(turn: PlanInput, used: Usage) -> bool:
-    """Check whether the limits of tokens and cost allow another request for this plan."""
     if turn.finalize:
         return True
     tokens, cost = turn.caps.tokens, turn.caps.cost

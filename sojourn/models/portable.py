@@ -1,8 +1,8 @@
 """The messages of a request in the form that a provider accepts.
 
-A transcript is made with one model and continued with another: after a fallback, a change of the
-model, or a fork. What one provider gave or takes, another refuses, and with it every later request
-of the run. So each model gets the messages through here, before its adapter in pydantic-ai:
+A transcript is made with one model and continued with another: after a fallback, a change of the model, or
+a fork. What one provider gave, another refuses, and with it every later request of the run. So each model
+gets the messages through here:
 
 | content | sent as |
 |---|---|
@@ -13,9 +13,9 @@ of the run. So each model gets the messages through here, before its adapter in 
 | several system messages at the start, and the instructions | one |
 | a later system message | as it is to providers that are known to take one, else as a notice: at the end of the tool's answer before it, or in a user message |
 
-A text is blank if it has only white space: Anthropic refuses such a block, and so do others. Chat
-templates of open models take one system message, and only as the first. With Anthropic a later one
-would change the front of the request, and the prompt cache would miss the whole.
+Anthropic refuses a text of white space alone, and so do others. Chat templates of open models take one
+system message, and only as the first. With Anthropic a later one would change the front of the request, and
+the prompt cache would miss.
 """
 
 import hashlib
@@ -42,8 +42,6 @@ __all__ = [
 ]
 
 EMPTY_RESULT = "(empty)"
-"""Sent in place of a result that is blank, such as that of a search without a hit."""
-
 _BLANK_MESSAGE = "(blank message)"
 
 _NO_ANSWER = "(no answer)"
@@ -57,7 +55,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
 _ID_DIGITS = 24
 
 _PLAIN_ID = 9
-"""Characters of an id as Mistral takes it."""
 
 _PAIRED = (theirs.ToolCallPart, theirs.ToolReturnPart)
 """Calls and their answers; those of a provider's own tools have ids of its own form."""
@@ -70,30 +67,17 @@ _REFUSES_IDS = re.compile(
     r"|invalid.{0,40}?(?:tool_use(?:_|\.)id|tool[ _-]?calls?[ _.\[\]\d]*id|call_id)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""Servers' messages for an id that is not of their form.
-
-A router may use one server now, and that server refuses the ids of another.
-"""
+"""Servers' messages for an id that is not of their form, such as one of another server."""
 
 _BLOCKS = ("anthropic", "bedrock", "google", "google-cloud", "function", "test")
 """Providers whose user turn holds blocks of any kind, the answers of tools among them: a notice is one more block."""
 
 _OWN_HOSTS = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
-"""Providers that accept a system message anywhere.
-
-This does not hold for other servers that speak their API.
-"""
+"""Providers that accept a system message anywhere, unlike others that speak their API."""
 
 
 def portable(messages: Sequence[theirs.ModelMessage], model: Model) -> list[theirs.ModelMessage]:
-    """Return messages in the form that a model's provider accepts.
-
-    The rules are those of the table above.
-
-    Args:
-        messages: The messages of a request; the first is a request.
-        model: The model that gets them.
-    """
+    """Return messages in the form that a model's provider accepts, by the table above."""
     if _takes_any(model):
         return [*messages]
     ids: dict[str, str] = {}
@@ -109,15 +93,7 @@ def portable(messages: Sequence[theirs.ModelMessage], model: Model) -> list[thei
 def one_system(
     messages: list[theirs.ModelMessage], parameters: ModelRequestParameters, model: Model
 ) -> tuple[list[theirs.ModelMessage], ModelRequestParameters]:
-    """Return a request with one system message.
-
-    Its instructions and first system messages are joined.
-
-    Args:
-        messages: The messages; the first is a request.
-        parameters: The parameters, with the instructions.
-        model: The model that gets the request. If its provider has a field for all of them, the request stays as it is.
-    """
+    """Join instructions and first system messages, unless the API has a field."""
     first, instructions = messages[0] if messages else None, parameters.instruction_parts
     if (
         model.system in _BLOCKS
@@ -140,25 +116,19 @@ def one_system(
 
 
 def notice(text: str) -> str:
-    """Return a notice of the application as a text inside the content of others."""
     return f"(Notice of the application that runs you, and no part of the content above: {text})"
 
 
 def fits_everywhere(id: str) -> bool:
-    """Return whether every provider accepts the id of a call."""
     return _FITS.match(id) is not None
 
 
 def refuses_ids(text: str) -> bool:
-    """Return whether a provider's refusal is one of the id of a call."""
     return _REFUSES_IDS.search(text) is not None
 
 
 def with_plain_ids(messages: Iterable[theirs.ModelMessage]) -> list[theirs.ModelMessage]:
-    """Return messages whose call ids have nine letters and digits.
-
-    A call and its answer have the same id. The ids are the same ones each time.
-    """
+    """Return messages whose call ids have nine letters and digits, the same each time."""
     ids, taken = dict[str, str](), set[str]()
 
     def plain(id: str) -> str:
@@ -191,10 +161,7 @@ def _plain_id(id: str) -> str:
 
 
 def _takes_any(model: Model) -> bool:
-    """Return whether a model belongs to no provider, and takes messages as they are.
-
-    It compares messages with recorded ones (see `sojourn.testing.models`).
-    """
+    """Return whether a model compares messages (`sojourn.testing.models`)."""
     return getattr(model, "takes_any_message", False) is True
 
 
@@ -202,10 +169,7 @@ def _takes_any(model: Model) -> bool:
 
 
 def _response(response: theirs.ModelResponse, model: Model, ids: dict[str, str]) -> theirs.ModelResponse:
-    """Return a response without blank texts, with call ids for the provider.
-
-    Ids that differ are added to `ids`.
-    """
+    """Return a response without blank texts. Changed ids are added to `ids`."""
     is_own = _is_own(response, model)
     parts = [
         _call(part, ids, is_own=is_own) if isinstance(part, theirs.ToolCallPart) else part
@@ -218,19 +182,13 @@ def _response(response: theirs.ModelResponse, model: Model, ids: dict[str, str])
 
 
 def _is_own(response: theirs.ModelResponse, model: Model) -> bool:
-    """Return whether the model's own server made a response.
-
-    A response without a known address counts as another server's.
-    """
+    """Return whether the model's own server, by a known address, made a response."""
     url = response.provider_url
     return response.provider_name == model.system and url is not None and url == model.base_url
 
 
 def _is_blank_text(part: theirs.ModelResponsePart, model: Model) -> bool:
-    """Return whether a part is a blank text to leave out.
-
-    A blank text with a signature stays for the provider that signed it.
-    """
+    """Return whether to leave out a part: a blank text, unless its provider signed it."""
     if not isinstance(part, theirs.TextPart) or part.content.strip():
         return False
     return not part.provider_details or part.provider_name != model.system or model.system == "anthropic"
@@ -277,7 +235,6 @@ def _request(
 
 
 def _leading(parts: Iterable[theirs.ModelRequestPart]) -> int:
-    """Return the number of system messages that a request begins with."""
     count = 0
     for part in parts:
         if not isinstance(part, theirs.SystemPromptPart) or part.scope == "request":
@@ -291,7 +248,6 @@ def _text(part: Any) -> str:
 
 
 def _request_part(part: Any, ids: dict[str, str]) -> Any:
-    """Return a part without blank texts, with the id of its call for the provider."""
     if isinstance(part, theirs.UserPromptPart):
         content = _user_content(part.content)
         return part if content is part.content else replace(part, content=content)
@@ -310,10 +266,6 @@ def _user_content(content: Any) -> Any:
 
 
 def _result_content(content: Any) -> Any:
-    """Return a result that is not blank.
-
-    `""`, white space and nothing at all become a short text. Null stays null.
-    """
     if isinstance(content, str):
         return content if content.strip() else EMPTY_RESULT
     if not is_array(content):
@@ -328,7 +280,6 @@ def _result_content(content: Any) -> Any:
 
 
 def _add_late(parts: list[Any], part: theirs.SystemPromptPart, model: Model, pending: list[str]) -> None:
-    """Add a system message that is not at the start, as the provider takes it."""
     if not part.content.strip():
         return
     if _takes_late_system(model):
@@ -349,10 +300,7 @@ def _add_late(parts: list[Any], part: theirs.SystemPromptPart, model: Model, pen
 def _with_notices(
     part: theirs.UserPromptPart, texts: list[str], *, after: bool = False
 ) -> theirs.UserPromptPart:
-    """Return a user message with notices, and clear the list of notices.
-
-    The notices are joined to the message since templates refuse two user messages in a row.
-    """
+    """Return a user message with notices: templates refuse two user messages in a row."""
     joined = "\n\n".join(texts)
     texts.clear()
     if isinstance(part.content, str):

@@ -66,10 +66,10 @@ LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
 """Longest delay for a `Retry-After`; a longer one is tried again each hour, since the limit may be lifted earlier."""
 
 _TRUSTED_ATTEMPTS = 5
-"""Attempts whose `Retry-After` is used as it is; for later attempts the growing delay is the minimum."""
+"""Attempts whose `Retry-After` is used as it is; later the growing delay is the minimum."""
 
 _UNREADABLE_ATTEMPTS = 2
-"""Attempts at a request whose answer cannot be read: a server that answers in another format does so each time."""
+"""Attempts at a request whose answer cannot be read: another format comes each time."""
 
 _JITTER = 0.3
 
@@ -80,7 +80,7 @@ _MAX_READ = 20_000
 _MAX_LINKS = 20
 
 _UNSENDABLE: Final = {"InvalidURL", "UnsupportedProtocol"}
-"""Errors of an HTTP client about a request that cannot be made, such as of a base URL without `http://`."""
+"""Errors of an HTTP client about a request that cannot be made, such as one without `http://`."""
 
 _CREDENTIALS: Final = {
     "anthropic": ("Anthropic", "ANTHROPIC_API_KEY"),
@@ -98,41 +98,31 @@ _CREDENTIALS: Final = {
     "openrouter": ("OpenRouter", "OPENROUTER_API_KEY"),
     "xai": ("xAI", "XAI_API_KEY"),
 }
-"""The title of a provider and the environment variable of its key, by pydantic-ai's name of the provider."""
+"""The title of a provider and the variable of its key, by pydantic-ai's name."""
 
 _DOMAINS: Final = {"anthropic": ("anthropic.com", "claude.com"), "openai": ("openai.com",)}
 """The domains of the providers whose APIs other servers speak too."""
 
 
 _NO_CREDIT: Final = re.compile(r"credits are depleted|spending cap", re.IGNORECASE)
-"""Google's messages for an account without credit.
-
-They come with the status of a rate limit.
-"""
+"""Google's messages for an account without credit, with the status of a rate limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """The error that a failure becomes."""
-
     type: str
     text: str
     delay: timedelta | None = None
-    """The delay before the next attempt; None for a failure that no delay repairs."""
+    """None for a failure that no delay repairs."""
     is_final: bool = False
-    """Whether no repetition can succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Whom a request asks."""
-
     provider: str
-    """The provider's name in pydantic-ai."""
     who: str
     """The provider for people."""
     names: Collection[str]
-    """The names of the request's tools."""
     attempt: int
 
 
@@ -142,17 +132,7 @@ def translate_provider_errors(
 ) -> Generator[None]:
     """Raise the failure of a model request as the error that Temporal acts on.
 
-    The request is made inside the block. The error holds nothing of it. Other exceptions pass
-    unchanged.
-
-    Args:
-        provider: The provider's name in pydantic-ai (`model.system`), such as `openai`.
-        attempt: The number of the activity's attempt, from 1; when left out, that of the current activity.
-        host: The server's host, if it is not the provider's own; see `foreign_host`.
-        names: The names of the request's tools.
-
-    Raises:
-        ApplicationError: With a type of the table above.
+    The error holds nothing of the request. Other exceptions pass unchanged.
     """
     try:
         yield
@@ -175,17 +155,8 @@ def application_error_of(
 ) -> ApplicationError | None:
     """Return the error that Temporal acts on, or None.
 
-    None means that the exception is not a failure of a model request.
-
-    The failure of a model and its fallbacks is repeated when a repetition may help one of them, after the
-    shortest of their delays. The text is one sentence, or one for each model when several failed.
-
-    Args:
-        error: The exception of the request.
-        provider: The provider's name in pydantic-ai.
-        attempt: The number of the attempt, from 1, with which the delay grows when the provider asks for none.
-        host: The server's host, if it is not the provider's own.
-        names: The names of the request's tools.
+    The failure of a model and its fallbacks is repeated when that may help one of them, after their
+    shortest delay.
     """
     who = plain(host, _MAX_NAME) if host else provider_title(provider)
     verdict = _verdict_of(error, _Asked(provider, who, names, attempt))
@@ -203,14 +174,7 @@ def provider_title(provider: str) -> str:
 
 
 def foreign_host(model: Model) -> str | None:
-    """Return the host of a server that only speaks a provider's API, or None.
-
-    The API is that of OpenAI or Anthropic, and the server is not theirs. The host has the port if
-    its address has one. None for any other model.
-
-    Args:
-        model: The model; of a `FallbackModel` its first.
-    """
+    """Return the host of another server that speaks a provider's API, or None."""
     if isinstance(model, FallbackModel):
         return foreign_host(model.models[0])
     domains = _DOMAINS.get(_family(model.system))
@@ -222,10 +186,7 @@ def foreign_host(model: Model) -> str | None:
 
 
 def _family(provider: str) -> str:
-    """Return the family of a provider.
-
-    It is `openai` for `openai-responses` and for `gateway/openai-chat`.
-    """
+    """Return the family of a provider: `openai` for `gateway/openai-chat`."""
     return re.sub(r"^gateway/|-(?:chat|responses)$", "", provider)
 
 
@@ -243,10 +204,7 @@ def _verdict_of(error: BaseException, asked: _Asked) -> _Verdict | None:
 
 
 def _all_failed(group: raised.FallbackExceptionGroup, asked: _Asked) -> _Verdict:
-    """Judge the failures of several models.
-
-    The text lists them all, and the shortest delay applies.
-    """
+    """Judge the failures of several models: all in one text, and their shortest delay."""
     verdicts = [
         _verdict_of(each, replace(asked, who=getattr(each, "model_name", None) or "a model"))
         or _Verdict("ModelFailed", f"a model failed with {type(each).__name__}.")
@@ -262,10 +220,7 @@ def _all_failed(group: raised.FallbackExceptionGroup, asked: _Asked) -> _Verdict
 
 
 def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
-    """Return the error type and the network failure of an error, or None.
-
-    None means that the error is not one that may pass.
-    """
+    """Return the type and the network failure of a passing error, or None."""
     match error:
         case raised.ModelRateLimitError() | raised.ConcurrencyLimitExceeded():
             return "ModelRateLimited", _reported(error, "rate_limited")
@@ -292,8 +247,7 @@ def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
 def _broken_connection(error: raised.ModelConnectionError) -> NetworkFailure | None:
     """Return the network failure of a connection error, or None.
 
-    None means that it was raised from an error of another kind. SDKs report whatever is raised
-    below them as a failed connection, such as an invalid base URL.
+    SDKs report whatever is raised below them, such as an invalid base URL, as a failed connection.
     """
     cause = error.__cause__
     if cause is None:
@@ -308,7 +262,6 @@ def _broken_connection(error: raised.ModelConnectionError) -> NetworkFailure | N
 
 
 def _unsendable(error: BaseException) -> bool:
-    """Check whether the base URL or the key makes any request impossible."""
     for link in raised_chain.members(error, _MAX_LINKS):
         classes = client_classes(link)
         if classes & _UNSENDABLE or ("LocalProtocolError" in classes and "header" in str(link)):
@@ -317,7 +270,6 @@ def _unsendable(error: BaseException) -> bool:
 
 
 def _is_out_of_credit(error: BaseException) -> bool:
-    """Return whether a rate limit is one that no delay lifts."""
     is_limit = isinstance(error, raised.ModelRateLimitError)
     return is_limit and bool(_NO_CREDIT.search(error_message(error)[:_MAX_READ]))
 
@@ -326,11 +278,7 @@ _KINDS: Final = {"rate_limited": "ModelRateLimited", "timeout": "ModelTimeout"}
 
 
 def _reported(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> NetworkFailure:
-    """Return the failure that a status, a stream or a limit reports.
-
-    The status is the provider's, the report an event of its stream, and the limit this worker's
-    own.
-    """
+    """Return the failure that a status, a stream or this worker's limit reports."""
     code: int | None = getattr(error, "status_code", None)
     wait: float | None = getattr(error, "retry_after", None)
     return NetworkFailure(
@@ -351,7 +299,6 @@ def _without_status(error: BaseException) -> str:
 
 
 def _misconfigured(error: BaseException, asked: _Asked) -> _Verdict | None:
-    """Judge an error of a model that is set up wrongly, or return None."""
     match error:
         case raised.UserError() | ImportError():  # such as without a key, or the provider's SDK
             text = str(error).partition(" To try Pydantic AI ")[0]
@@ -369,10 +316,7 @@ def _misconfigured(error: BaseException, asked: _Asked) -> _Verdict | None:
 
 
 def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
-    """Judge an error that a person has to repair, or return None.
-
-    The text says how to repair it.
-    """
+    """Judge an error that a person has to repair, or return None."""
     who, answer = asked.who, _status(error)
     model = plain(getattr(error, "model_name", ""), _MAX_NAME)
     match error:
@@ -408,12 +352,10 @@ def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
 
 
 def _by_words(error: BaseException, asked: _Asked) -> _Verdict | None:
-    """Judge an error by its words, or return None if its status counts.
+    """Judge an error by its words, if they contradict its status, or return None.
 
-    The words count if they contradict the status.
-
-    Local servers answer a conversation that is too long, or that their chat template does not take,
-    with the status of a broken server. Routers answer a filter with the status of a wrong key.
+    Local servers answer a conversation that is too long, or that their chat template does not take, with
+    the status of a broken server. Routers answer a filter with the status of a wrong key.
     """
     if not isinstance(error, raised.ModelAPIError) or isinstance(error, raised.ModelConnectionError):
         return None
@@ -461,23 +403,18 @@ def _rejected(error: BaseException, asked: _Asked) -> _Verdict:
 
 
 def _status(error: BaseException) -> str:
-    """Return the status of an error for a sentence, or an empty text."""
     status = getattr(error, "status_code", None)
     return f" (HTTP {status} {_phrase(status)})".replace(" )", ")") if status else ""
 
 
 def _mend(error: BaseException, asked: _Asked) -> str:
-    """Return what to do about a refusal that names a tool, or an empty text."""
     words = set(re.findall(r"[\w-]+", error_message(error)[:_MAX_READ]))
     named = sorted(name for name in asked.names if name in words)
     return f" Change the schema of {named[0]}, or leave the tool out of the agent's `uses`." if named else ""
 
 
 def _unexplained(error: BaseException, asked: _Asked) -> _Verdict | None:
-    """Judge an error without a known cause, or return None.
-
-    It is repeated as often as a planner's own exceptions.
-    """
+    """Judge an error without a known cause, or return None."""
     match error:
         case raised.ModelAPIError():
             excerpt = error_excerpt(error, asked.names)
@@ -492,10 +429,7 @@ def _unexplained(error: BaseException, asked: _Asked) -> _Verdict | None:
 
 
 def _delay(asked: timedelta | None, attempt: int) -> timedelta:
-    """Return the delay before the next attempt.
-
-    It is the provider's, or else 1 s, doubled with each attempt, plus up to 30 % of random jitter.
-    """
+    """Return the provider's delay, or 1 s, doubled each time, with jitter."""
     growing = timedelta(seconds=2.0 ** min(attempt - 1, 20) * (1 + random.uniform(0, _JITTER)))  # noqa: S311
     growing = min(growing, LONGEST_DELAY)
     if asked is None:

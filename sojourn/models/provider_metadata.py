@@ -52,23 +52,16 @@ __all__ = [
 ]
 
 _READ_LATER = ("compaction", "container_id", "conversation_id", "store", "transport")
-"""Details of a response that pydantic-ai's adapters read in later requests."""
-
-
 _SURROGATE = re.compile(r"(\\*)([\ud800-\udfff])")
 
 
 class Origin(TypedDict):
-    """The origin of a part, as the fields of pydantic-ai's parts."""
-
     id: str | None
     provider_name: str | None
     provider_details: dict[str, Any] | None
 
 
 class ResponseOrigin(TypedDict, total=False):
-    """The origin of a message, as the fields of pydantic-ai's `ModelResponse`."""
-
     provider_name: str | None
     provider_url: str | None
     canonical_system: str | None
@@ -77,7 +70,6 @@ class ResponseOrigin(TypedDict, total=False):
 
 
 def kept_of(part: ModelResponsePart) -> dict[str, Any] | None:
-    """Return the metadata of a part of a response, or None if it has none."""
     return _filled(
         id=_text(getattr(part, "id", None)),
         provider=_text(getattr(part, "provider_name", None)),
@@ -89,10 +81,6 @@ def kept_of(part: ModelResponsePart) -> dict[str, Any] | None:
 def with_response(
     kept: dict[str, Any] | None, response: ModelResponse, tokens: int | None = None
 ) -> dict[str, Any] | None:
-    """Return the metadata of a response's first part.
-
-    What belongs to the whole response is under `response`.
-    """
     details, provider = response.provider_details or {}, _text(response.provider_name)
     system = _text(response.canonical_system)
     has_state = any(getattr(part, "id", None) for part in response.parts)
@@ -109,10 +97,7 @@ def with_response(
 
 
 def without_origin(part: Part) -> Part:
-    """Return a part as one of no provider.
-
-    It lacks the ids, the signatures and the state that belong to a model's reasoning.
-    """
+    """Return a part without what belongs to its model's reasoning."""
     kept = part.provider_metadata
     if not kept:
         return part
@@ -126,7 +111,6 @@ def without_origin(part: Part) -> Part:
 
 
 def origin_of(part: Part) -> Origin:
-    """Return the origin of a part."""
     kept = part.provider_metadata or {}
     return Origin(
         id=_text(kept.get("id")),
@@ -136,7 +120,6 @@ def origin_of(part: Part) -> Origin:
 
 
 def response_origin_of(parts: Sequence[Part]) -> ResponseOrigin:
-    """Return the origin of a message, or an empty one if no model made it."""
     kept = next(
         (kept for part in parts if (kept := _object((part.provider_metadata or {}).get("response")))), None
     )
@@ -153,7 +136,6 @@ def response_origin_of(parts: Sequence[Part]) -> ResponseOrigin:
 
 
 def without_state(origin: ResponseOrigin) -> ResponseOrigin:
-    """Return the origin of a message without the state that its provider stores of it."""
     left = ResponseOrigin(**origin)
     left.pop("provider_response_id", None)
     left.pop("provider_details", None)
@@ -161,10 +143,6 @@ def without_state(origin: ResponseOrigin) -> ResponseOrigin:
 
 
 def tokens_of(message: Message) -> int | None:
-    """Return the tokens of the request and the response of a message, or None.
-
-    None means that they are not recorded.
-    """
     for part in message.parts:
         kept = _object((part.provider_metadata or {}).get("response")) or {}
         tokens = kept.get("tokens")
@@ -174,7 +152,6 @@ def tokens_of(message: Message) -> int | None:
 
 
 def citations_of(part: Part) -> list[Citation] | None:
-    """Return the citations of a text, or None if none can be read."""
     kept = (part.provider_metadata or {}).get("citations")
     if kept is None:
         return None
@@ -185,7 +162,6 @@ def citations_of(part: Part) -> list[Citation] | None:
 
 
 def known_call_id(part: Part) -> str | None:
-    """Return the provider's id of a call, or None if it is the run's id."""
     return _text((part.provider_metadata or {}).get("tool_call_id"))
 
 
@@ -201,18 +177,14 @@ def plain_json(value: Any) -> Any:
 
 
 def encodable(text: str) -> str:
-    """Return a text that UTF-8 can encode.
-
-    A lone surrogate, to which some providers cut a character, becomes `?`.
-    """
+    """Return a text without the lone surrogates to which some providers cut."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def escaped(arguments: str) -> str:
-    """Return the JSON text of arguments with lone surrogates escaped.
+    """Return arguments as JSON that the boundary refuses for a lone surrogate.
 
-    The boundary refuses such an escape. With another character in its place a tool would run with a
-    text that the model has not written.
+    With another character in its place a tool would run with a text that the model has not written.
     """
     return arguments if arguments.isascii() else _SURROGATE.sub(_escape, arguments)
 

@@ -1,13 +1,12 @@
 """Rate and concurrency limits for requests to a provider (in memory).
 
-The bucket holds at most the tokens of a minute. A refusal halves the rate, and a success adds 5 % of the full
-rate; the rate stays between 10 % and 100 % of it. When no rate is set, there is no limit before the first
-refusal. Then the full rate is what was sent in the last minute, and when it is reached again, the limit ends.
+The bucket holds at most the tokens of a minute. A refusal halves the rate, and a success adds 5 % of the
+full rate; the rate stays between 10 % and 100 % of it. When no rate is set, there is no limit before the
+first refusal. Then the full rate is what was sent in the last minute, and when it is reached again, the
+limit ends.
 
-Without a clock: every method takes the time, in seconds of any clock.
-
-There is one limiter for each provider, base URL and key. All planners and runs of a worker share it, so a
-refusal of one request slows down all. The state belongs to the running event loop, and a worker has one loop.
+There is one limiter for each provider, base URL and key, shared by all planners and runs of a worker's
+event loop. Methods take the time, in seconds of any clock.
 """
 
 import asyncio
@@ -36,32 +35,23 @@ LEAST_KNOWN: Final = 60_000.0
 _MINUTE = 60.0
 
 _INSTANT = 0.001
-"""Seconds below which a wait counts as none, because of rounding errors."""
 
 
 @dataclass(slots=True)
 class Allowance:
-    """The number of tokens that may be sent to one provider, and the time for it."""
-
     set_rate: float | None = None
-    """Tokens a minute that a user set, by `limit`."""
     rate: float | None = None
-    """The current tokens a minute; None while there is no limit."""
+    """Tokens a minute; None while there is no limit."""
     full_rate: float = 0.0
-    """Tokens a minute up to which the rate recovers."""
     closed_until: float = 0.0
-    """The time before which the provider accepts nothing."""
     _level: float = 0.0
     """Tokens in the bucket; negative when more was used than estimated."""
     _at: float | None = None
-    """The time of `_level` and `_recent`."""
     _backed_off: float | None = None
-    """The time of the last halving."""
     _recent: float = 0.0
     """Tokens sent in about the last minute, as a decaying sum."""
 
     def limit(self, rate: float) -> None:
-        """Set the rate, in tokens a minute, unless a stricter rate is set."""
         if self.set_rate is not None and rate >= self.set_rate:
             return
         self._level = rate if self.rate is None else min(self._level, rate)
@@ -69,12 +59,9 @@ class Allowance:
         self.set_rate = self.full_rate = rate
 
     def wait(self, tokens: float, now: float, ahead: float = 0.0) -> float:
-        """Return the seconds until a request may be sent, 0 if it may be now.
+        """Return the seconds until a request may be sent after those `ahead`.
 
-        Args:
-            tokens: Estimated tokens of the request. A request larger than the bucket waits for a full bucket.
-            now: The time.
-            ahead: Tokens of the requests that are sent before it.
+        A request larger than the bucket waits for a full bucket.
         """
         self._advance(now)
         wait = self.closed_until - now
@@ -84,23 +71,14 @@ class Allowance:
         return wait if wait > _INSTANT else 0.0
 
     def take(self, tokens: float, now: float) -> None:
-        """Take tokens out of the bucket.
-
-        A negative number puts back what was estimated too much.
-        """
+        """Take tokens out of the bucket, or put back what was estimated too much."""
         self._advance(now)
         self._recent += tokens
         if self.rate is not None:
             self._level -= tokens
 
     def refused(self, now: float, *, sent: float, retry_after: float | None) -> None:
-        """Lower the rate, since the provider refused a request for its rate limit.
-
-        Args:
-            now: The time.
-            sent: When the request was sent; the refusal of a request from before the last halving does not halve again.
-            retry_after: Seconds for which the provider accepts nothing, if it says so.
-        """
+        """Lower the rate, unless the refused request was sent before the last halving."""
         self._advance(now)
         self.closed_until = max(self.closed_until, now + (retry_after or 0.0))
         if self._backed_off is not None and sent <= self._backed_off:
@@ -113,7 +91,6 @@ class Allowance:
         self._backed_off = now
 
     def succeeded(self) -> None:
-        """Raise the rate, since the provider answered."""
         if self.rate is None:
             return
         self.rate = min(self.rate + self.full_rate * RECOVERY, self.full_rate)
@@ -129,34 +106,20 @@ class Allowance:
 
 
 LONGEST_WAIT: Final = 30.0
-"""Longest wait of a request in this process, in seconds, while it holds an activity's slot; Temporal waits longer."""
+"""Longest wait of a request in this process, in seconds, since it holds an activity's slot."""
 
 LONGEST_CLOSED: Final = 3600.0
-"""Longest time for which a `Retry-After` stops the requests of the whole worker, in seconds."""
+"""Longest `Retry-After` that stops the requests of the whole worker, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """A user's limits for each provider.
-
-    Without them there is no limit until a provider refuses.
-    """
-
     concurrency: int | None = None
-    """Most requests in flight."""
     tokens_per_minute: int | None = None
-    """Most tokens a minute, of input and output together."""
 
     @classmethod
     def given(cls, concurrency: int | None = None, tokens_per_minute: int | None = None) -> "RateLimits":
-        """Return the given limits, or else those of the environment.
-
-        The variables are `SOJOURN_MODEL_CONCURRENCY` and `SOJOURN_MODEL_TPM`. Without them there is
-        no limit.
-
-        Raises:
-            DefinitionError: A limit is not a number above 0.
-        """
+        """Return the given limits, or else those of the environment."""
         return cls(
             _number("max_concurrency", concurrency, "SOJOURN_MODEL_CONCURRENCY"),
             _number("tokens_per_minute", tokens_per_minute, "SOJOURN_MODEL_TPM"),
@@ -178,21 +141,12 @@ def _number(name: str, argument: int | None, variable: str) -> int | None:
 
 @dataclass(slots=True)
 class SentRequest:
-    """A request that is sent."""
-
     used: int = 0
     """Tokens that the provider counted, which correct the estimate; 0 while unknown."""
 
 
 class Limiter:
-    """Delays the requests to one provider so that they stay within its limits.
-
-    Args:
-        name: The provider's name, for errors and spans.
-        limits: The user's limits.
-        clock: Returns the time in seconds; the event loop's time when left out.
-        sleep: Waits for a number of seconds.
-    """
+    """Delays the requests to one provider so that they stay within its limits."""
 
     def __init__(
         self,
@@ -214,10 +168,7 @@ class Limiter:
             self.limit(limits)
 
     def limit(self, limits: RateLimits) -> None:
-        """Apply a planner's limits.
-
-        Of several planners' limits for the same provider, the strictest apply.
-        """
+        """Apply a planner's limits, if they are stricter."""
         most = limits.concurrency
         if most is not None and (self._slots is None or most < self._slots.max_running):
             self._slots = ConcurrencyLimiter(most, name=self.name)
@@ -226,16 +177,10 @@ class Limiter:
 
     @asynccontextmanager
     async def request(self, tokens: float, model: str = "") -> AsyncGenerator[SentRequest]:
-        """Wait until a request may be sent.
+        """Wait until the block may send a request.
 
-        The block sends it, and a `ModelRateLimitError` there lowers the rate.
-
-        Args:
-            tokens: The estimated tokens of the request.
-            model: The model's name, for the error.
-
-        Raises:
-            ModelRateLimitError: The request would have to wait for more than 30 s; `retry_after` has the seconds.
+        A `ModelRateLimitError` in the block lowers the rate; one is raised instead of a wait of more than
+        30 s.
         """
         slots = self._slots
         if slots:
@@ -257,7 +202,6 @@ class Limiter:
                 slots.release()
 
     async def _slot(self, slots: ConcurrencyLimiter, tokens: float, model: str) -> None:
-        """Wait until the limit of requests in flight allows another."""
         try:
             async with asyncio.timeout(LONGEST_WAIT):
                 await slots.acquire(f"model:{model}")
@@ -265,7 +209,6 @@ class Limiter:
             raise self._later(LONGEST_WAIT, tokens, model) from None
 
     async def _admitted(self, tokens: float, model: str) -> None:
-        """Wait for the earlier requests, and until the bucket has the tokens."""
         self._check(self.allowance.wait(tokens, self._clock(), self._queued), tokens, model)
         self._queued += tokens
         try:
@@ -282,10 +225,7 @@ class Limiter:
             raise self._later(wait, tokens, model)
 
     def _later(self, wait: float, tokens: float, model: str) -> ModelRateLimitError:
-        """Return the error that makes Temporal repeat a request later.
-
-        Each such request comes after those before it, at the rate of the tokens.
-        """
+        """Return the error that makes Temporal repeat a request in its turn."""
         now = self._clock()
         wait = max(wait, self._handed_over - now)
         rate = self.allowance.rate
@@ -299,10 +239,7 @@ _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Any, ...], Li
 
 
 def limiter_for(model: Model, limits: RateLimits | None = None) -> Limiter:
-    """Return the limiter of a model's provider, base URL and key.
-
-    It belongs to the running event loop.
-    """
+    """Return the limiter of a model's provider, URL and key, on this event loop."""
     whose = (model.system, model.base_url, _key_of(model))
     known = _limiters.setdefault(asyncio.get_running_loop(), {})
     if whose not in known:
@@ -313,10 +250,6 @@ def limiter_for(model: Model, limits: RateLimits | None = None) -> Limiter:
 
 
 def _key_of(model: Model) -> str | None:
-    """Return the key of a model's client, or None.
-
-    None for a client without a key, or one that does not show it.
-    """
     client = getattr(model, "client", None)
     keys = (getattr(each, "api_key", None) for each in (client, getattr(client, "_api_client", None)))
     return next((key for key in keys if isinstance(key, str)), None)

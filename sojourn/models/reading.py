@@ -1,7 +1,4 @@
-"""The input of a model in one turn.
-
-It is the transcript within the window, and the notices of this request.
-"""
+"""A model's input in one turn: the transcript, and this request's notices."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,19 +21,9 @@ from sojourn.models.set_aside import SetAside, attempts_after, filtered, without
 __all__ = ["ModelInput", "server_notes"]
 
 MAX_NOTES = 8_000
-"""Most characters of servers' notes on their tools, in one request."""
 
 
 class ModelInput:
-    """One turn's reading of a run.
-
-    Args:
-        conversations: The runs that the planner has read.
-        turn: The turn.
-        compactor: Keeps the transcript within the model's window; None to leave it as it is.
-        offer: The tools of the request.
-    """
-
     def __init__(
         self,
         conversations: ModelConversations,
@@ -57,7 +44,6 @@ class ModelInput:
         self._leave_out()
 
     def _leave_out(self) -> None:
-        """Read the transcript without what is set aside, by this turn or an earlier one."""
         turn, messages = self._turn, without_set_aside(self._turn.messages)
         for step in self._set_aside:
             messages = step.applied(messages)
@@ -73,37 +59,27 @@ class ModelInput:
 
     @property
     def names(self) -> Names:
-        """The tools of the request, those of earlier calls included."""
         return self._conversation.names
 
     def messages(self) -> list[ModelMessage]:
-        """Return the messages of the request, with its notices at the end."""
         *before, last = self._conversation.request()
         notices = [SystemPromptPart(text, scope="request") for text in reminders(self._turn, wire_name)]
         return [*before, replace(last, parts=[*last.parts, *notices])] if notices else [*before, last]
 
     async def look(self) -> None:
-        """Load the pictures that the model sees."""
         await self._conversation.load_pictures()
         self._conversations.keep(self._turn.run.run_id, self._conversation)
 
     def drop_pictures(self) -> bool:
-        """Stop sending pictures, as the provider may have refused one.
-
-        Return False if there are none.
-        """
+        """Stop sending pictures. Return False without any."""
         return self._conversation.drop_pictures()
 
     async def fit(self, parameters: ModelRequestParameters) -> None:
-        """Compact the transcript if the request is near the window."""
         if self._compactor:
             self.note(await self._compactor.fit(self._conversation, self._messages, parameters))
 
     async def shrink(self, parameters: ModelRequestParameters) -> bool:
-        """Compact, once, the transcript of a request that was refused as too long.
-
-        Return whether it is shorter now.
-        """
+        """Compact, once, the transcript of a request that was refused as too long."""
         if self._compactor is None or self._is_shrunk:
             return False
         self._is_shrunk = True
@@ -112,10 +88,7 @@ class ModelInput:
         return note is not None
 
     def set_aside(self, error: ApplicationError) -> bool:
-        """Leave out the next suspect of the provider's refusal, and it alone.
-
-        Return whether there was one.
-        """
+        """Leave out the next suspect of the provider's refusal, and it alone."""
         if self._attempts is None:
             self._attempts = attempts_after(self._messages, error, self._reads)
         if not self._attempts:
@@ -125,20 +98,11 @@ class ModelInput:
         return True
 
     def told(self, used: Usage) -> int | None:
-        """Return the tokens of the request and its response, or None.
-
-        None means that the plan does not record them.
-        """
+        """Return the tokens that the plan has to record, or None."""
         is_told = self._compactor is not None and self._compactor.is_told(used)
         return used.input_tokens + used.output_tokens if is_told else None
 
     def recorded(self, plan: PlanResult, used: Usage) -> PlanResult:
-        """Return the plan, with its usage and the current compaction.
-
-        Args:
-            plan: The plan.
-            used: What its requests have used.
-        """
         message, final, unrecorded = plan.message, plan.final_response, self._conversation.unrecorded
         if unrecorded:
             part, by_summary = unrecorded
@@ -162,19 +126,11 @@ class ModelInput:
         )
 
     def note(self, *notes: str | None) -> None:
-        """Add notes for people to the plan."""
         self._notes.extend(note for note in notes if note)
 
 
 def server_notes(instructions: Mapping[str, str]) -> list[str]:
-    """Return the MCP servers' instructions for their tools.
-
-    They are texts after the instructions, the same in each request.
-
-    Args:
-        instructions: The words of each server, by toolset. As many are read as there is room for, in the order of
-            the toolsets.
-    """
+    """Return MCP servers' instructions, the same in each request."""
     notes: list[str] = []
     for toolset_id, text in sorted(instructions.items()):
         note = f"About the tools of {toolset_id}, in the words of their server:\n{text}"

@@ -1,11 +1,12 @@
-"""Build the requests of one plan, and the plan when no correction is left.
+"""The requests of one plan, and the plan when no correction is left.
 
-A program that requests a typed answer gets a valid one or an error, so a run whose model gives none fails. It fails as a value: the
-plan records the usage of its requests and each correction, and the error has the last answer and the calls that the run
-had carried out. A retry of the run continues from there, and carries out nothing again.
+A program that requests a typed answer gets a valid one or an error, so a run whose model gives none fails.
+It fails as a value: the plan records the usage of its requests and each correction, and the error has the
+last answer and the calls carried out.
 
-A correction is an answer to each call of the response. A response without calls and without text is left out, and the correction
-stands at the end of the request that it answered: several providers refuse a blank response, or thinking alone, when it is sent back.
+A correction answers each call of the response. A response without calls and text is left out, and the
+correction ends the request that it answered: several providers refuse a blank response, or thinking alone,
+when it is sent back.
 """
 
 import json
@@ -48,13 +49,8 @@ _MAX_CALLS = 5
 def given_up(corrections: Sequence[Correction], reply: Reply, turn: PlanInput) -> PlanResult:
     """Return the plan for a response that has no correction left.
 
-    Args:
-        corrections: The corrections of the plan; the last one is not made any more.
-        reply: The last response.
-        turn: The planner's input.
-
     Raises:
-        ApplicationError: There is no plan in the last turn of a run, which a limit ends without an answer.
+        ApplicationError: A limit ends the run in its last turn, without an answer.
     """
     last = corrections[-1]
     if last.otherwise is not None:
@@ -80,7 +76,6 @@ def _times(corrections: int) -> str:
 
 
 def _answer(reply: Reply) -> str:
-    """Return the text of a response, or else the arguments of its calls."""
     if text := reply.message.text.strip():
         return text
     requests = [call.request for call in reply.message.tool_calls]
@@ -91,10 +86,7 @@ def _answer(reply: Reply) -> str:
 
 
 def _carried_out(turn: PlanInput) -> str:
-    """Return what the turn had carried out before, as the end of a sentence.
-
-    It lists the calls that may change something and succeeded.
-    """
+    """Return, as a clause, the calls that may have changed something."""
     reads = {spec.id for spec in turn.tools if spec.annotations.read_only}
     results = [each for message in turn.messages[turn.turn_start :] for each in message.tool_results]
     made = [each for each in results if each.ok and each.name not in reads]
@@ -108,10 +100,7 @@ def _carried_out(turn: PlanInput) -> str:
 _NO_THINKING = {"type": "disabled"}
 
 _WANTS_THINKING = re.compile(r"expected `?thinking|must start with a thinking block", re.IGNORECASE)
-"""Anthropic's refusal of a conversation whose last message lacks reasoning.
-
-It occurs if the request enables thinking, for example after the reasoning was left out.
-"""
+"""Anthropic's refusal of a last message without reasoning, such as after it was left out."""
 
 MORE_ROOM = 2
 """The factor of the output limit for the response after one that was cut off."""
@@ -120,16 +109,8 @@ MORE_ROOM = 2
 class Requests:
     """The requests of one plan.
 
-    After a response that was cut off at the output limit, in this plan or in the last one, the limit is raised once, if the
-    settings have one and the run has tokens left.
-
-    Args:
-        turn: The planner's input.
-        reading: What the model reads of the run.
-        settings: The settings of the first request.
-        parameters: The tools and instructions of the first request.
-        refused: The tools that the provider refuses.
-        plain_ids: Whether the provider has refused the ids of calls before.
+    After a response that was cut off at the output limit, in this plan or in the last one, the limit is
+    raised once, if the settings have one and the run has tokens left.
     """
 
     def __init__(
@@ -143,49 +124,35 @@ class Requests:
         plain_ids: bool = False,
     ) -> None:
         self.parameters = parameters
-        """The tools and instructions of the next request."""
         self.may_call = bool(parameters.function_tools) and turn.finalize is None
-        """Whether the model may call a tool."""
         self._reading = reading
         self._refused = refused
         self._left = turn.caps.tokens
         self._settings = settings
         self.settings = self._raised() if any(map(_is_cut_off, turn.tool_results)) else settings
-        """The settings of the next request."""
         self.messages: list[ModelMessage] = reading.messages()
-        """The messages of the next request, with the ids of calls as the transcript has them."""
         self.plain_ids = plain_ids
-        """Whether the ids of calls are replaced by nine letters and digits."""
         self._has_own = False
 
     @property
     def sent(self) -> list[ModelMessage]:
-        """The messages of the next request."""
         return with_plain_ids(self.messages) if self.plain_ids else self.messages
 
     @property
     def output_limit(self) -> int | None:
-        """The output limit of the request in tokens, or None for the model's own."""
         return self.settings.get("max_tokens")
 
     def offers(self, name: str) -> bool:
-        """Return whether the model is offered a tool of this name."""
         return any(tool.name == name for tool in self.parameters.function_tools)
 
     def withhold(self, error: ApplicationError) -> bool:
-        """Leave out the tools that a provider's refusal names.
-
-        Return whether it names any.
-        """
+        """Leave out the tools that a refusal names. Return whether it names any."""
         less = self._refused.without(error.__context__, self.parameters)
         self.parameters = less or self.parameters
         return less is not None
 
     async def repair(self, error: ApplicationError) -> bool:
-        """Change the next request after its provider refused it.
-
-        Return whether another one is worth sending.
-        """
+        """Change the refused request. Return whether to send another one."""
         if error.type == "ModelRejected":
             self.parameters = self._refused.restored(self.parameters)
         if error.type == "ContextWindowExceeded" and await self._reading.shrink(self.parameters):
@@ -211,22 +178,16 @@ class Requests:
         return False
 
     def _stop_thinking(self) -> bool:
-        """Turn reasoning off for this plan.
-
-        Return False if it is off already.
-        """
         if self._settings.get("anthropic_thinking") == _NO_THINKING:
             return False
         self._settings, self.settings = _without_thinking(self._settings), _without_thinking(self.settings)
         return True
 
     def add(self, messages: Sequence[ModelMessage]) -> None:
-        """Send further messages of this plan alone."""
         self.messages = [*self.messages, *messages]
         self._has_own = True
 
     def correct(self, response: ModelResponse, correction: Correction) -> None:
-        """Ask for another response in place of this one."""
         self._has_own = True
         if correction.needs_room:
             self.settings = self._raised()
@@ -253,10 +214,7 @@ class Requests:
         self.messages = [*before, replace(last, parts=[*last.parts, notice])]
 
     def _raised(self) -> ModelSettings:
-        """Return the settings with a higher output limit.
-
-        Without a limit in the settings it is the model's own, which cannot be raised.
-        """
+        """Return the settings with their output limit raised."""
         limit = self._settings.get("max_tokens")
         if limit is None:
             return self._settings

@@ -32,10 +32,11 @@ from sojourn.live import Deltas, current_deltas
 __all__ = ["response_of", "usage_of", "was_cut_off", "with_distinct_ids", "without_repetitions"]
 
 _ID_ROOM = 36
-"""Characters of a repeated id that stay before its number: with it an id that every provider accepts."""
 
 _REPORTS_FINISH = ("openai", "anthropic", "google", "google-cloud")
-"""Providers whose streams end with a finish reason: a stream without it was cut off, even when its connection closed in order."""
+"""Providers whose streams end with a finish reason: one without it was cut off, even if it closed in
+order.
+"""
 
 
 _WITHOUT_END = ("google", "google-cloud")
@@ -54,13 +55,6 @@ async def response_of(
     id_of: Callable[[str], str],
 ) -> ModelResponse:
     """Return a model's response, streamed when the run is followed.
-
-    Args:
-        model: The model.
-        messages: The messages of the request.
-        parameters: The tools and instructions of the request.
-        settings: The settings of the request.
-        id_of: Returns the id of a tool for its name.
 
     Raises:
         ModelConnectionError: The stream ended before the answer was complete.
@@ -86,11 +80,7 @@ async def response_of(
 
 
 def _accepted(response: ModelResponse) -> ModelResponse:
-    """Return the response, with each call once, and with distinct ids.
-
-    Raises:
-        ContentFilterError: It is the refusal of a prompt, which Google's API answers without an error status.
-    """
+    # Google's API answers a blocked prompt without an error status.
     if not response.parts and "block_reason" in (response.provider_details or {}):
         raise ContentFilterError("the prompt was blocked")
     return with_distinct_ids(without_repetitions(response))
@@ -99,10 +89,7 @@ def _accepted(response: ModelResponse) -> ModelResponse:
 def without_repetitions(response: ModelResponse) -> ModelResponse:
     """Return a response without repeated calls.
 
-    A repeated call has the id, the tool and the arguments of an earlier one.
-
-    Some servers send a call again at the end of a stream, or in a second block. The model made it once. Calls of the same id that
-    differ are several calls.
+    Some servers send a call again at the end of a stream, or in a second block.
     """
     calls: set[tuple[str, str, str]] = set()
     parts: list[ModelResponsePart] = []
@@ -117,10 +104,7 @@ def without_repetitions(response: ModelResponse) -> ModelResponse:
 
 
 def _same_text(arguments: Any) -> str:
-    """Return arguments as a text that is the same for the same JSON object.
-
-    The spelling of the object does not matter.
-    """
+    """Return arguments as a text that is the same for the same JSON object."""
     try:
         value: Any = json.loads(arguments, parse_float=str) if isinstance(arguments, str) else arguments
         return json.dumps(value, sort_keys=True, default=str)
@@ -129,10 +113,7 @@ def _same_text(arguments: Any) -> str:
 
 
 def with_distinct_ids(response: ModelResponse) -> ModelResponse:
-    """Return a response in which each call has an id of its own.
-
-    Some servers give several calls the same one.
-    """
+    """Return a response whose calls have distinct ids, unlike some servers'."""
     taken = {call.tool_call_id for call in response.tool_calls}
     if len(taken) == len(response.tool_calls):
         return response
@@ -154,15 +135,8 @@ def with_distinct_ids(response: ModelResponse) -> ModelResponse:
 def was_cut_off(response: ModelResponse, attempt: int = 1) -> bool:
     """Return whether a stream ended before the answer was complete.
 
-    The result is as good as what the provider's streams show.
-
-    A stream of Google's has no last event but its finish reason. A server that left it out at two
-    attempts leaves it out each time, and its stream counts by its end. A connection that broke is
-    an error of its own.
-
-    Args:
-        response: The response.
-        attempt: The number of the attempt at the request, from 1.
+    A stream of Google's has no last event but its finish reason. A server that left it out at two attempts
+    leaves it out each time, and its stream counts by its end.
     """
     details = response.provider_details or {}
     is_reported = (
@@ -175,10 +149,7 @@ def was_cut_off(response: ModelResponse, attempt: int = 1) -> bool:
 
 
 def usage_of(response: ModelResponse) -> Usage:
-    """Return the tokens as the provider counts them, and the cost in US dollars.
-
-    The cost is what the provider reports, else by the prices of `genai-prices`; None for a model without a price there.
-    """
+    """Return the tokens and the cost, the provider's or by `genai-prices`."""
     used = response.usage
     return Usage(
         input_tokens=used.input_tokens,
@@ -203,16 +174,11 @@ def _cost(response: ModelResponse) -> float | None:
 
 
 class _DeltaWriter:
-    """A writer of the pieces of a stream as deltas.
-
-    The calls are numbered in the order in which they begin.
-    """
-
     def __init__(self, deltas: Deltas, id_of: Callable[[str], str]) -> None:
         self._deltas = deltas
         self._id_of = id_of
         self._calls: dict[int, tuple[int, str]] = {}
-        """The number of each call, and its tool's name as far as received, by the index of the part."""
+        """The number and the tool's name of each call, by the index of the part."""
 
     async def write(self, event: ModelResponseStreamEvent) -> None:
         match event:

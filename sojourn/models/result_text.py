@@ -33,10 +33,7 @@ from sojourn.values.text import CUT, clip, counted
 __all__ = ["is_seen", "reminders", "result_text"]
 
 MAX_JSON = 1_500
-"""Most characters of an example, and of the arguments sent."""
-
 MAX_ISSUES = 40
-"""Most faults that are listed."""
 
 _COMPLETE = (
     "Put values that you were given in place of <...>, and for what is required and absent. "
@@ -45,26 +42,17 @@ _COMPLETE = (
 _GIVE = "Use values that you were given, and ask for those that you lack."
 
 MAX_REMINDER = 500
-"""Most characters of one notice."""
 
 MAX_ADVICE = 5_000
-"""Most characters of the notice that a hint's advice makes, which may have a schema."""
+"""Most characters of the notice of a hint's advice, which may have a schema."""
 
 
 def result_text(result: ToolResult, names: Names) -> str:
-    """Return the text of the answer to a call.
-
-    Args:
-        result: The answer, from the transcript.
-        names: The tools of the request.
-    """
     return names.replace_ids(_failure(result)) if result.error else _success(result)
 
 
 def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:
-    """Return the notices of this request alone.
-
-    They are about partial results, odd bounds, and tools to be corrected.
+    """Return notices of partial results, odd bounds, and tools to be corrected.
 
     Notices of the run (a refused plan, the last turn, a wait) are system messages of the transcript.
     """
@@ -115,7 +103,6 @@ def _failure(result: ToolResult) -> str:
 
 
 def _example(hint: RetryHint) -> list[str]:
-    """Return the lines that show arguments: such as fit, or a template to complete."""
     if hint.example_input is not None and not hint.invented:
         return [f"arguments that fit: {clip(_json(hint.example_input), MAX_JSON)}"]
     unknown = {issue.field for issue in hint.issues if issue.constraint == "unknown_field"}
@@ -126,7 +113,6 @@ def _example(hint: RetryHint) -> list[str]:
 
 
 def _more_issues(hint: RetryHint) -> list[str]:
-    """Return a line for each issue if the hint's message lacks some."""
     message = hint.message or ""
     if not message.endswith((CUT, " more")):
         return []

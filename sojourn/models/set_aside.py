@@ -1,8 +1,9 @@
 """Retries of a refused request without what its provider may have refused.
 
-A provider refuses a request whole, for one picture or one result in it. If a run's request is refused, it is made again without what
-may be the cause. Each attempt leaves out its own part of the transcript alone, so that nothing is left out that the provider takes. The plan
-records what the accepted request was made without. From then on models read a short text in its place, and the transcript keeps it as it was.
+A provider refuses a request whole, for one picture or one result in it. Each further attempt leaves out its
+own part of the transcript alone, so that nothing is left out that the provider takes. The plan records what
+the accepted request was made without. From then on models read a short text in its place; the transcript
+stays.
 
 1. the messages of turns that failed because their provider refused them, since the model's last message
 2. the model's own reasoning, if the refusal speaks of it: it is sent back as a courtesy, and never needed
@@ -14,9 +15,9 @@ records what the accepted request was made without. From then on models read a s
 8. the messages of older turns that failed so
 9. all of this together
 
-What remains is the text of a person. A turn whose text is refused fails, and makes its messages suspects of later turns. If a refusal names a
-setting, such as the temperature, no message and no result is suspected. What a content filter refused in a turn that failed is left
-out of later turns at once (see `sojourn.core.run.set_aside`).
+What remains is the text of a person. A turn whose text is refused fails, and makes its messages suspects of
+later turns. What a content filter refused in a failed turn is left out of later turns at once (see
+`sojourn.core.run.set_aside`).
 """
 
 import re
@@ -69,7 +70,7 @@ _OF_SETTINGS = re.compile(
 """Settings of a request: a refusal that names one is of no content."""
 
 _MOST_SINGLE = 8
-"""Most attempts that each leave out one result, or the arguments of one call; of more, each leaves out several."""
+"""Most attempts that each leave out one call; of more calls, each leaves out several."""
 
 _Leaving = Literal["messages", "files", "results", "arguments", "thinking"]
 _LEAVING: tuple[_Leaving, ...] = get_args(_Leaving)
@@ -81,22 +82,18 @@ class SetAside:
 
     what: _Leaving
     indices: tuple[int, ...]
-    """Indices of the messages in the transcript."""
     why: str = ""
-    """The provider's refusal."""
     calls: tuple[str, ...] = ()
     """The calls whose results or arguments are meant; empty for all in the messages."""
 
     @property
     def part(self) -> OtherPart:
-        """The part that records it in the message of the plan."""
         fields = {"what": self.what, "messages": [*self.indices], "why": clip(self.why, _MAX_WHY)}
         of_calls = {"calls": [*self.calls]} if self.calls else {}
         return OtherPart.model_validate({"type": SET_ASIDE, **fields, **of_calls})
 
     @property
     def note(self) -> str:
-        """The note for people who follow the run."""
         of_calls = f"{counted(len(self.calls), 'call')} in " if self.calls else ""
         of_messages = counted(len(self.indices), "message")
         listed = ", ".join(map(str, self.indices[:_MAX_LISTED]))
@@ -108,7 +105,6 @@ class SetAside:
         return f"set aside: {what}, because the provider refused the request: {clip(self.why, _MAX_WHY)}"
 
     def applied(self, messages: Sequence[Message]) -> list[Message]:
-        """Return a transcript with short texts in place of what is set aside."""
         wanted = set(self.indices)
         return [
             _without(message, self.what, self.calls) if index in wanted else message
@@ -119,15 +115,7 @@ class SetAside:
 def attempts_after(
     messages: Sequence[Message], error: ApplicationError, reads: Collection[str] = ()
 ) -> list[tuple[SetAside, ...]]:
-    """Return what each further attempt at a refused request leaves out.
-
-    The attempts are in order. There are none after any other error.
-
-    Args:
-        messages: The transcript of the request.
-        error: Its error.
-        reads: The ids of tools that change nothing.
-    """
+    """Return what each further attempt at a refused request leaves out, in order."""
     if error.type not in _REFUSALS:
         return []
     why = error.message
@@ -152,17 +140,13 @@ def attempts_after(
 
 
 def filtered(messages: Sequence[Message]) -> tuple[SetAside, ...]:
-    """Return the step that leaves out turns that a content filter refused.
-
-    There is at most one. It has the messages of those turns, unless they are recorded as set aside.
-    """
+    """Return the step that leaves out turns refused by a content filter."""
     known = _set_aside_whole(messages)
     indices = [at for at in suspects_in(messages).filtered if at not in known]
     return tuple(_messages(indices, _WHY_FILTERED))
 
 
 def _set_aside_whole(messages: Sequence[Message]) -> set[int]:
-    """Return the messages that a transcript records as set aside whole."""
     return {at for each in _recorded(messages) if each.what == "messages" for at in each.indices}
 
 
@@ -175,10 +159,7 @@ def _files(indices: Sequence[int], why: str) -> list[SetAside]:
 
 
 def _results(messages: Sequence[Message], last: int, why: str, reads: Collection[str]) -> list[SetAside]:
-    """Return the attempts for results since the last message of the model.
-
-    Those of tools that change something come last.
-    """
+    """Return the attempts for results since the last message of the model."""
     found = [
         (at, result)
         for at in range(last + 1, len(messages))
@@ -190,7 +171,6 @@ def _results(messages: Sequence[Message], last: int, why: str, reads: Collection
 
 
 def _arguments(messages: Sequence[Message], last: int, why: str) -> list[SetAside]:
-    """Return the attempts for arguments of the newest message that has calls."""
     newest = next((at for at in range(last, -1, -1) if messages[at].tool_calls), None)
     if newest is None:
         return []
@@ -200,10 +180,6 @@ def _arguments(messages: Sequence[Message], last: int, why: str) -> list[SetAsid
 
 
 def _one_at_a_time(what: _Leaving, places: Sequence[tuple[int, str]], why: str) -> list[SetAside]:
-    """Return attempts that leave out one call each, then all of them.
-
-    If there are many calls, an attempt leaves out several.
-    """
     size = -(-len(places) // _MOST_SINGLE) or 1
     groups = [places[at : at + size] for at in range(0, len(places), size)]
     groups += [places] if len(groups) > 1 else []
@@ -214,10 +190,7 @@ def _one_at_a_time(what: _Leaving, places: Sequence[tuple[int, str]], why: str) 
 
 
 def _widest(attempts: Sequence[SetAside]) -> tuple[SetAside, ...]:
-    """Return the widest attempt of each kind.
-
-    Of messages and files, these are the new and the old ones.
-    """
+    """Return the widest attempt of each kind, new and old ones apart."""
     files = tuple(each for each in attempts if each.what in ("messages", "files"))
     others = {each.what: each for each in attempts if each.what not in ("messages", "files", "thinking")}
     thinking = tuple(each for each in attempts if each.what == "thinking")
@@ -225,7 +198,6 @@ def _widest(attempts: Sequence[SetAside]) -> tuple[SetAside, ...]:
 
 
 def without_set_aside(messages: Sequence[Message]) -> list[Message]:
-    """Return a transcript without what its own messages record as set aside."""
     read = [*messages]
     for each in _recorded(messages):
         read = each.applied(read)
@@ -275,10 +247,6 @@ def _without(message: Message, what: _Leaving, calls: Collection[str]) -> Messag
 
 
 def _without_arguments(part: Part, calls: Collection[str]) -> Part:
-    """Return a part, with a short text in place of a call's arguments.
-
-    A part that is not a call, or not one of `calls`, is unchanged.
-    """
     if not isinstance(part, ToolCallPart) or (calls and part.tool_call_id not in calls):
         return part
     return part.model_copy(update={"payload": {"left_out": _ARGUMENTS_LEFT_OUT}, "raw": None})

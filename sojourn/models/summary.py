@@ -1,9 +1,7 @@
-"""The summary of a transcript's older part.
+"""The summary of a transcript's older part, bounded in length.
 
-The older part becomes a text, which is data to the model that summarises. What tools and people
-wrote stands between marks, and the instructions of the model forbid it to follow any of it. A
-summary is a model's output, bounded in length. If the model writes none, code makes one that says
-what was called.
+What tools and people wrote is data to the model that summarises: it stands between marks, and the
+instructions forbid to follow any of it. If the model writes none, code says what was called.
 """
 
 import inspect
@@ -31,13 +29,8 @@ from sojourn.values.text import clip, counted, readable
 __all__ = ["MAX_SUMMARY", "Summary", "summary_of", "text_of"]
 
 MAX_SUMMARY = 16_000
-"""Most characters of a summary, in a large window."""
-
 MAX_TOKENS = 8_000
-"""Most tokens that a summary may have, thinking included."""
-
 MAX_PART = 20_000
-"""Most characters of one result, or of one call's arguments, that the model that summarises reads."""
 
 _SMALLEST = 2_000
 """Characters of a text below which a refusal as too long is no reason to send a shorter one."""
@@ -54,19 +47,11 @@ what failed, and why; what is open, and what to do next. Leave out what has no u
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary, and what it has used of a model."""
-
     text: str
     used: Usage = field(default_factory=Usage)
 
 
 def text_of(message: Message, text: Callable[[ToolResult], Any]) -> str:
-    """Return a message as a text.
-
-    Args:
-        message: The message.
-        text: Makes the text of a result.
-    """
     return "\n".join(f"[{message.role}] {line}" for part in message.parts if (line := _line(part, text)))
 
 
@@ -97,21 +82,9 @@ async def summary_of(
     room: int,
     most: int,
 ) -> Summary:
-    """Return the summary of messages.
+    """Return the summary of messages, by the user's function, or a model, or code.
 
-    The user's function makes it, or a model, or code if neither gives one.
-
-    Args:
-        messages: The messages.
-        texts: The messages as texts.
-        compaction: The options.
-        model: The model that summarises.
-        provider: Its provider, for errors.
-        room: Characters that the model can read at once; longer texts are summarised in parts.
-        most: Most characters of the summary.
-
-    Raises:
-        ApplicationError: The model's provider fails, for a reason that may pass or that a person has to repair.
+    Texts longer than `room` are summarised in parts.
     """
     if compaction.summarize is not None:
         made: Any = compaction.summarize(messages)
@@ -142,7 +115,6 @@ async def summary_of(
 
 
 async def _asked(text: str, compaction: Compaction, model: Model, provider: str, most: int) -> Summary:
-    """Return the summary that the model writes of a text."""
     told = (
         f"{_INSTRUCTIONS}\n\n{compaction.instructions}".strip() if compaction.instructions else _INSTRUCTIONS
     )
@@ -160,10 +132,6 @@ async def _asked(text: str, compaction: Compaction, model: Model, provider: str,
 
 
 def _by_code(messages: Sequence[Message], most: int) -> str:
-    """Return a summary made without a model.
-
-    It says which tools were called, and how often they failed.
-    """
     results = [result for message in messages for result in message.tool_results]
     failed = Counter(result.name for result in results if not result.ok)
     lines = [

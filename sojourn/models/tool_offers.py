@@ -21,15 +21,11 @@ from sojourn.serving.run_cache import RunCache
 __all__ = ["MAX_REFUSED", "RefusedTools", "ToolOffers"]
 
 MIN_TOOLS = 8
-"""Fewest tools that `max_tools` may be."""
-
 _LEAST_SEARCHED = 2
 
 _BY_SEARCH = "the model finds the others by search"
 
 MAX_REFUSED = 10
-"""Most tools that are withheld from one request because a provider refuses them."""
-
 _MAX_RUNS = 1_000
 
 _log = structlog.get_logger("sojourn.models")
@@ -49,36 +45,20 @@ _MOST = re.compile(
     r"\btools?\b(?![.\[]\d).{0,60}?(?:maximum|at most|limit|up to|no more than)\D{0,40}(\d{1,4})\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""A provider's maximum number of tools, in its refusal.
-
-OpenAI's: `Invalid 'tools': array too long. Expected an array with maximum length 128`.
-"""
+"""A provider's maximum number of tools, as in OpenAI's `Expected an array with maximum length 128`."""
 
 _OF_COUNT = re.compile(r"array|too many|items|number of tools|\d (?:tools|functions)\b", re.IGNORECASE)
-"""Words of a refusal that concerns the number of tools.
-
-Without them, a small number may be that of something else.
-"""
+"""Words of a refusal that concerns the number of tools, not another small number."""
 
 _MAX_READ = 20_000
 
 _OF_MESSAGES = re.compile(r"(?:invalid )?\W*(?:messages|input|contents)\b[.\[]", re.IGNORECASE)
-"""The beginning of a refusal of the conversation, such as of a call in it, which names a tool that is not at fault."""
+"""The beginning of a refusal of the conversation, which names a tool that is not at fault."""
 
 _STATUSES = (400, 422)
 
 
 class ToolOffers:
-    """The tools that one planner offers.
-
-    Args:
-        sources: The models that may get a request, by name or as objects.
-        max_tools: Most tools of a request; None for the limit of the providers.
-
-    Raises:
-        DefinitionError: `max_tools` is not a number of at least 8.
-    """
-
     def __init__(self, sources: Sequence[str | Model], max_tools: int | None) -> None:
         if max_tools is not None and (not isinstance(max_tools, int) or max_tools < MIN_TOOLS):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(
@@ -90,13 +70,10 @@ class ToolOffers:
         self._offers: RunCache[Offer] = RunCache(_MAX_RUNS, _MAX_RUNS)
         self._refused: dict[str, dict[str, Any]] = {}
         self._reasons: dict[str, str] = {}
-        """The words with which a provider refused a tool, by its name."""
         self._most: int | None = None
-        """How many tools a provider has said that it takes."""
         self._noted: RunCache[frozenset[str]] = RunCache(_MAX_RUNS, _MAX_RUNS)
 
     def offer(self, turn: PlanInput, *, asks: bool, is_typed: bool = False) -> Offer:
-        """Return the tools of a request: in the last turn those of the turn before."""
         run_id = turn.run.run_id
         if turn.finalize:
             return last_offer(turn, self._offers.get(run_id))
@@ -105,13 +82,7 @@ class ToolOffers:
         return made
 
     def lower(self, error: BaseException | None) -> bool:
-        """Offer fewer tools after a refusal that says how many are accepted.
-
-        Return whether there are fewer now.
-
-        Args:
-            error: The error of the request, as pydantic-ai raised it.
-        """
+        """Offer fewer tools, if a refusal says how many. Return whether it does."""
         texts = [error_message(each)[:_MAX_READ] for each in _rejections(error)]
         said = [
             int(found[1])
@@ -126,21 +97,12 @@ class ToolOffers:
         return True
 
     def refuse(self, tools: Sequence[ToolDefinition], reason: str) -> None:
-        """Offer these tools no more, until their schema is another one.
-
-        Args:
-            tools: The tools.
-            reason: The provider's words.
-        """
+        """Offer these tools no more, until their schema is another one."""
         self._refused |= {tool.name: tool.parameters_json_schema for tool in tools}
         self._reasons |= dict.fromkeys((tool.name for tool in tools), reason)
 
     def notes(self, turn: PlanInput) -> list[str]:
-        """Return notes about tools that a provider refuses or limits.
-
-        They are for people who follow a run, and each note is returned once for a run. A run also
-        gets the note if another run of this planner met the refusal.
-        """
+        """Return notes on refused tools and limits, each once for a run."""
         if turn.finalize or not (self._refused or self._most):
             return []
         found = self._withheld(turn)
@@ -157,7 +119,6 @@ class ToolOffers:
         return [_note(tools, text) for text, tools in by_reason.items()]
 
     def _withheld(self, turn: PlanInput) -> dict[str, str]:
-        """Return the tools of a run that are not offered, and the provider's words."""
         made = {spec.id: definition(spec, self._limits) for spec in turn.tools}
         return {
             id: self._reasons.get(tool.name, "")
@@ -169,11 +130,8 @@ class ToolOffers:
 class RefusedTools:
     """The tools that a provider refuses in the requests of one plan.
 
-    They count as refused only once the provider has taken the request without them, and with everything else: a refusal of a picture
-    may name the tool that has made it.
-
-    Args:
-        offers: The planner's offers, which are without these tools from then on.
+    They count as refused only once the provider has taken the request without them, and with everything
+    else: a refusal of a picture may name the tool that has made it.
     """
 
     def __init__(self, offers: ToolOffers) -> None:
@@ -181,20 +139,12 @@ class RefusedTools:
         self._left = MAX_REFUSED
         self._named: dict[str, ToolDefinition] = {}
         self._whole: list[ToolDefinition] = []
-        """The tools of the request before some were left out."""
         self._reason = ""
 
     def without(
         self, error: BaseException | None, parameters: ModelRequestParameters
     ) -> ModelRequestParameters | None:
-        """Return a request without the tools that a refusal names, or None.
-
-        None means that the refusal names none.
-
-        Args:
-            error: The error of the request, as pydantic-ai raised it.
-            parameters: The request.
-        """
+        """Return a request without the tools that a refusal names, or None."""
         defined = [*parameters.function_tools, *parameters.output_tools]
         rejections = _rejections(error)
         named = {name for each in rejections for name in _named(each, defined)} - OWN_TOOLS
@@ -211,20 +161,14 @@ class RefusedTools:
         return replace(parameters, function_tools=kept)
 
     def restored(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
-        """Return a request with the tools that were left out.
-
-        The provider refuses the request without them too.
-        """
+        """Return a request with these tools, without which it is refused too."""
         if not self._named:
             return parameters
         self._named = {}
         return replace(parameters, function_tools=self._whole)
 
     def confirm(self) -> None:
-        """Stop offering the tools that the provider refused.
-
-        Call this once the provider has answered a request without them.
-        """
+        """Stop offering the tools, as a request without them was accepted."""
         if not self._named:
             return
         self._offers.refuse([*self._named.values()], self._reason)
@@ -254,7 +198,6 @@ def _providers(source: str | Model) -> Iterable[str]:
 
 
 def _rejections(error: BaseException | None) -> list[raised.ModelHTTPError]:
-    """Return the refusals of a request among the errors of one model or of several."""
     if isinstance(error, raised.FallbackExceptionGroup):
         return [found for each in error.exceptions for found in _rejections(each)]
     if isinstance(error, raised.ModelHTTPError) and error.status_code in _STATUSES:
@@ -263,7 +206,6 @@ def _rejections(error: BaseException | None) -> list[raised.ModelHTTPError]:
 
 
 def _named(error: raised.ModelHTTPError, defined: Sequence[ToolDefinition]) -> set[str]:
-    """Return the names of the tools that a refusal names, by name or by place."""
     text = error_message(error)[:_MAX_READ]
     if _OF_MESSAGES.match(text):
         return set()

@@ -1,7 +1,7 @@
 """Search for tools beyond those that a request can define.
 
-The definitions of a request are its front, so a tool that was found is not added to them: the answer to `search_tools` has its
-schema, and `call_tool` calls it. All providers take both, and the cached front of the requests stays the same.
+The definitions are the front of a request, so a tool that was found is not added to them: the answer to
+`search_tools` has its schema, and `call_tool` calls it. The cached front stays the same.
 """
 
 import json
@@ -24,17 +24,9 @@ from sojourn.values.text import clip, counted
 __all__ = ["MAX_SEARCHES", "SEARCH_TOOLS", "ToolSearch", "found_tools", "search_definitions"]
 
 SEARCH_TOOLS = "search_tools"
-"""The tool with which a model finds tools."""
-
 MAX_SEARCHES = 5
-"""Most requests of one plan that are only searches."""
-
 MAX_FOUND = 8
-"""Most tools that a search finds."""
-
 MAX_ANSWER = 24_000
-"""Longest answer to a search, in characters."""
-
 _MAX_SCHEMA = 8_000
 
 _MAX_DESCRIPTION = 1_000
@@ -48,23 +40,12 @@ _WORD = re.compile(r"[a-z]+|\d+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _IN_NAME, _IN_TITLE, _IN_TEXT = 6, 3, 1
-"""The weight of a word of the query in the name, the title and the text."""
-
 MAX_NOTES = 10
-"""Most notes of the searches of one plan."""
-
 _MAX_NOTED = 100
-"""Most characters of a query in a note."""
-
 _NO_MORE = "No more searches in this step: call a tool that was found, or answer."
 
 
 def search_definitions(deferred: Sequence[ToolSpec]) -> list[ToolDefinition]:
-    """Return the definitions of `search_tools` and `call_tool`.
-
-    Args:
-        deferred: The tools that can be found.
-    """
     return [
         ToolDefinition(
             name=CALL_TOOL,
@@ -100,23 +81,13 @@ def search_definitions(deferred: Sequence[ToolSpec]) -> list[ToolDefinition]:
 
 
 class ToolSearch:
-    """Answers the searches of one plan.
-
-    Args:
-        deferred: The tools that can be found.
-    """
-
     def __init__(self, deferred: Sequence[ToolSpec]) -> None:
         self._deferred = deferred
         self._count = 0
         self.notes: list[str] = []
-        """What was searched for and found, for people who follow the run."""
 
     def opened(self, response: ModelResponse) -> ModelResponse:
-        """Return a response with each search as a call of `search_tools`.
-
-        The model may have made it by `call_tool`.
-        """
+        """Return a response with each search as a call of `search_tools`."""
         if not self._deferred or all(call.tool_name != CALL_TOOL for call in response.tool_calls):
             return response
         return replace(response, parts=[_search_of(part) or part for part in response.parts])
@@ -124,14 +95,8 @@ class ToolSearch:
     def answered(self, response: ModelResponse, *, may_search: bool) -> list[ModelResponse | ModelRequest]:
         """Return a response whose calls are all searches, and their answers.
 
-        Return an empty list for any other response. After the last search the model is informed
-        once that there are no more. Then its search is an unknown call.
-
-        After the last search the answer tells the model once that there are no more. Then its search is an unknown call.
-
-        Args:
-            response: The response.
-            may_search: Whether the run may make another request for this plan.
+        After the last search the answer tells the model once that there are no more. Then its search is an
+        unknown call.
         """
         calls = response.tool_calls
         if not self._deferred or not calls or any(call.tool_name != SEARCH_TOOLS for call in calls):
@@ -156,10 +121,7 @@ class ToolSearch:
         return _text_of(found, self._deferred, more)
 
     def without_searches(self, response: ModelResponse) -> ModelResponse:
-        """Return a response without the searches beside other calls.
-
-        The other calls are made first, and the model can search afterwards.
-        """
+        """Return a response without the searches beside other calls, which are made first."""
         names = {call.tool_name for call in response.tool_calls}
         if not self._deferred or SEARCH_TOOLS not in names or len(names) == 1:
             return response
@@ -172,14 +134,7 @@ class ToolSearch:
 
 
 def found_tools(query: str, deferred: Sequence[ToolSpec]) -> tuple[list[ToolSpec], int]:
-    """Return the tools that fit a query best, and how many others fit.
-
-    There are as many tools as an answer has room for.
-
-    Args:
-        query: Words, or a tool's name.
-        deferred: The tools that can be found.
-    """
+    """Return the tools that fit a query best, and how many others fit."""
     words = set(_words(query[:_MAX_QUERY]))
     scored = [(-_score(spec, query, words), spec.id, spec) for spec in deferred]
     fitting = [spec for score, _, spec in sorted(scored, key=lambda each: each[:2]) if score]
@@ -193,7 +148,6 @@ def found_tools(query: str, deferred: Sequence[ToolSpec]) -> tuple[list[ToolSpec
 
 
 def _text_of(found: Sequence[ToolSpec], deferred: Sequence[ToolSpec], more: int) -> str:
-    """Return the tools that were found, with their schemas, as a model reads them."""
     if not found:
         return f"No further tool fits. There are tools of {_toolsets(deferred)}; search with other words."
     rest = [f"(And {counted(more, 'tool')} that fit less; search with other words for them.)"] if more else []
@@ -212,7 +166,6 @@ def _score(spec: ToolSpec, query: str, words: set[str]) -> int:
 
 
 def _holds(words: set[str], word: str) -> bool:
-    """Return whether a word is among others, in the singular or in the plural."""
     return word in words or f"{word}s" in words or (word.endswith("s") and word[:-1] in words)
 
 
@@ -240,7 +193,6 @@ def _toolsets(deferred: Sequence[ToolSpec]) -> str:
 
 
 def _search_of(part: ModelResponsePart) -> ToolCallPart | None:
-    """Return the search that a part makes by `call_tool`, or None."""
     if not isinstance(part, ToolCallPart) or part.tool_name != CALL_TOOL:
         return None
     given = _given(part.args)

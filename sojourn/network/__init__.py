@@ -1,10 +1,9 @@
 """HTTP clients, and retries after network failures.
 
-The package decides which errors are network failures, how they are worded, and which one layer
-repeats the request: Temporal inside an activity, since it counts attempts across restarts, and
-`with_network_retry` everywhere else. Of Sojourn it imports only `sojourn.errors`, and it loads
-httpx2 and tenacity when they are first used. Begin with `network_errors.py`, which recognizes a
-failure, then `retry.py`.
+The package decides which errors are network failures, how they are worded, and which one layer repeats the
+request: Temporal inside an activity, since it counts attempts across restarts, and `with_network_retry`
+everywhere else. Of Sojourn it imports only `sojourn.errors`, and it loads httpx2 and tenacity when they are
+first used. Begin with `network_errors.py`, then `retry.py`.
 """
 
 from sojourn.network.client import Timeouts, check_timeouts, http_client, http_transport, timeouts_for

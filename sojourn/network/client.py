@@ -1,7 +1,7 @@
 """HTTP clients and their time-outs to connect, read and write, by provider.
 
-All HTTP clients are made here (ME-16). They repeat nothing by themselves, and `httpx2` is loaded with the first
-one. Providers whose models think for long before they answer have longer time-outs (ME-12).
+All HTTP clients are made here (ME-16). Providers whose models think for long before they answer have longer
+time-outs (ME-12).
 """
 
 import functools
@@ -37,17 +37,12 @@ _LOCAL = "local"
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Time-outs in seconds.
-
-    Each limits a time without progress, not the whole request.
-    """
+    """Time-outs in seconds, each of a time without progress."""
 
     connect: float
     """Until a connection is open, TLS included; also the wait for a free connection of the pool."""
     read: float
-    """Until the next bytes of the response arrive."""
     write: float
-    """Until the next bytes of the request are accepted."""
 
 
 PROVIDER_TIMEOUTS: Final = {
@@ -61,8 +56,8 @@ PROVIDER_TIMEOUTS: Final = {
 }
 """The time-outs by provider, unless the environment sets others.
 
-`local` is for a model at an address of this machine or of a private network: without a GPU, reading a long conversation
-alone takes it minutes.
+`local` is for a model at an address of this machine or of a private network: without a GPU, reading a long
+conversation alone takes it minutes.
 """
 
 
@@ -72,9 +67,8 @@ def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncCli
     Close it, or use it as an async context manager.
 
     Args:
-        provider: The provider of the API, such as `claude`; the default time-outs when left out.
-        **options: Options of `httpx2.AsyncClient`, such as `base_url` and `headers`; `timeout` replaces the
-            provider's time-outs.
+        provider: The provider of the API, such as `claude`; by default the default time-outs.
+        **options: Options of `httpx2.AsyncClient`; `timeout` replaces the provider's time-outs.
 
     Raises:
         DefinitionError: A time-out that the environment sets cannot be read.
@@ -90,18 +84,13 @@ def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncCli
 
 
 def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":
-    """Return a transport without retries, for a transport of your own to wrap.
-
-    Args:
-        **options: Options of `httpx2.AsyncHTTPTransport`, except `retries`, which is 0.
-    """
+    """Return a transport without retries, for a transport of your own to wrap."""
     import httpx2  # noqa: PLC0415
 
     return httpx2.AsyncHTTPTransport(**_with_tls_context(options), retries=0)
 
 
 def _with_tls_context(options: dict[str, Any]) -> dict[str, Any]:
-    """Add the shared TLS context, unless the options need one of their own."""
     if options.get("verify", True) is not True or options.get("cert") or options.get("http2"):
         return options
     return {**options, "verify": _tls_context(trust_env=options.get("trust_env", True))}
@@ -109,10 +98,7 @@ def _with_tls_context(options: dict[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _tls_context(*, trust_env: bool) -> "ssl.SSLContext":
-    """Return the default TLS context, shared by all clients.
-
-    Reading the system's certificates takes 20 ms, and a tool may make a client for each call.
-    """
+    """Return the default TLS context, shared since to read certificates takes 20 ms."""
     import httpx2  # noqa: PLC0415
 
     return httpx2.create_ssl_context(trust_env=trust_env)
@@ -141,11 +127,7 @@ def timeouts_for(provider: str | None = None, *, is_local: bool = False) -> Time
 
 
 def is_local_url(url: str | None) -> bool:
-    """Return whether a URL is local.
-
-    It is local if its host is this machine, an address of a private network, or a name without a
-    dot, such as a container's.
-    """
+    """Return whether a host is this machine, in a private network, or without a dot."""
     try:
         host = urlsplit(url or "").hostname or ""
     except ValueError:
@@ -158,21 +140,13 @@ def is_local_url(url: str | None) -> bool:
 
 
 def check_timeouts() -> None:
-    """Read every setting once, so that a wrong one fails at the start, not in a run.
-
-    Raises:
-        DefinitionError: A setting cannot be read; the message names it.
-    """
+    """Read every setting once, so that a wrong one fails at the start."""
     for variable, written in os.environ.items():
         if variable.startswith(_PREFIX) and written:
             _parsed(variable, written)
 
 
 def _set(name: str) -> Timeouts | None:
-    """Return the time-outs that the environment sets for a provider, or None.
-
-    An empty setting counts as none.
-    """
     variable = _PREFIX + re.sub(r"\W", "_", name.upper())
     written = os.environ.get(variable)
     return _parsed(variable, written) if written else None

@@ -1,9 +1,8 @@
 """Recognize exceptions that are network failures, and describe one in a sentence.
 
-Errors of `httpx2` and `httpx` are recognized by the names of their classes, errors of SDKs by their response or
-cause; so neither client needs to be loaded or installed.
-
-Histories keep these sentences, so they contain no address, which may hold a user, a password or a key.
+Errors of `httpx2` and `httpx` are recognized by the names of their classes, errors of SDKs by their
+response or cause; so neither client needs to be loaded. Histories keep these sentences, so they contain no
+address.
 """
 
 import errno
@@ -35,7 +34,6 @@ __all__ = [
 ]
 
 RETRIED_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""HTTP statuses after which a repetition may succeed."""
 
 _NOT_EXECUTED: Final = {
     501: "the server does not support the method (RFC 9110, 15.6.2)",
@@ -63,34 +61,26 @@ _UNDECIDED_CLIENT_ERRORS: Final = {
 425 (RFC 8470) and 429 (RFC 6585) for now, the rest for good."""
 
 _BEFORE_SENDING = {"ConnectError", "ConnectTimeout", "PoolTimeout"}
-"""Errors of a client that has no connection yet."""
-
 _CLIENTS = {"httpx", "httpx2"}
 
 _MAX_LINKS = 8
 
 RESET: Final = "connection reset by peer"
-"""The description of a connection that broke off after it was open."""
 
 ENDED_EARLY: Final = "its answer ended before it was complete"
 """The description of a stream that closed in order, without its last event."""
 
 _MAX_READ = 50
-"""Most exceptions of a chain, with the groups in it, that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkFailure:
-    """A failure after which a repetition may succeed."""
-
     kind: Literal["timeout", "connection", "tls", "rate_limited", "status"]
-    """The kind of failure; `status` is any status of `RETRIED_STATUSES` other than 429."""
+    """`status` is any status of `RETRIED_STATUSES` other than 429."""
     description: str
     """A few words that contain nothing of the request."""
     status: int | None = None
-    """HTTP status, if the server answered."""
     retry_after: timedelta | None = None
-    """The response's `Retry-After`, as a duration from now."""
     outcome_unknown: bool = False
     """Whether the server may have carried the request out: it was sent, and no answer says that it was not."""
 
@@ -115,15 +105,11 @@ _BY_NUMBER: Final = {
     errno.EHOSTDOWN: "host is unreachable",
     errno.EHOSTUNREACH: "host is unreachable",
 }
-"""Descriptions by `errno`, for errors without a class in `_BY_CLASS`, such as other libraries' subclasses of `OSError`."""
+"""Descriptions by `errno`, for errors without a class in `_BY_CLASS`."""
 
 
 def network_failure_of(error: BaseException) -> NetworkFailure | None:
-    """Return the network failure that an exception reports.
-
-    Returns:
-        None for every other exception: a status outside `RETRIED_STATUSES`, invalid JSON, a program's own errors.
-    """
+    """Return the network failure that an exception reports, or None."""
     status = status_of(error)
     if status is not None:
         return _answered(status, error) if status in RETRIED_STATUSES else None
@@ -155,19 +141,13 @@ def leaves_undecided(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status of an exception's `response`, or None.
-
-    The exception may be of any library.
-    """
+    """Return the HTTP status of the `response` of any library's exception, or None."""
     status: Any = getattr(vars(error).get("response"), "status_code", None)
     return status if isinstance(status, int) else None
 
 
 def retry_after_of(value: str | None) -> timedelta | None:
-    """Return the value of `Retry-After` as a duration from now.
-
-    The value is whole seconds or an HTTP date. None if it is neither.
-    """
+    """Return `Retry-After`, in seconds or as a date, as a duration from now."""
     if value is None:
         return None
     if value.isdecimal():
@@ -192,19 +172,12 @@ def _answered(status: int, error: BaseException) -> NetworkFailure:
 
 
 def client_classes(error: BaseException) -> set[str]:
-    """Return the names of an exception's classes that `httpx` or `httpx2` defines.
-
-    Empty for every other exception.
-    """
+    """Return the names of an exception's classes in `httpx` or `httpx2`."""
     classes = type(error).__mro__
     return {each.__name__ for each in classes if each.__module__.partition(".")[0] in _CLIENTS}
 
 
 def _carried(error: BaseException) -> NetworkFailure | None:
-    """Return the network failure of an HTTP client's error, or None.
-
-    An invalid response, for example, is not a network failure.
-    """
     names = client_classes(error)
     unknown = not names & _BEFORE_SENDING
     if "TimeoutException" in names:
@@ -219,7 +192,6 @@ def _carried(error: BaseException) -> NetworkFailure | None:
 
 
 def _raised(error: BaseException) -> NetworkFailure | None:
-    """Return the network failure of a standard library's error, or None."""
     if not isinstance(error, OSError):
         return None
     for kind, fault in _BY_CLASS:
@@ -232,10 +204,7 @@ def _raised(error: BaseException) -> NetworkFailure | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the causes of a transport's error, or the contexts.
-
-    The contexts are needed because the connection pool raises `from None`.
-    """
+    """Yield a transport's causes, or contexts: the pool raises `from None`."""
     link = error.__cause__ or error.__context__
     for _ in range(_MAX_LINKS):
         if link is None:
@@ -258,9 +227,7 @@ _MAX_TEXT = 200
 
 
 def format_network_error(error: BaseException, provider: str | None = None) -> str:
-    """Return a sentence that says what happened.
-
-    For a network failure, it also says what may help.
+    """Return a sentence that says what happened, and what may help.
 
     Args:
         error: The exception of the request.
@@ -277,10 +244,6 @@ def format_network_error(error: BaseException, provider: str | None = None) -> s
 
 
 def format_network_failure(fault: NetworkFailure, provider: str | None = None) -> str:
-    """Return the sentence for a network failure.
-
-    `provider` is as in `format_network_error`.
-    """
     is_cut = fault.kind == "connection" and fault.description in (RESET, ENDED_EARLY)
     return _SENTENCES["broke_off" if is_cut else fault.kind].format(
         who=provider or "API", description=fault.description, later=_later(fault)
@@ -302,8 +265,7 @@ def _phrase(status: int) -> str:
 def _harmless(error: BaseException) -> str:
     """Return the first line of an error's text, without addresses.
 
-    If the text is empty, return the name of its class. Of an HTTP client's error only the class is
-    named: its text quotes parts of the request, such as a key.
+    Of an HTTP client's error only the class is named: its text quotes parts of the request, such as a key.
     """
     if client_classes(error):
         return type(error).__name__
@@ -313,8 +275,5 @@ def _harmless(error: BaseException) -> str:
 
 
 def _is_address(word: str) -> bool:
-    """Return whether a word may be an address with a user, a password or a query.
-
-    In doubt, True.
-    """
+    """Return whether a word may be an address with a user, a password or a query."""
     return "://" in word or ("@" in word and ":" in word) or ("?" in word and "=" in word)

@@ -1,8 +1,4 @@
-"""Repeat a request after a network failure, with growing delays (ME-11, ME-14).
-
-tenacity makes the attempts. This module decides what is repeated, after which delay, and when
-Temporal repeats instead.
-"""
+"""Repeat a request after a network failure, with growing delays (ME-11, ME-14)."""
 
 import asyncio
 import random
@@ -25,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_DELAY", "LONGEST_WAIT", "MAX_RETRIES", "network_faults", "with_network_retry"]
 
 MAX_RETRIES = 5
-"""Default of the most repetitions after the first attempt."""
 
 LONGEST_DELAY = 30.0
 """Longest delay before one repetition in seconds, also for a longer `Retry-After`."""
@@ -41,10 +36,7 @@ _log = structlog.get_logger("sojourn.network")
 
 @dataclass(slots=True)
 class _Use:
-    """One use of `with_network_retry`.
-
-    A task that outlives the use must see that it is over.
-    """
+    """One use of `with_network_retry`, which a task may outlive."""
 
     is_over: bool = False
 
@@ -56,10 +48,10 @@ _outer: ContextVar[_Use | None] = ContextVar("sojourn_network_retry", default=No
 def network_faults(provider: str | None = None) -> Generator[None]:
     """Raise a network failure inside the block as `RateLimited` or `ToolUnavailable`.
 
-    The error carries the server's `Retry-After`, and Temporal repeats the attempt after that time, even if the
-    worker is lost. It contains nothing of the request, which may hold a key. It says whether the server may have carried
-    the request out (`outcome_unknown`): if the connection broke off or timed out after it was open, and after an HTTP status
-    that leaves it open (docs/network.md has the table). Every other exception is raised unchanged.
+    The error carries the server's `Retry-After`, and Temporal repeats the attempt after that time, even if
+    the worker is lost. It contains nothing of the request, which may hold a key. It says whether the server
+    may have carried the request out (`outcome_unknown`; docs/network.md has the table). Every other
+    exception is raised unchanged.
 
     Args:
         provider: The name of the API in the error's text; `API` when left out.
@@ -185,10 +177,7 @@ async def _repeated(
 
 
 async def _called(fn: Callable[[], Any]) -> Any:
-    """Make one attempt.
-
-    If the call returns a response whose status is to be repeated, raise the error of that response.
-    """
+    """Make one attempt, and raise the error of a response that is to be repeated."""
     value = fn()
     if isawaitable(value):
         value = await value
@@ -204,7 +193,6 @@ def _failure(state: "RetryCallState") -> BaseException:
 
 
 def _delay(state: "RetryCallState") -> float:
-    """Return the seconds before the next attempt."""
     fault = network_failure_of(_failure(state))
     if fault is not None and fault.retry_after is not None:
         return min(fault.retry_after.total_seconds(), LONGEST_DELAY)
@@ -213,6 +201,5 @@ def _delay(state: "RetryCallState") -> float:
 
 
 def _in_activity() -> bool:
-    """Return whether this code runs in an activity, without loading Temporal's SDK."""
     activity = sys.modules.get("temporalio.activity")
     return activity is not None and activity.in_activity()

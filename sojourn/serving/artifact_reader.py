@@ -1,8 +1,4 @@
-"""Give a planner the data of an artifact that the transcript names.
-
-The activity that runs the planner knows the run's history and the app's storage. A planner that
-runs anywhere else has no reader.
-"""
+"""Give a planner the data of an artifact that the transcript names."""
 
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -12,14 +8,13 @@ from typing import Any
 __all__ = ["ArtifactReader", "current_artifact_reader", "reading_artifacts"]
 
 ArtifactReader = Callable[[str], Awaitable[Any]]
-"""Return the data of the artifact with a reference, or None if it is unreadable now."""
+"""Returns the data of the artifact with a reference, or None if it is unreadable now."""
 
 _reader: ContextVar[ArtifactReader | None] = ContextVar("sojourn_artifact_reader", default=None)
 
 
 @contextmanager
 def reading_artifacts(reader: ArtifactReader) -> Generator[None]:
-    """Let planners read artifacts within the block."""
     token = _reader.set(reader)
     try:
         yield

@@ -1,11 +1,8 @@
 """Run long computations in slices on the event loop, or in a thread.
 
-A history of megabytes is read in hundreds of milliseconds, and another client's request needs a
-dozen rounds of the loop. If each long work took a slice in each round, that request would wait for
-all of them a dozen times.
-
-Hundreds of calls share one loop. Validating a large value would delay all of them, and their
-heartbeats. There are only two threads, so that such work does not take the whole machine.
+A history of megabytes is read in hundreds of milliseconds, and another client's request needs a dozen
+rounds of the loop. If each long work took a slice in each round, that request would wait for all of them a
+dozen times. There are only two threads, so that validating large values does not take the whole machine.
 """
 
 import asyncio
@@ -24,16 +21,10 @@ from sojourn.core.schema.validate import Validator
 __all__ = ["SLICE", "Pace", "fetching", "fits", "run_in_thread"]
 
 SLICE = 0.001
-"""Seconds for which one long work has the loop."""
-
 FETCHES = 2
-"""Most large responses of the server that are in flight at once."""
 
 LONGEST_FETCH = 1.0
-"""Seconds after which a fetch no longer counts.
-
-The server may have nothing to send for now.
-"""
+"""Seconds after which a fetch no longer counts: the server may have nothing to send."""
 
 _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, "_Queue"] = WeakKeyDictionary()
 
@@ -41,22 +32,16 @@ _fetches: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = Weak
 
 
 class Pace:
-    """One long work, whose steps are bodies of `with pace:`.
-
-    Between two steps it calls `rest`.
-    """
+    """One long work, whose steps are bodies of `with pace:`, with `rest` between them."""
 
     def __init__(self) -> None:
         self._taken = 0.0
-        """Seconds that the steps of the present slice took."""
         self._began = 0.0
 
     def __enter__(self) -> None:
-        """Begin a step, which waits for nothing."""
         self._began = time.perf_counter()
 
     def __exit__(self, *_: object) -> None:
-        """End the step."""
         self._taken += time.perf_counter() - self._began
 
     async def rest(self) -> None:
@@ -72,15 +57,12 @@ class Pace:
 
 
 class _Queue:
-    """The long works of a loop that wait for their next slice, in their order."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_running = False
 
     async def turn(self) -> None:
-        """Wait for the next slice."""
         turn: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(turn)
         if not self._is_running:
@@ -89,10 +71,7 @@ class _Queue:
         await turn
 
     def _next(self) -> None:
-        """Grant one slice, and continue in the next iteration of the loop.
-
-        Callbacks that are ready by then run first.
-        """
+        """Grant one slice, and continue after the callbacks that are ready by then."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -120,20 +99,13 @@ async def fetching() -> AsyncGenerator[None]:
 
 
 LITTLE = 4_000
-"""Size in bytes up to which work on a value is done in the loop itself."""
-
 _T = TypeVar("_T")
 
 _THREADS = ThreadPoolExecutor(2, thread_name_prefix="sojourn-check")
 
 
 async def run_in_thread(work: Callable[[], _T], *, on: object = None) -> _T:
-    """Return the result of a function, or its error, from a thread with this context.
-
-    Args:
-        work: The function; it must not touch the event loop.
-        on: The value that it works on; for a small value no thread is used.
-    """
+    """Return a function's result from a thread, unless its value `on` is small."""
     if on is not None and volume(on) <= LITTLE:
         return work()
     context = contextvars.copy_context()

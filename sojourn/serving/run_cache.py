@@ -1,13 +1,11 @@
 """The cache of runs, and the runs in memory: bounded, freed together.
 
-All of the cache can be made again from the run's history, which takes some milliseconds. So an
-entry stays while the run is in the memory of a worker of this process. A run that is not there has
-ended, was evicted, or is in the memory of another process. Its entry goes a minute after its last
-use.
+All of the cache can be made again from the run's history, which takes some milliseconds. So an entry stays
+while the run is in the memory of a worker of this process, and goes a minute after its last use otherwise.
 
-Temporal bounds its cache by count, and one run may take a thousand times the memory of another. So
-the worker checks periodically, and evicts the runs that have been idle for longest. An evicted run
-that continues is rebuilt from its history.
+Temporal bounds its cache by count, and one run may take a thousand times the memory of another. So the
+worker checks periodically, and evicts the runs that have been idle for longest. An evicted run that
+continues is rebuilt from its history.
 """
 
 import asyncio
@@ -36,10 +34,7 @@ from sojourn.contracts.wire_names import AGENT_RUN
 __all__ = ["LOOKED_AT_EVERY", "CachedRuns", "PresentRuns", "RunCache", "evict", "free_except"]
 
 FREED_AFTER = 60.0
-"""Seconds after its last use in which a run that is not in memory is not released.
-
-It may be between two attempts at a plan.
-"""
+"""Seconds after its last use in which an absent run stays: it may be between two attempts."""
 
 V = TypeVar("V")
 
@@ -54,23 +49,16 @@ class _Slot(Generic[V]):
 
 
 class RunCache(Generic[V]):
-    """A bounded, least-recently-used cache with one value for each run.
-
-    Args:
-        max_runs: Most runs kept.
-        max_bytes: Most bytes kept, as the values' sizes say.
-    """
+    """A bounded, least-recently-used cache with one value for each run."""
 
     def __init__(self, max_runs: int, max_bytes: int) -> None:
         self._slots: OrderedDict[str, _Slot[V]] = OrderedDict()
         self._max_runs = max_runs
         self._max_bytes = max_bytes
         self.bytes = 0
-        """Size of all values together."""
         _everything.add(self)
 
     def __len__(self) -> int:
-        """Return the number of cached runs."""
         return len(self._slots)
 
     def get(self, run_id: str) -> V | None:
@@ -83,10 +71,7 @@ class RunCache(Generic[V]):
         return slot.value
 
     def keep(self, run_id: str, value: V, size: int) -> None:
-        """Cache a run's value, of `size` bytes, in place of the one before.
-
-        A value that is too large alone is not cached.
-        """
+        """Cache a run's value of `size` bytes, unless it is too large alone."""
         self.drop(run_id)
         if size > self._max_bytes:
             return
@@ -96,16 +81,12 @@ class RunCache(Generic[V]):
             self.drop(next(iter(self._slots)))
 
     def drop(self, run_id: str) -> None:
-        """Remove a run."""
         slot = self._slots.pop(run_id, None)
         if slot:
             self.bytes -= slot.size
 
     def let_go(self, present: Collection[str]) -> None:
-        """Remove the entries of runs that are not present.
-
-        An entry stays until it has not been used, nor its run present, for a minute.
-        """
+        """Remove the entries of runs that neither are present nor were used in a minute."""
         now = time.monotonic()
         for run_id, slot in list(self._slots.items()):
             if run_id in present:
@@ -115,17 +96,12 @@ class RunCache(Generic[V]):
 
 
 def free_except(present: Collection[str]) -> None:
-    """Free the cache entries of runs that are not in this process's memory.
-
-    Args:
-        present: The runs that are, of one of its workers; each worker calls this periodically.
-    """
+    """Free the cache entries of runs that are in no worker's memory."""
     for kept in list(_everything):
         kept.let_go(present)
 
 
 LOOKED_AT_EVERY = 5.0
-"""Seconds between two checks."""
 
 
 class PresentRuns(Interceptor):
@@ -133,7 +109,7 @@ class PresentRuns(Interceptor):
 
     def __init__(self) -> None:
         self._runs: dict[str, tuple[str, weakref.ref[Any]]] = {}
-        """Workflow id and workflow, by execution id; they are added and removed in Temporal's threads."""
+        """Workflow id and workflow, by execution id, changed in Temporal's threads."""
 
     def workflow_interceptor_class(
         self,
@@ -157,13 +133,11 @@ class PresentRuns(Interceptor):
 
     @property
     def workflows(self) -> dict[str, Any]:
-        """The workflows in memory, by execution id."""
         known = [(execution, run()) for execution, (_, run) in self._runs.copy().items()]
         return {execution: run for execution, run in known if run is not None}
 
     @property
     def run_ids(self) -> set[str]:
-        """The ids of the runs in memory."""
         return {run_id for run_id, _ in self._runs.copy().values()}
 
     @contextlib.asynccontextmanager
@@ -188,21 +162,13 @@ _log = structlog.get_logger("sojourn.worker")
 def evict(worker: Worker, run_id: str) -> None:
     """Request that an execution be evicted from the worker's memory.
 
-    The request is ignored if the execution is not there. Temporal has no public way. This one is
-    private to its worker.
+    Temporal has no public way. This one is private to its worker.
     """
     worker._bridge_worker.request_workflow_eviction(run_id)  # noqa: SLF001
 
 
 class CachedRuns:
-    """The runs in a worker's memory.
-
-    The workflow's `held` is the number of bytes that a run takes.
-
-    Args:
-        runs: The runs.
-        max_bytes: Most bytes of all runs together.
-    """
+    """The runs in a worker's memory, by the bytes that each workflow has `held`."""
 
     def __init__(self, runs: PresentRuns, max_bytes: int) -> None:
         self._runs = runs
@@ -210,18 +176,16 @@ class CachedRuns:
         self._seen: dict[str, int] = {}
         """Size of each run at the last check, those idle for longest first."""
         self._left: list[tuple[weakref.ref[Any], int]] = []
-        """The runs whose eviction was requested, with their sizes."""
 
     @property
     def held(self) -> int:
-        """Size of all runs together, in bytes."""
         return sum(run.held for run in self._runs.workflows.values())
 
     def look(self, worker: Worker) -> None:
         """Request the eviction of surplus runs.
 
-        Runs that are new or have changed since the last check stay. So a run that exceeds the limit
-        alone is not rebuilt and evicted again while it works.
+        Runs that are new or have changed since the last check stay. So a run that exceeds the limit alone
+        is not rebuilt and evicted again while it works.
         """
         present = self._runs.workflows
         held = {run_id: run.held for run_id, run in present.items()}
@@ -238,9 +202,9 @@ class CachedRuns:
     def free(self) -> None:
         """Free evicted runs by a garbage collection.
 
-        They are in cycles, and Python rarely collects its oldest generation. A run that is still
-        referenced then, such as by the thread that evicts it, counts half at the next check.
-        Objects that something else keeps alive therefore do not cause a collection each time.
+        They are in cycles, and Python rarely collects its oldest generation. A run that is still referenced
+        then counts half at the next check, so that objects that something else keeps alive do not cause a
+        collection each time.
         """
         self._left = [(run, held) for run, held in self._left if run() is not None]
         if sum(held for _, held in self._left) > self._max_bytes // 4:
@@ -249,7 +213,6 @@ class CachedRuns:
 
     @contextlib.asynccontextmanager
     async def watching(self, worker: Worker) -> AsyncGenerator[None]:
-        """Check periodically while the body runs."""
         task = asyncio.create_task(self._watch(worker))
         try:
             yield

@@ -19,10 +19,7 @@ _JSON = b"json/plain"
 async def store(
     driver: StorageDriver, data: bytes, context: StorageDriverStoreContext, codec: PayloadCodec | None = None
 ) -> dict[str, str]:
-    """Store JSON, and return the claim for `load`.
-
-    The codec, if there is one, encrypts it.
-    """
+    """Store JSON, encrypted by the codec if there is one, and return its claim."""
     payloads = [Payload(metadata={"encoding": _JSON}, data=data)]
     (claim,) = await driver.store(context, await codec.encode(payloads) if codec else payloads)
     return {"driver": driver.name(), **claim.claim_data}
@@ -30,8 +27,6 @@ async def store(
 
 async def load(driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec | None = None) -> bytes:
     """Return the JSON that a claim refers to.
-
-    Errors of the driver and the codec are raised too.
 
     Raises:
         ValueError: Another driver stored the data, or the data is encrypted and the codec does not decrypt it.
@@ -47,6 +42,5 @@ async def load(driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec
 
 
 def codec_for(converter: DataConverter, namespace: str, run_id: str) -> PayloadCodec | None:
-    """Return the codec that encrypts what a run stores, or None."""
     context = WorkflowSerializationContext(namespace=namespace, workflow_id=run_id)
     return converter.with_context(context).payload_codec

@@ -32,22 +32,19 @@ if TYPE_CHECKING:
 __all__ = ["flush", "interceptors", "leave_out", "missing_interceptors"]
 
 FLUSH = 3.0
-"""Longest time that a process which ends waits until its last spans and metrics are sent, in seconds."""
 
 
 class _Process:
-    """The recorder of this process, once telemetry is requested."""
-
     recorder: "TelemetryRecorder | None" = None
     is_left_out = False
     lock = threading.Lock()
 
 
 def interceptors() -> "Sequence[TelemetryInterceptor]":
-    """Return the interceptors for your own Temporal client.
+    """Return the interceptors for your own Temporal client, if telemetry is requested.
 
-    Use them as `Client.connect(..., interceptors=interceptors())`. Empty unless telemetry is
-    requested. A `sojourn.Client` and the `sojourn` command have them already.
+    Use them as `Client.connect(..., interceptors=interceptors())`. A `sojourn.Client` and the `sojourn`
+    command have them already.
     """
     recorder = _recorder()
     if recorder is None:
@@ -58,19 +55,13 @@ def interceptors() -> "Sequence[TelemetryInterceptor]":
 
 
 def missing_interceptors(present: Sequence[object]) -> "Sequence[TelemetryInterceptor]":
-    """Return the interceptors for a worker.
-
-    Empty if its client already has them.
-    """
+    """Return the interceptors for a worker, unless its client has them."""
     made = interceptors()
     return () if any(isinstance(each, type(new)) for each in present for new in made) else made
 
 
 def flush(seconds: float = FLUSH) -> None:
-    """Send the remaining spans and metrics, for at most `seconds`.
-
-    Call it in a process that is about to end.
-    """
+    """Send the remaining spans and metrics, before the process ends."""
     recorder = _Process.recorder
     if recorder is None:
         return
@@ -80,10 +71,7 @@ def flush(seconds: float = FLUSH) -> None:
 
 
 def leave_out() -> None:
-    """Record nothing in this process, even if telemetry is requested.
-
-    This is for a command that starts no run.
-    """
+    """Record nothing in this process, such as a command that starts no run."""
     _Process.is_left_out = True
 
 

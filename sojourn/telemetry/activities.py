@@ -1,7 +1,6 @@
 """Record a span for each attempt at a plan and each execution of a tool.
 
-The span is current while the attempt runs. So the spans that a tool or a planner makes, and those
-of its requests to MCP servers, are its children.
+The span is current meanwhile, so the spans that a tool or a planner makes are its children.
 """
 
 import asyncio
@@ -29,17 +28,13 @@ __all__ = ["ActivityTelemetry"]
 
 
 class ActivityTelemetry(ActivityInboundInterceptor):
-    """Records plans and executions of tools.
-
-    Other activities only get the context of the trace.
-    """
+    """Records plans and executions. Other activities only get the trace context."""
 
     def __init__(self, next: ActivityInboundInterceptor, recorder: TelemetryRecorder) -> None:
         super().__init__(next)
         self._recorder = recorder
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
-        """Execute an activity inside its span."""
         context = context_in(input.headers)
         task = input.args[0] if input.args else None
         if isinstance(task, PlanTask):

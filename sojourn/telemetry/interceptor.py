@@ -47,19 +47,15 @@ class TelemetryInterceptor(Interceptor, WorkerInterceptor):
         self._recorder = recorder
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
-        """Return the interceptor of a client, which records the start of a run."""
         return _ClientTelemetry(next, self._recorder)
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        """Return the interceptor of an activity, which records plans and tools."""
         return ActivityTelemetry(next, self._recorder)
 
     def workflow_interceptor_class(
         self,
         input: WorkflowInterceptorClassInput,  # noqa: ARG002 - Temporal's signature
     ) -> type[WorkflowInboundInterceptor]:
-        """Return the class from which Temporal makes an instance for each workflow."""
-
         class Telemetry(_WorkflowTelemetry):
             _recorder = self._recorder
 
@@ -67,10 +63,7 @@ class TelemetryInterceptor(Interceptor, WorkerInterceptor):
 
 
 class _ClientTelemetry(OutboundInterceptor):
-    """Records a span for the start of a run.
-
-    The span is the root of a trace, or a child of the caller's span.
-    """
+    """Records a span for the start of a run, a root or below the caller's span."""
 
     def __init__(self, next: OutboundInterceptor, recorder: TelemetryRecorder) -> None:
         super().__init__(next)
@@ -88,7 +81,6 @@ class _ClientTelemetry(OutboundInterceptor):
 
     @contextmanager
     def _starting(self, input: StartWorkflowInput | UpdateWithStartStartWorkflowInput) -> Generator[None]:
-        """Record the span of a run's start, whose context the workflow gets."""
         run = input.args[0] if input.args else None
         if not isinstance(run, RunInput):
             input.headers = with_context(input.headers, None)
@@ -117,17 +109,15 @@ class _ClientTelemetry(OutboundInterceptor):
 
 
 class _WorkflowTelemetry(WorkflowInboundInterceptor):
-    """Observes a run, and passes the trace context on to its activities, child runs and next execution."""
-
     _recorder: TelemetryRecorder
 
     def __init__(self, next: WorkflowInboundInterceptor) -> None:
         super().__init__(next)
         self.observation: Observation | None = None
         self.above: Mapping[str, Payload] = {}
-        """The header with the context that the run was started in, for the next execution of its chain."""
+        """The context that the run was started in, for the next execution of its chain."""
         self.below: Mapping[str, Payload] = {}
-        """The header with the context of the run's span, for its activities and child workflows."""
+        """The context of the run's span, for its activities and child workflows."""
 
     def init(self, outbound: WorkflowOutboundInterceptor) -> None:
         super().init(_Outbound(outbound, self))

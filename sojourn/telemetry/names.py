@@ -48,31 +48,22 @@ OUTCOME = "sojourn.outcome"
 PARENT_CALL = "tool.parent_call_id"
 
 OTHER = "_OTHER"
-"""OpenTelemetry's value for anything outside the known values of an attribute."""
-
 _CODE = re.compile(r"[A-Za-z_][\w.]{0,63}")
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 _REASONS = frozenset(value for name, value in vars(RetryReason).items() if name.isupper())
 
 
 def short(text: str) -> str:
-    """Return a text as an attribute's value.
-
-    It has at most 200 characters, with `?` for those outside printable ASCII.
-    """
+    """Return at most 200 characters of a text, `?` for any but printable ASCII."""
     return _UNPRINTABLE.sub("?", text[:200])
 
 
 def code(text: str | None) -> str:
-    """Return an error's code or an exception's name.
-
-    `_OTHER` for a text of another form, such as a message.
-    """
+    """Return an error's code or name, or `_OTHER` for a text of another form."""
     return text if text and _CODE.fullmatch(text) else OTHER
 
 
 def of_run(operation: str, *, agent_id: str, run_id: str, session_id: str, turn_id: str) -> Attributes:
-    """Return the attributes that all spans of a run have."""
     agent = short(agent_id) or OTHER
     found: Attributes = {
         OPERATION: operation,
@@ -101,10 +92,7 @@ def of_call(tool: str, call_id: str, parent_call_id: str | None) -> Attributes:
 
 
 def is_known(dispatch: Dispatch | None, result: ToolResult) -> bool:
-    """Return whether the app declares the tool, as far as the answer shows.
-
-    A model may call any name.
-    """
+    """Return whether the app declares the tool: a model may call any name."""
     if dispatch is None:
         return False
     hint = result.retry_hint
@@ -114,11 +102,8 @@ def is_known(dispatch: Dispatch | None, result: ToolResult) -> bool:
 def error_type(result: ToolResult, *, from_outside: bool = False) -> str | None:
     """Return the error type of a failed call, or None for a success.
 
-    It is the hint's reason, else the error's code.
-
-    Args:
-        result: The call's answer.
-        from_outside: Whether the answer was supplied from outside: then any other value than a `RetryReason` is `_OTHER`.
+    It is the hint's reason, else the error's code. From outside, any other value than a `RetryReason` is
+    `_OTHER`.
     """
     if result.error is None:
         return None

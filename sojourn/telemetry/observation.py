@@ -1,8 +1,7 @@
 """The spans of a run and of calls that no worker executes, and their metrics.
 
-All of this happens in workflow code, which is replayed. So nothing is recorded in a replay, and
-span ids are derived, so that any worker can end the span. While a worker evicts a run from its
-cache, nothing is recorded either.
+All of this happens in workflow code. So nothing is recorded in a replay, or while a worker evicts a run
+from its cache, and span ids are derived, so that any worker can end the span.
 """
 
 import functools
@@ -43,10 +42,7 @@ _log = structlog.get_logger("sojourn.telemetry")
 
 
 def never_raises(report: Callable[P, None]) -> Callable[P, None]:
-    """Log the exception of a report instead of raising it.
-
-    An exception from a program's own span processor would fail the workflow task forever.
-    """
+    """Log the exception of a report, which would fail the workflow task forever."""
 
     @functools.wraps(report)
     def reported(*args: P.args, **named: P.kwargs) -> None:
@@ -59,13 +55,6 @@ def never_raises(report: Callable[P, None]) -> Callable[P, None]:
 
 
 class Observation(Observer):
-    """Records one execution of a run.
-
-    Args:
-        recorder: The recorder of this process.
-        context: The trace context in which the run was started.
-    """
-
     def __init__(self, recorder: TelemetryRecorder, context: Context) -> None:
         info = workflow.info()
         self._recorder = recorder
@@ -80,13 +69,11 @@ class Observation(Observer):
         self._waits: dict[str, tuple[str, datetime]] = {}
         self._children: dict[str, datetime] = {}
         self.context = context
-        """The trace context for the run's activities."""
 
     # The run.
 
     @never_raises
     def begins(self, run: RunInput, began: datetime | None = None) -> None:
-        """Begin the execution's span, and count the run at its first execution."""
         self._run, self._began = run, began or self._started
         if self._recorder.derives_ids:
             name = f"invoke_agent {names.short(run.agent_id)}" if run.agent_id else "invoke_agent"
@@ -102,7 +89,6 @@ class Observation(Observer):
 
     @never_raises
     def completed(self, output: RunOutput) -> None:
-        """End the run's span, and count the run as completed."""
         if self._is_new("end"):
             self._span.set_attribute(OUTCOME, output.reason)
             self._span.set_attribute("sojourn.tool_calls", output.tool_calls)
@@ -112,8 +98,7 @@ class Observation(Observer):
     def failed(self, error: BaseException) -> None:
         """End the span of a failed or canceled run, and count it.
 
-        Any other error only fails the workflow task. A run that continues as new is not
-        counted: this execution's span ends.
+        Any other error only fails the workflow task. A run that continues as new is not counted.
         """
         if isinstance(error, workflow.ContinueAsNewError):
             if self._is_new("end"):
@@ -141,10 +126,7 @@ class Observation(Observer):
     # Calls.
 
     def child_starts(self, call_id: str) -> Context:
-        """Return the trace context for a child run.
-
-        It is below the span of the call that starts the child run.
-        """
+        """Return the trace context for a child run, below its call's span."""
         self._children[call_id] = workflow.now()
         if not self._recorder.derives_ids:
             return self.context
@@ -169,7 +151,6 @@ class Observation(Observer):
         since: datetime,
         by_worker: bool,
     ) -> None:
-        """Count a call, and record its span if no worker executed it."""
         is_external = dispatch is not None and dispatch.kind == "external"
         reason = names.error_type(result, from_outside=is_external)
         is_known = names.is_known(dispatch, result)
@@ -202,10 +183,7 @@ class Observation(Observer):
             span.end(_nanoseconds(workflow.now()))
 
     def _repaired(self, call: ToolRequest, result: ToolResult, reason: str | None) -> str | None:
-        """Return the error of the tool's previous call if this call repaired it.
-
-        That is the case if the previous call had a hint, and this call succeeded.
-        """
+        """Return the error with a hint that this successful call has repaired."""
         before = self._failed.pop(call.name, None)
         if reason is None:
             return before
@@ -217,7 +195,6 @@ class Observation(Observer):
 
     @never_raises
     def waits(self, open_waits: Mapping[str, Await]) -> None:
-        """Count the new waits, and record the duration of those that have ended."""
         for await_id, wait in open_waits.items():
             if await_id not in self._waits:
                 kind = _KINDS.get(type(wait), OTHER)
@@ -249,7 +226,6 @@ class Observation(Observer):
         )
 
     def _is_new(self, *what: Any) -> bool:
-        """Return whether to record this: not in a replay, and once in this process."""
         return (
             workflow.in_workflow()
             and not workflow.unsafe.is_replaying()

@@ -1,7 +1,7 @@
 """The interface through which a run reports its progress to telemetry.
 
-The run reports on its worker, in a replay too, in the same order. An observer must not change what
-the run does.
+The run reports on its worker, in a replay too, in the same order. An observer must not change what the run
+does.
 """
 
 from collections.abc import Mapping
@@ -17,18 +17,8 @@ __all__ = ["Observer"]
 
 
 class Observer:
-    """Ignores all reports.
-
-    A subclass overrides those that it needs.
-    """
-
     def begins(self, run: RunInput, began: datetime | None = None) -> None:
-        """Report that the run begins, or continues in another execution.
-
-        Args:
-            run: The run's input.
-            began: When the run began, if it continues in another execution.
-        """
+        """Report that the run begins, or continues in another execution."""
 
     def answered(
         self,
@@ -40,16 +30,7 @@ class Observer:
         since: datetime,
         by_worker: bool,
     ) -> None:
-        """Report that a call is answered.
-
-        Args:
-            call: The call.
-            dispatch: How the call was carried out; None for a refused call.
-            result: The answer.
-            turn_id: The id of the user turn.
-            since: When the run began to carry the call out.
-            by_worker: Whether the answer is from an execution of the tool on a worker.
-        """
+        """Report that a call is answered, which began at `since`."""
 
     def waits(self, open_waits: Mapping[str, Await]) -> None:
         """Report the open waits, by id, after they have changed."""

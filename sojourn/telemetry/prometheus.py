@@ -9,10 +9,7 @@ __all__ = ["runtime_with_metrics"]
 
 
 def runtime_with_metrics(at: str) -> Runtime:
-    """Return a runtime whose metrics are served over HTTP.
-
-    Args:
-        at: A port on 127.0.0.1, such as `9464`, or an address and a port, such as `0.0.0.0:9464`.
+    """Return a runtime that serves metrics at a port, or an address and a port.
 
     Raises:
         DefinitionError: `at` has no valid port, or another process listens there.

@@ -1,8 +1,8 @@
 """Find or make the tracer and meter providers.
 
-They are those that the program has set, else new ones by the standard variables. A provider made
-here becomes the global one, so that the spans of tools and of instrumented libraries join the run's
-trace. An exporter that cannot be made is logged, and the process continues without it.
+They are those that the program has set, else new ones by the standard variables. A provider made here
+becomes the global one, so that the spans of tools join the run's trace. An exporter that cannot be made is
+logged.
 """
 
 import os
@@ -30,10 +30,7 @@ _log = structlog.get_logger("sojourn.telemetry")
 
 
 def recorder() -> TelemetryRecorder | None:
-    """Return the recorder of this process.
-
-    None if no provider is set or can be made.
-    """
+    """Return the recorder of this process, or None without a provider."""
     tracers, meters = _tracer_provider(), _meter_provider()
     return TelemetryRecorder(tracers, meters) if tracers or meters else None
 
@@ -66,10 +63,7 @@ def _meter_provider() -> metrics.MeterProvider | None:
 
 
 def _exporters(signal: Signal) -> list[Any]:
-    """Return the requested exporters that are installed.
-
-    OpenTelemetry's entry points name them.
-    """
+    """Return the requested exporters that OpenTelemetry's entry points name."""
     made: list[Any] = []
     for name in requested.exporters(signal):
         published = _BY_PROTOCOL.get(requested.protocol(signal), "") if name == "otlp" else name
@@ -85,10 +79,7 @@ def _exporters(signal: Signal) -> list[Any]:
 
 @cache
 def _warn_once(exporter: str, reason: str) -> None:
-    """Log that an exporter cannot be made.
-
-    It is logged once for traces and metrics, and for all clients and workers of the process.
-    """
+    """Log that an exporter cannot be made, once in the process."""
     _log.warning(
         "telemetry_not_exported",
         exporter=exporter,
@@ -98,10 +89,6 @@ def _warn_once(exporter: str, reason: str) -> None:
 
 
 def _resource() -> Resource:
-    """Return the resource by the standard variables.
-
-    Its service name is `sojourn` if they have none.
-    """
     is_named = os.environ.get("OTEL_SERVICE_NAME") or SERVICE_NAME in os.environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )

@@ -34,7 +34,6 @@ METRICS: Final = {
     "sojourn.awaits": ("{await}", "Waits begun for somebody"),
     "sojourn.await.duration": ("s", "How long a wait was open"),
 }
-"""Unit and description of each metric, by name."""
 
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300, 3600)
 _LONG = (1, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400, 604_800, 2_592_000)
@@ -45,8 +44,6 @@ _SEEN = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Instruments:
-    """The counters and histograms of `METRICS`, made once."""
-
     runs_started: Counter
     runs_ended: Counter
     run_duration: Histogram
@@ -61,8 +58,6 @@ class Instruments:
 
     @classmethod
     def of(cls, meter: Meter) -> "Instruments":
-        """Return the instruments of a meter."""
-
         def counter(name: str) -> Counter:
             unit, description = METRICS[name]
             return meter.create_counter(name, unit, description)
@@ -89,13 +84,6 @@ class Instruments:
 
 
 class TelemetryRecorder:
-    """Begins spans, and holds the instruments.
-
-    Args:
-        tracers: The provider for spans; None to record none.
-        meters: The provider for metrics; None to record none.
-    """
-
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None) -> None:
         self._providers = [each for each in (tracers, meters) if each is not None]
         self.tracer = (tracers or NoOpTracerProvider()).get_tracer("sojourn", sojourn.__version__)
@@ -104,17 +92,16 @@ class TelemetryRecorder:
         )
         inner: Any = getattr(self.tracer, "id_generator", None)
         self.derives_ids = inner is not None
-        """Whether spans get derived ids. Without an SDK tracer they do not, and a run has no span: each worker's would differ."""
+        """Whether spans get derived ids. Without an SDK tracer they do not, and a run has no span: each
+        worker's would differ.
+        """
         if inner is not None:
             self.tracer.id_generator = DerivedIds(inner)  # pyright: ignore[reportAttributeAccessIssue] - only Sojourn uses this tracer
         self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
         self._lock = Lock()
 
     def span_of(self, name: str, context: Context, attributes: Attributes, start: int, *parts: str) -> Span:
-        """Begin a span with the id that is derived from `parts`.
-
-        `start` is in nanoseconds since the epoch.
-        """
+        """Begin a span with the id derived from `parts`, at nanoseconds since the epoch."""
         with derived(*parts):
             return self.tracer.start_span(name, context, attributes=attributes, start_time=start)
 
@@ -133,7 +120,6 @@ class TelemetryRecorder:
             return True
 
     def flush(self) -> None:
-        """Send all spans and metrics that are not sent yet."""
         for provider in self._providers:
             force_flush: Any = getattr(provider, "force_flush", None)
             if force_flush:
@@ -141,6 +127,6 @@ class TelemetryRecorder:
 
 
 def fail(span: Span, error_type: str) -> None:
-    """Mark a span as failed, without the error's message, which could hold a payload."""
+    """Mark a span as failed, without the message, which could hold a payload."""
     span.set_attribute(ERROR, error_type)
     span.set_status(Status(StatusCode.ERROR))

@@ -1,8 +1,8 @@
 """Find out whether telemetry is requested.
 
 A provider that the program has set requests it, and so do the standard variables:
-https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. There is one
-difference: when nothing is set, the standard sends to `localhost`, but Sojourn sends nothing.
+https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. When nothing is set, the
+standard sends to `localhost`, but Sojourn sends nothing.
 """
 
 import os
@@ -19,15 +19,11 @@ Signal = Literal["traces", "metrics"]
 
 
 def is_disabled() -> bool:
-    """Return whether `OTEL_SDK_DISABLED` turns everything off."""
     return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
 def exporters(signal: Signal) -> list[str]:
-    """Return the names of a signal's exporters, such as `otlp` or `console`.
-
-    Empty if the signal is off.
-    """
+    """Return the names of a signal's exporters, such as `otlp` or `console`."""
     if is_disabled():
         return []
     named = os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip()
@@ -38,19 +34,13 @@ def exporters(signal: Signal) -> list[str]:
 
 
 def protocol(signal: Signal) -> str:
-    """Return the OTLP protocol of a signal.
-
-    It is the variables' value, such as `grpc`, else the default `http/protobuf`.
-    """
+    """Return the OTLP protocol of a signal, by default `http/protobuf`."""
     own, common = f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
     return os.environ.get(own) or os.environ.get(common) or "http/protobuf"
 
 
 def own_tracers() -> "TracerProvider | None":
-    """Return the tracer provider that the program has set, or None.
-
-    A program that has not imported OpenTelemetry cannot have set one.
-    """
+    """Return the tracer provider that the program has set, or None."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import trace  # noqa: PLC0415 - see above
@@ -60,7 +50,6 @@ def own_tracers() -> "TracerProvider | None":
 
 
 def own_meters() -> "MeterProvider | None":
-    """Return the meter provider that the program has set."""
     if "opentelemetry.metrics" not in sys.modules:
         return None
     from opentelemetry import metrics  # noqa: PLC0415 - see above
@@ -71,7 +60,6 @@ def own_meters() -> "MeterProvider | None":
 
 
 def is_requested() -> bool:
-    """Return whether any signal is requested."""
     if is_disabled():
         return False
     return bool(exporters("traces") or exporters("metrics") or own_tracers() or own_meters())

@@ -1,15 +1,11 @@
 """The ids of spans, and the header that carries a trace's context.
 
-The header carries the context to workflows and activities. A span that a workflow begins on one
-worker may end on another. So its id is not random, but derived from the ids of the run and the
-call: a run stores no span, its own random numbers do not change, and another worker that resumes
-the run computes the ids that child spans already have as their parent. `TemporalIdGenerator` of
-Temporal's SDK draws from a random generator of the workflow, so its ids depend on the order in
-which spans begin.
+A span that a workflow begins on one worker may end on another. So its id is not random, but derived from
+the ids of the run and the call: a run stores no span, and another worker that resumes the run computes the
+ids that child spans already have as their parent.
 
-The header is the one that Temporal's SDKs use in all languages, whose functions for it are private.
-Unlike theirs it holds only W3C Trace Context, no baggage: a header of a workflow or an activity is
-written into the history.
+The header is the one that Temporal's SDKs use in all languages, whose functions for it are private. Unlike
+theirs it holds only W3C Trace Context, no baggage: a header is written into the history.
 """
 
 import hashlib
@@ -33,7 +29,6 @@ _WANTED: ContextVar[tuple[int, int] | None] = ContextVar("sojourn_span_ids", def
 
 
 def span_id_of(*parts: str) -> int:
-    """Return the span id that is derived from these parts."""
     return _digest(8, *parts)
 
 
@@ -57,31 +52,22 @@ class DerivedIds(IdGenerator):
         self._inner = inner
 
     def generate_trace_id(self) -> int:
-        """Return the id of a trace."""
         wanted = _WANTED.get()
         return wanted[0] if wanted else self._inner.generate_trace_id()
 
     def generate_span_id(self) -> int:
-        """Return the id of a span."""
         wanted = _WANTED.get()
         return wanted[1] if wanted else self._inner.generate_span_id()
 
 
 def with_context(headers: Mapping[str, Payload], context: Context | None) -> Mapping[str, Payload]:
-    """Return the headers with a context, or with the current one for None.
-
-    Unchanged if the context is in no trace.
-    """
+    """Return the headers with a context, by default the current one, if in a trace."""
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, context)
     return {**headers, _HEADER: PayloadConverter.default.to_payload(carrier)} if carrier else headers
 
 
 def context_in(headers: Mapping[str, Payload]) -> Context:
-    """Return the context of the headers.
-
-    Empty if they have none, or an invalid one.
-    """
     payload = headers.get(_HEADER)
     if payload is None:
         return Context()

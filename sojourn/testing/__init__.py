@@ -1,12 +1,11 @@
 """Helpers for tests of agents.
 
-They are a planner that follows a script, a clock that can be moved, and a real server. The package
-decides how a test starts a server and workers, moves a run's clock, and replaces an agent's
-planner, model or MCP server. Only `pytest_plugin` imports pytest; the installed package registers
-it, and it imports and starts nothing else until a test uses one of its fixtures (`provider`,
-`serve`, `temporal_server`, `temporal_address`, `use_mcp`, `use_model`). Begin with
-`ScriptedPlanner`; `sojourn.testing.models` replaces models and records their responses,
-`sojourn.testing.providers` answers like a provider, `sojourn.testing.mcp` replaces MCP servers.
+The package decides how a test starts a server and workers, moves a run's clock, and replaces an agent's
+planner, model or MCP server. Only `pytest_plugin` imports pytest; the installed package registers it, and
+it starts nothing until a test uses one of its fixtures (`provider`, `serve`, `temporal_server`,
+`temporal_address`, `use_mcp`, `use_model`). Begin with `ScriptedPlanner`; `sojourn.testing.models` replaces
+models and records their responses, `sojourn.testing.providers` answers like a provider,
+`sojourn.testing.mcp` replaces MCP servers.
 """
 
 from typing import TYPE_CHECKING, Any

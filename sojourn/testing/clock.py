@@ -1,8 +1,7 @@
-"""Move a run's clock forward, so that a test of a long wait is short.
+"""Move a run's clock forward, so that a test of a wait of weeks is short.
 
-A test of a wait of weeks takes milliseconds. Only a server of Sojourn's own can do it: `Server`, and so
-the fixture `temporal_address`. It is the server's own time skipping, for one run: timers fire in their
-order, and the run cannot tell the difference.
+Only a server of Sojourn's own can do it: `Server`, and so the fixture `temporal_address`. It is the
+server's own time skipping, for one run: the run cannot tell the difference.
 """
 
 import uuid
@@ -31,9 +30,8 @@ _REFUSED = (RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.INVALID_ARGUMENT, RPCStat
 async def skip_time(run: Run, duration: timedelta) -> None:
     """Move a run's clock forward, and return once all that was due has begun.
 
-    The clock moves while the run only waits: for a person, or for a sleep to end. While a call, a
-    plan or a child run is in progress, it waits for that first. A child run has a clock of its own.
-    If the run continues as new meanwhile, its clock still moves up to the same point.
+    The clock moves while the run only waits: for a person, or for a sleep to end. While a call, a plan or a
+    child run is in progress, it waits for that first. A child run has a clock of its own.
 
     Args:
         run: An open run.
@@ -81,7 +79,6 @@ async def skip_time(run: Run, duration: timedelta) -> None:
 
 
 def _explained(error: RPCError, run_id: str) -> Exception:
-    """Return the error that says what to do about a refusal."""
     if error.status == RPCStatusCode.NOT_FOUND and "completed" in error.message:
         return AwaitClosed(f"{run_id} has ended; its clock does not move any more", run_id=run_id)
     if error.status in _REFUSED:

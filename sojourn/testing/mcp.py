@@ -1,8 +1,7 @@
 """Replace the server of an MCP toolset by functions for the time of a test.
 
-The functions become the tools of a real MCP server, on the official SDK, in the test's process:
-sessions, listings, schemas and results are those of the protocol, and nothing is started. It needs
-`sojourn[mcp]`.
+The functions become the tools of a real MCP server, on the official SDK, in the test's process, and nothing
+is started. It needs `sojourn[mcp]`.
 """
 
 from collections.abc import Callable, Generator
@@ -24,10 +23,9 @@ __all__ = ["use_mcp"]
 def use_mcp(toolset: McpToolset, *tools: Callable[..., Any] | MCPServer[Any]) -> Generator[MCPServer[Any]]:
     """Replace the tools of an MCP toolset by functions inside the block.
 
-    Yields the server that has the functions as its tools. A tool's name, description and schema
-    come from its function, sync or async: name, docstring and annotations. The server answers with
-    the text of a `ToolError` of the SDK, and hides that of other exceptions. It applies to workers
-    that are started inside the block, in this process.
+    Yields the server. A tool's name, description and schema come from its function, sync or async. The
+    server answers with the text of a `ToolError` of the SDK, and hides that of other exceptions. It applies
+    to workers that are started inside the block, in this process.
 
     Args:
         toolset: The toolset, as the app declares it; its other options stay.
@@ -45,7 +43,6 @@ def use_mcp(toolset: McpToolset, *tools: Callable[..., Any] | MCPServer[Any]) ->
 
 
 def _server_of(toolset_id: str, tools: tuple[Callable[..., Any] | MCPServer[Any], ...]) -> MCPServer[Any]:
-    """Return the only server that is given, or a new one with these functions."""
     servers: list[MCPServer[Any]] = [tool for tool in tools if isinstance(tool, MCPServer)]
     if servers and len(tools) > 1:
         raise ValueError("use_mcp takes functions, or one MCPServer")
@@ -62,14 +59,11 @@ def _server_of(toolset_id: str, tools: tuple[Callable[..., Any] | MCPServer[Any]
 
 
 class _InProcess:
-    """A transport to a server in this process."""
-
     secrets = ()
 
     def __init__(self, server: MCPServer[Any]) -> None:
         self._server = server
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
-        """Run the server until the context closes."""
         del link  # its log and its secrets are those of a stranger's server
         return InMemoryTransport(self._server)

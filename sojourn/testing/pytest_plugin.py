@@ -1,8 +1,7 @@
 """Pytest fixtures for a real Temporal server, its workers, and stand-ins.
 
-The whole test session uses one server. The stand-ins replace remote services. Under pytest-xdist
-each worker process has its own server: it starts in less than a second, and the tests of one
-process cannot disturb those of another.
+The whole test session uses one server. Under pytest-xdist each worker process has its own: it starts in
+less than a second, and the tests of one process cannot disturb those of another.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
@@ -25,10 +24,7 @@ _AT_ONCE = timedelta(0)
 
 @pytest.fixture(scope="session")
 def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> "Generator[Server]":
-    """Yield a tuned development server on free ports.
-
-    Its data is in a file, and it has no UI.
-    """
+    """Yield a tuned development server on free ports, without a UI."""
     from sojourn.server import Server  # noqa: PLC0415
 
     folder = tmp_path_factory.mktemp("temporal")
@@ -127,7 +123,6 @@ def use_model() -> "Generator[Callable[[Any, Any], Any]]":
 
 
 def _run(coroutine: "Coroutine[object, object, object]") -> None:
-    """Run a coroutine in a new event loop, apart from the loop of the tests."""
     import asyncio  # noqa: PLC0415
 
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:

@@ -1,7 +1,4 @@
-"""Read the plans of a recorded history.
-
-Each has the planner's input, its decision, and how its calls ended.
-"""
+"""The plans of a recorded history, with their input and how the calls ended."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +22,10 @@ __all__ = ["RecordedPlan", "RecordedTranscript", "recorded_plans"]
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlan:
-    """One completed `PlanActivity` of a history."""
-
     task: PlanTask
     """The input, with the whole memory."""
     outcome: PlanOutcome
     messages: list[Message]
-    """The whole transcript that the planner was given."""
     results: Mapping[str, ToolResult]
     """The results of the whole run's calls, by `tool_call_id`."""
 
@@ -43,27 +37,18 @@ class RecordedTranscript:
         self._messages = messages
 
     async def read(self, key: tuple[str, str], task: PlanTask) -> list[Message]:
-        """Return the recorded transcript."""
         del key, task
         return self._messages
 
-    def keep(self, *_args: object, **_options: object) -> None:
-        """Keep nothing: the next plan has its own recorded transcript."""
+    def keep(self, *_args: object, **_options: object) -> None: ...
 
-    def drop(self, key: tuple[str, str]) -> None:
-        """Have nothing to drop."""
+    def drop(self, key: tuple[str, str]) -> None: ...
 
 
 async def recorded_plans(
     histories: Sequence[WorkflowHistory], converter: DataConverter
 ) -> list[RecordedPlan]:
-    """Return the plans of a run in order.
-
-    Plans that failed or exceeded the time budget are left out.
-
-    Args:
-        histories: The histories of the run's executions, oldest first.
-        converter: Decodes them.
+    """Return a run's plans in order, without failed and interrupted ones.
 
     Raises:
         ValueError: A history cannot be decoded, or its transcript is not in the histories.
@@ -101,8 +86,5 @@ async def recorded_plans(
 
 
 def _knowing(task: PlanTask, memory: dict[str, Any]) -> PlanTask:
-    """Return the input of a plan with the memory of its run.
-
-    The planner cannot query the run for its memory any more.
-    """
+    """Return the input of a plan with the memory of its run, which it cannot query."""
     return task.model_copy(update={"memory": memory, "asks_memory": False})

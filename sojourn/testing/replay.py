@@ -1,8 +1,4 @@
-"""Test an app as it is now by a recorded history: `replays`.
-
-First Temporal's `Replayer` runs the workflow on the history. Then every recorded plan is made again, in Temporal's
-`ActivityEnvironment`: the planner gets what it got then. No server is needed. A plan is compared as lines of JSON.
-"""
+"""Test an app as it is now by a recorded history: `replays`."""
 
 import contextlib
 import dataclasses
@@ -39,10 +35,7 @@ _ALSO = {"decision", "notes", "refused", "result"}
 
 
 def difference(recorded: PlanOutcome, present: PlanOutcome) -> str:
-    """Return the unified diff of two decisions, or an empty text if they are the same.
-
-    Ids of calls and waits, tokens and cost are not part of a decision.
-    """
+    """Return the diff of two decisions, without ids of calls, tokens and cost."""
     return "\n".join(
         difflib.unified_diff(_lines(recorded), _lines(present), "recorded", "now", n=30, lineterm="")
     )
@@ -69,10 +62,7 @@ def _lines(outcome: PlanOutcome) -> list[str]:
 
 
 def _written(call: ToolRequest) -> Any:
-    """Return the arguments as the planner wrote them.
-
-    How they were read is no decision of the planner.
-    """
+    """Return the arguments as the planner wrote them, which alone it decides."""
     text = call.raw if call.written is None else call.written
     if text is None:
         return call.payload
@@ -99,13 +89,13 @@ async def replays(
 ) -> None:
     """Assert that an app decides in recorded runs as it decided then.
 
-    Temporal's `Replayer` runs the workflow on each history. Then each planner gets every turn again
-    that it got then, and its decision is compared with the recorded one. Policy engines and
-    interceptors run too, tools do not. Each call that was accepted then has to fit its tool's
-    schema now. Plans that failed then, or that the time budget cut off, are not made again.
+    Temporal's `Replayer` runs the workflow on each history. Then each planner gets every turn again that it
+    got then, and its decision is compared with the recorded one. Policy engines and interceptors run too,
+    tools do not. Each call that was accepted then has to fit its tool's schema now. Plans that failed then,
+    or that the time budget cut off, are not made again.
 
-    A `ModelPlanner` sends no request: give its planner another model with `use_model`, such as the
-    recorded exchanges of the run, or pass `plans=False`.
+    A `ModelPlanner` sends no request: give its planner another model with `use_model`, such as the recorded
+    exchanges of the run, or pass `plans=False`.
 
     Args:
         path: A history that `sojourn export RUN --history FILE` wrote, or a folder, for each `*.json` in it.
@@ -114,8 +104,7 @@ async def replays(
         codec: Decrypts the payloads of an encrypted history, as for `Client.connect`.
 
     Raises:
-        AssertionError: A history does not replay, or the first difference: the plan, what was recorded and what is
-            decided now.
+        AssertionError: A history does not replay, or the first difference: the plan, recorded and now.
         FileNotFoundError: There is no such file, or no history in the folder.
         TypeError: `app` is no App.
         ValueError: A file is not a history, or it cannot be decoded, or the beginning of its run's transcript is in
@@ -149,7 +138,6 @@ def _files(path: Path) -> Sequence[Path]:
 
 
 def _read(file: Path) -> list[WorkflowHistory]:
-    """Return the stored histories of a run's executions, oldest first."""
     try:
         return histories_in(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -160,7 +148,6 @@ def _read(file: Path) -> list[WorkflowHistory]:
 
 @contextlib.asynccontextmanager
 async def _opened(app: App) -> AsyncGenerator[None]:
-    """Open the app as a worker does, and let no model send a request."""
     with contextlib.ExitStack() as stack:
         if models := sys.modules.get("pydantic_ai.models"):
             stack.enter_context(models.override_allow_model_requests(allow_model_requests=False))
@@ -191,7 +178,6 @@ async def _compare(file: Path, app: App, history: WorkflowHistory, plan: Recorde
 
 
 async def _planned(app: App, history: WorkflowHistory, plan: RecordedPlan) -> PlanOutcome:
-    """Make a plan again, and return the decision as a history would have it."""
     environment, now = ActivityEnvironment(), datetime.now(UTC)
     environment.info = dataclasses.replace(
         environment.info,
@@ -208,10 +194,7 @@ async def _planned(app: App, history: WorkflowHistory, plan: RecordedPlan) -> Pl
 
 
 def _refused_now(app: App, plan: RecordedPlan, call: ToolRequest) -> str:
-    """Return why a call that was accepted then is refused now.
-
-    Empty if it is not refused now, or was refused then too.
-    """
+    """Return why a call that was accepted then is refused now, if it is."""
     then = plan.results.get(call.tool_call_id)
     if app.interceptors or then is None:
         return ""  # an interceptor may complete a payload before it is checked

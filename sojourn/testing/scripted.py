@@ -1,8 +1,7 @@
 """A planner that follows a list of steps, for tests and examples.
 
-Planners run in activities: a plan may be retried, and the next one may run in another process. So
-the planner counts no steps itself. It counts the assistant messages of the transcript: each plan
-that the run accepted adds one.
+A plan may be retried, and the next one may run in another process. So the planner counts not its steps but
+the assistant messages of the transcript: each plan that the run accepted adds one.
 """
 
 import inspect
@@ -28,12 +27,6 @@ class ScriptedPlanner:
     """
 
     def __init__(self, steps: Iterable[Step], *, given: int = 0) -> None:
-        """Create a planner from a script.
-
-        Args:
-            steps: One for each plan that the run accepts.
-            given: The number of assistant messages that the run is started with.
-        """
         self._steps = tuple(steps)
         self._given = given
         self.turns: list[Turn] = []
@@ -76,5 +69,4 @@ class ScriptedPlanner:
 
 
 def _off_script(message: str) -> ApplicationError:
-    """Return an error that is not retried: the script would be the same."""
     return ApplicationError(message, type="ScriptError", non_retryable=True)

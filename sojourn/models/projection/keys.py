@@ -1,8 +1,7 @@
 """Field names of tools that every provider accepts, and back.
 
-Anthropic refuses a request in which a field of a tool's arguments is named `$top`, `filter[id]` or with more than 64
-characters. Such a field gets another name for the model, and its own again before the call is judged. What the
-model reads of it, such as a hint, has the model's name.
+Anthropic refuses a field named `$top`, `filter[id]` or with more than 64 characters. The model knows such a
+field by another name, in hints too, and a call gets the field's own again before it is judged.
 """
 
 import hashlib
@@ -28,13 +27,7 @@ _DIGITS: Final = 8
 
 
 class Keys:
-    """The names of a tool's fields, and the model's names for them.
-
-    Only fields whose own name is refused have another name for the model.
-
-    Args:
-        fields: The names of all fields.
-    """
+    """The model's names of a tool's fields, for those whose own name is refused."""
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
         known = list(fields)
@@ -47,39 +40,28 @@ class Keys:
         self._own = {sent: name for name, sent in self._sent.items()}
 
     def __bool__(self) -> bool:
-        """Return whether some field has another name for the model."""
         return bool(self._sent)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the same fields have the same other names."""
         return isinstance(other, Keys) and self._sent == other._sent
 
     __hash__ = None  # type: ignore[assignment]
 
     def sent(self, name: str) -> str:
-        """Return the model's name of a field."""
         return self._sent.get(name, name)
 
     def to_model(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments with the model's names."""
         return {self._sent.get(name, name): value for name, value in arguments.items()}
 
     def to_tool(self, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """Return the fields of arguments with the tool's names.
-
-        A field that was sent under both names is in the list twice.
-        """
+        """Return arguments with the tool's names, and fields given under both."""
         return [(self._own.get(name, name), value) for name, value in arguments.items()]
 
     def in_text(self, text: str) -> str:
-        """Return a text with the model's names of fields.
-
-        Only fields that are quoted in backticks are replaced.
-        """
+        """Return a text with the model's names of fields that are quoted in backticks."""
         return self._quoted.sub(lambda found: f"`{self._shown[found[1]]}", text) if self._shown else text
 
     def in_hint(self, hint: RetryHint) -> RetryHint:
-        """Return a hint with the model's names."""
         if not self._sent:
             return hint
         return hint.model_copy(
@@ -107,7 +89,6 @@ class Keys:
 
     @cached_property
     def _shown(self) -> dict[str, str]:
-        """The model's name of a field by its own name as hints write it."""
         shown = {plain(name, MAX_NAME): sent for name, sent in self._sent.items()}
         return {name: sent for name, sent in shown.items() if name}
 
@@ -118,14 +99,10 @@ class Keys:
 
 
 NO_KEYS: Final = Keys()
-"""The keys of a tool whose fields keep their names."""
 
 
 def _new_name(name: str, taken: set[str]) -> str:
-    """Return the legal characters of a name.
-
-    Digits of its hash are added if the characters do not identify it.
-    """
+    """Return the legal characters of a name, if need be with digits of a hash."""
     readable = _ILLEGAL.sub("_", name[: _READABLE * 4]).strip("_.-")
     if readable and len(name) <= _READABLE and name.isascii() and readable not in taken:
         return readable

@@ -18,14 +18,12 @@ __all__ = ["Projection", "ProviderLimits", "limits_of", "project"]
 
 @dataclass(frozen=True, slots=True)
 class ProviderLimits:
-    """A provider's limits on tools."""
-
     tools: int = 128
-    """Most tools of a request, Sojourn's own included. OpenAI and Google refuse more; beyond it every model chooses badly."""
+    """Most tools of a request, Sojourn's own included; beyond it every model chooses badly."""
     description: int = 1_024
     """Longest description of a tool, in characters."""
     definitions: int = 300_000
-    """Most characters of all definitions, about 100,000 tokens, so that they leave room for a conversation."""
+    """Most characters of all definitions, about 100,000 tokens, to leave room for a conversation."""
 
 
 _SPACIOUS: Final = ProviderLimits(description=10_000)
@@ -40,11 +38,6 @@ _LIMITS: Final = {
 
 
 def limits_of(providers: Iterable[str]) -> ProviderLimits:
-    """Return the limits of a request that any of these providers may get.
-
-    Args:
-        providers: The providers by their names in pydantic-ai.
-    """
     each = [_LIMITS.get(provider.removeprefix("gateway/"), ProviderLimits()) for provider in providers]
     return ProviderLimits(
         tools=min((limits.tools for limits in each), default=128),
@@ -58,31 +51,19 @@ _MAX_CACHED: Final = 4_000
 
 @dataclass(frozen=True)
 class Projection:
-    """A tool's arguments as models are offered them."""
-
     schema: Schema
-    """JSON Schema 2020-12 whose root is a plain object."""
     rules: str
-    """Rules that the schema cannot express, as sentences. Empty if it expresses all."""
+    """Sentences for what the schema cannot express."""
     keys: Keys
-    """The fields that models know by another name."""
     size: int
-    """Characters of the schema as JSON."""
 
 
 _cached: OrderedDict[int, tuple[Schema, Projection]] = OrderedDict()
-"""Projections by `id` of the schema.
-
-The schema is stored too, so that its `id` stays unique.
-"""
+"""Projections by `id` of the schema, which is stored too so that its `id` stays unique."""
 
 
 def project(schema: Schema) -> Projection:
-    """Return the projection of a schema, the same for the same schema.
-
-    Args:
-        schema: JSON Schema of a tool's arguments, in any draft.
-    """
+    """Return the projection of a schema in any draft, cached."""
     key = id(schema)
     if key not in _cached:
         _cached[key] = schema, _projected(schema)
@@ -109,7 +90,6 @@ def _projected(schema: Schema) -> Projection:
 
 
 def _described(child: Schema, name: str) -> Schema:
-    """Return a field's schema whose description begins with the field's own name."""
     own = f"`{plain(name, MAX_NAME)}`" if plain(name, MAX_NAME) else "the field without a name"
     text: Any = child.get("description")
     return {**child, "description": f"{own}: {text}" if text else own}

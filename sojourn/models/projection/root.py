@@ -1,7 +1,7 @@
 """The root of a tool's arguments as one plain object.
 
-Providers take no `oneOf`, `anyOf`, `allOf`, `not`, `if` and no reference at the root. All that applies to the arguments as a
-whole is merged into one object, and each rule that an object cannot say becomes a sentence.
+Providers take no `oneOf`, `anyOf`, `allOf`, `not`, `if` and no reference at the root. What applies to the
+arguments as a whole is merged into one object, and each rule that an object cannot say becomes a sentence.
 """
 
 import json
@@ -31,37 +31,28 @@ _COMBINATORS: Final = {
     "then",
     "unevaluatedProperties",
 }
-"""Keywords that a root has no more."""
 
 _MAX_PARTS: Final = 200
 
 _MAX_RULE: Final = 400
 
 _MAX_RULES: Final = 600
-"""Most characters of all sentences."""
 
 
 @dataclass
 class Root:
-    """The properties and rules of a tool's arguments as a whole."""
-
     properties: dict[str, Any] = field(default_factory=dict[str, Any])
     required: list[str] = field(default_factory=list[str])
     is_closed: bool = False
-    """Whether fields beside the properties are refused."""
     rules: list[str] = field(default_factory=list[str])
 
     @property
     def sentences(self) -> str:
-        """The rules as a text, or an empty text without rules."""
         return clip(" ".join(dict.fromkeys(self.rules)), _MAX_RULES)
 
 
 def merged_root(schema: Schema) -> tuple[Schema, str]:
-    """Return a schema whose root is a plain object, and its other rules as sentences.
-
-    References below the root still lead from the given schema.
-    """
+    """Return a schema whose root is a plain object, and its other rules as sentences."""
     root = _Merger(schema).merge(schema, frozenset())
     kept = {word: value for word, value in schema.items() if word not in _COMBINATORS}
     kept |= {"type": "object", "properties": root.properties}
@@ -79,7 +70,6 @@ class _Merger:
         self._left = _MAX_PARTS
 
     def merge(self, node: Any, above: frozenset[int]) -> Root:
-        """Return all that applies to the value of a subschema."""
         self._left -= 1
         if not is_object(node) or id(node) in above or self._left < 0:
             return Root()
@@ -121,7 +111,6 @@ class _Merger:
         return root
 
     def _may_be_object(self, branch: Any) -> bool:
-        """Return whether a branch may be for objects, which the arguments always are."""
         for _ in range(20):
             if not is_object(branch):
                 return branch is not False
@@ -135,7 +124,6 @@ class _Merger:
 
 
 def _own(node: Schema) -> Root:
-    """Return what the keywords of a subschema itself say."""
     fields = {name: child for name, child in _map(node.get("properties")) if child is not False}
     required = [name for name in _list(node.get("required")) if isinstance(name, str)]
     is_closed = node.get("additionalProperties") is False or node.get("unevaluatedProperties") is False
@@ -143,7 +131,6 @@ def _own(node: Schema) -> Root:
 
 
 def _both(one: Root, other: Root) -> Root:
-    """Return what two subschemas of the same value say together."""
     properties = dict(one.properties)
     for name, schema in other.properties.items():
         properties[name] = _all_of(properties[name], schema) if name in properties else schema
@@ -152,7 +139,6 @@ def _both(one: Root, other: Root) -> Root:
 
 
 def _either(options: Sequence[Root]) -> Root:
-    """Return what is true whichever of these applies."""
     properties: dict[str, Any] = {}
     for name in dict.fromkeys(name for option in options for name in option.properties):
         schemas = [option.properties[name] for option in options if name in option.properties]
@@ -163,13 +149,11 @@ def _either(options: Sequence[Root]) -> Root:
 
 
 def _optional(part: Root) -> Root:
-    """Return what a part that applies only sometimes adds: its fields."""
     fields = {name: _named(schema) for name, schema in part.properties.items()}
     return Root(fields, rules=part.rules)
 
 
 def _named(schema: Any) -> Any:
-    """Return a field's schema without a value that holds only sometimes."""
     return {} if is_object(schema) and ({"const", "enum", "not"} & schema.keys()) else schema
 
 
@@ -205,7 +189,6 @@ def _any_of(schemas: Sequence[Any]) -> Any:
 
 
 def _values(schema: Any) -> list[Any] | None:
-    """Return the values of a field that can only have these, or None."""
     if not is_object(schema):
         return None
     if "const" in schema:
@@ -214,10 +197,7 @@ def _values(schema: Any) -> list[Any] | None:
 
 
 def _needs(part: Root) -> str:
-    """Return what a part needs, or an empty text if it needs nothing.
-
-    An example is `` `kind` is "circle", with `radius` ``.
-    """
+    """Return what a part needs, such as `` `kind` is "circle" ``, or nothing."""
     fixed = {
         name: values[0]
         for name, schema in part.properties.items()
@@ -236,10 +216,7 @@ def _condition(lead: str, when: str, what: str, node: Any) -> str:
 
 
 def _plain_rules(node: Schema) -> list[str]:
-    """Return the rules of a subschema that need no merge.
-
-    They say which fields go together, and which whole values are allowed.
-    """
+    """Return the rules that need no merge: fields together, allowed values."""
     rules = [
         f"With `{name}`, also give {_listed(needed)}."
         for word in ("dependentRequired", "dependencies")

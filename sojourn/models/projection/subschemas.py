@@ -1,10 +1,8 @@
 r"""Copies of subschemas and patterns that every provider takes.
 
-llama.cpp's grammar, behind llama-server and much that is built on it, refuses a request for `\d`, `\w` or `\s`, and for a
-pattern that is not anchored at both ends.
-
-A copy has no keyword of another draft, no value of a wrong type, no array without `items`, and no reference but to
-`#/$defs/NAME`, whose definition is copied too.
+A copy has no keyword of another draft, no value of a wrong type, no array without `items`, and no reference
+but to `#/$defs/NAME`. llama.cpp's grammar refuses `\d`, `\w` and `\s`, and a pattern that is not anchored
+at both ends.
 """
 
 import re
@@ -19,8 +17,6 @@ from sojourn.values.text import clip
 __all__ = ["Subschemas", "portable_pattern"]
 
 MAX_PATTERN: Final = 500
-"""Longest pattern that is offered, in characters."""
-
 _CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_", "s": r" \t\r\n"}
 
 _UNSUPPORTED: Final = "bBpPkc"
@@ -32,13 +28,7 @@ class _UnportableError(Exception):
 
 
 def portable_pattern(pattern: str) -> str | None:
-    """Return a pattern that is anchored at both ends, or None.
-
-    It matches the same texts of one line. None means that there is no such pattern.
-
-    Args:
-        pattern: A regular expression of JSON Schema, which is searched in a text.
-    """
+    """Return an anchored pattern that matches the same lines, or None."""
     if len(pattern) > MAX_PATTERN:
         return None
     try:
@@ -147,12 +137,10 @@ _DROPPED: Final = {
     "dependencies",
     "nullable",
 }
-"""Keywords that a copy has no use for; what they say is in others."""
 
 _MAPS: Final = ("properties", "patternProperties", "dependentSchemas")
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _FLAGS: Final = ("additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties")
-"""Keywords whose boolean stays as it is, at first."""
 _SCHEMAS: Final = ("not", "if", "then", "else", "contains", "propertyNames", *_FLAGS)
 
 _TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
@@ -192,23 +180,16 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "required": _is_names,
     "dependentRequired": lambda value: is_object(value) and all(map(_is_names, value.values())),
 }
-"""Checks of the values of keywords. The copy omits a keyword that fails its check."""
+"""Checks of the values of keywords; one that fails is left out."""
 
 
 class Subschemas:
-    """Copies the subschemas of one schema.
-
-    Args:
-        root: The schema, from which its references lead.
-    """
-
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._names: dict[str, str] = {}
         self._pending: deque[tuple[str, Any]] = deque()
 
     def definitions(self) -> dict[str, Schema]:
-        """Return the definitions that the copies refer to, by name."""
         made: dict[str, Schema] = {}
         while self._pending:
             name, target = self._pending.popleft()
@@ -216,7 +197,6 @@ class Subschemas:
         return made
 
     def copy(self, node: Any, depth: int = 0) -> Schema:
-        """Return the copy of a subschema."""
         if node is False:
             return {"not": {}}
         if not is_object(node) or depth > MAX_DEPTH:
@@ -232,10 +212,7 @@ class Subschemas:
         return _nullable(result) if node.get("nullable") is True else result
 
     def _copied(self, word: str, value: Any, depth: int) -> Any:
-        """Return the value of a keyword in a copy.
-
-        Return `ABSENT` for a keyword that cannot be copied.
-        """
+        """Return the value of a keyword in a copy, or `ABSENT` if it cannot be copied."""
         if word == "$ref":
             name = self._reference(value)
             return f"#/$defs/{name}" if name else ABSENT
@@ -255,10 +232,6 @@ class Subschemas:
         return {name: self.copy(child, depth) for name, child in fields.items()}
 
     def _reference(self, pointer: Any) -> str | None:
-        """Return the name of the definition that a reference leads to, or None.
-
-        None means that it leads to no schema.
-        """
         if not isinstance(pointer, str) or not pointer.startswith("#"):
             return None
         if pointer not in self._names:
@@ -275,10 +248,7 @@ class Subschemas:
 
 
 def _in_2020_12(node: Schema) -> Schema:
-    """Return a subschema without the forms of older drafts.
-
-    These forms are written without naming a draft.
-    """
+    """Return a subschema without the forms of older drafts."""
     if not any(word in node for word in ("items", "exclusiveMinimum", "exclusiveMaximum", "dependencies")):
         return node
     result = dict(node)
@@ -303,10 +273,7 @@ def _type_of(value: Any) -> str | list[str] | None:
 
 
 def _fit_required(schema: Schema) -> None:
-    """Leave only known names in `required`.
-
-    An open object gets a field for each of the others.
-    """
+    """Leave only known names in `required`. An open object gets the others."""
     if "required" not in schema:
         return
     names: list[str] = list(dict.fromkeys(schema["required"]))
@@ -322,7 +289,6 @@ def _fit_required(schema: Schema) -> None:
 
 
 def _fit_pattern(schema: Schema) -> None:
-    """Spell the pattern for every server, or put it into the description."""
     pattern: str | None = schema.get("pattern")
     if pattern is None:
         return
@@ -335,7 +301,6 @@ def _fit_pattern(schema: Schema) -> None:
 
 
 def _fit_array(schema: Schema) -> None:
-    """Give an array an object as its `items`, without which OpenAI refuses it."""
     if schema.get("items") is False and is_array(prefix := schema.get("prefixItems")):
         schema.setdefault("maxItems", len(prefix))
         schema["items"] = {}
@@ -347,7 +312,6 @@ def _fit_array(schema: Schema) -> None:
 
 
 def _nullable(schema: Schema) -> Schema:
-    """Return a subschema that allows null too, as OpenAPI's `nullable` says."""
     kinds = schema.get("type")
     if (
         kinds is None

@@ -1,13 +1,12 @@
 """Ask the server whether an attempt is still wanted, right before it acts.
 
-The activities set the check. Code below them, such as a model's, calls it without knowing its implementation.
+A worker that stood still wakes up with tasks that it fetched before. The server has timed them out
+meanwhile, other workers have done them, and their runs have continued. Such a task would act a second time,
+long after anyone expects it. So after a stall the attempt asks the server. Without one it compares two
+clocks and sends nothing.
 
-`activity.heartbeat` belongs to the worker's event loop and does not report what happened to a heartbeat.
-These requests work in any loop, and are made on rare paths only.
-
-A worker that stood still wakes up with tasks that it fetched before. The server has timed them out meanwhile, other workers have done
-them, and their runs have continued. Such a task would act a second time, long after anyone expects it. So after a stall the attempt asks
-the server. Without one it compares two clocks and sends nothing.
+The activities set the check; code below them, such as a model's, calls it. `activity.heartbeat` belongs to
+the worker's event loop and does not report what happened to a heartbeat: these requests work in any loop.
 """
 
 import asyncio
@@ -50,31 +49,22 @@ __all__ = [
 
 
 CHECK: "ContextVar[StartCheck | None]" = ContextVar("sojourn_start_check", default=None)
-"""The check of the activity of this context, shared by its tasks and threads."""
 
 
 async def still_wanted() -> None:
-    """Raise if the server no longer wants the present activity from this worker.
-
-    While the worker stood still, the server may have given the activity to another worker, or
-    cancelled it.
-    """
+    """Raise if the server no longer wants the present activity from this worker."""
     check = CHECK.get()
     if check is not None:
         await check.check()
 
 
 async def begun(work: Callable[[], Awaitable[Any]]) -> Any:
-    """Return the value of asynchronous work, which begins only if it is still wanted."""
     await still_wanted()
     return await work()
 
 
 def begun_in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Return synchronous work that begins only if it is still wanted.
-
-    The thread that has taken the work checks this.
-    """
+    """Return synchronous work that begins, in its thread, only if it is wanted."""
 
     def begin() -> Any:
         check = CHECK.get()
@@ -88,14 +78,13 @@ def begun_in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
 Standing = Literal["wanted", "canceled", "given up"]
 """The server's view of an attempt.
 
-`wanted`: it waits for the result. `canceled`: it requests the end. `given up`: it has timed out the attempt, and may have
-given it to another worker.
+`wanted`: it waits for the result. `canceled`: it requests the end. `given up`: it has timed out the
+attempt, and may have given it to another worker.
 """
 
 _PATIENCE = timedelta(seconds=5)
 
 _TAIL = 100
-"""Events read, the last ones."""
 
 _NO_PROGRESS = (
     EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
@@ -106,30 +95,24 @@ _NO_PROGRESS = (
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED,
 )
-"""Events that a history gains while a workflow task is attempted again."""
 
 
 class OwnTask:
-    """The server's view of the current activity."""
-
     def __init__(self, client: Client, info: activity.Info) -> None:
         self._client = client
         self._info = info
 
     @classmethod
     def current(cls) -> "OwnTask | None":
-        """Return the task of the current activity, or None if no server knows it."""
         try:
             return cls(activity.client(), activity.info())
         except RuntimeError:
             return None
 
     async def encoded(self, details: Sequence[Any]) -> list[Payload]:
-        """Heartbeat details, encoded as the next attempt reads them."""
         return list(await self._converter.encode(details))
 
     async def decoded(self, failure: Failure) -> BaseException:
-        """Return the failure of an earlier attempt as an exception."""
         return await self._converter.decode_failure(failure)
 
     @property
@@ -148,7 +131,6 @@ class OwnTask:
 
     @property
     def is_coded(self) -> bool:
-        """Whether payloads pass a codec, which may belong to the worker's own event loop."""
         return self._client.data_converter.payload_codec is not None
 
     async def beat(self, details: Sequence[Payload]) -> Standing:
@@ -186,7 +168,7 @@ class OwnTask:
         return found.last_failure if found and found.HasField("last_failure") else None
 
     async def lost_workflow_tasks(self) -> int:
-        """Return how often the workflow task of this local activity has timed out before.
+        """Return how often the workflow task of this local activity has timed out.
 
         The history records the first time-outs, among them those of a worker that knew the run; later ones
         are visible only in the number of the attempt.
@@ -222,19 +204,14 @@ class OwnTask:
 
 
 DELIVERY = 30.0
-"""Seconds that a task may have been in this process before its activity began.
-
-A stall in that time concerns it, too.
+"""Seconds that a task may have been in this process before its activity began, so that a stall concerns
+it.
 """
 
 ASK_AGAIN = 1.0
-"""Seconds between two requests to a server that is unreachable."""
 
 CANCELING = 5.0
-"""Seconds within which the SDK must cancel an attempt.
-
-They begin with the heartbeat whose response requests the cancellation.
-"""
+"""Seconds, from the heartbeat whose response requests it, within which the SDK must cancel an attempt."""
 
 _log = structlog.get_logger("sojourn.activity")
 
@@ -246,8 +223,7 @@ class NotWantedError(ApplicationError):
 class StartCheck:
     """The check of the present activity.
 
-    Args:
-        details: What its heartbeats tell of earlier attempts, which stays in them.
+    Its heartbeats hold `details`, what they tell of earlier attempts.
     """
 
     def __init__(self, details: dict[str, Any]) -> None:
@@ -261,18 +237,15 @@ class StartCheck:
         self._has_ended = False
 
     def end(self) -> None:
-        """Let nothing begin any more, because the activity has its result.
-
-        A thread of it may not have begun yet.
-        """
+        """Let nothing begin any more, not even in a thread, as there is a result."""
         self._has_ended = True
 
     async def check(self) -> None:
         """Return if the attempt is still wanted.
 
         Raises:
-            NotWantedError: The server has given the attempt up, or cancels it; or it is a local activity of a workflow task that may be
-                another worker's by now: an ordinary activity takes its place.
+            NotWantedError: The server has given the attempt up, or cancels it; or it is a local activity of a workflow task
+                that may be another worker's by now: an ordinary activity takes its place.
         """
         while self._stalls.last() > self._known:
             asked = now()
@@ -280,7 +253,6 @@ class StartCheck:
             self._known = asked
 
     def check_in_thread(self) -> None:
-        """Make the same check from a thread, on the event loop."""
         if self._stalls.last() > self._known:
             asyncio.run_coroutine_threadsafe(self.check(), self._loop).result()
         if self._has_ended:
@@ -320,5 +292,4 @@ class StartCheck:
 
 
 def given_up() -> NotWantedError:
-    """Return the error of an attempt that the server has given up."""
     return NotWantedError("the server has given this attempt up", type="GivenUp", non_retryable=True)

@@ -1,20 +1,19 @@
 """End the process with its own status when foreign code breaks the event loop.
 
-A task that is never awaited can raise `SystemExit` out of the loop, stop the loop, or cancel all
-that runs on it. The first two are logged, and the loop continues. The last ends the process, with
-status 1. A thread ends the process of a loop that does not end in time, so that a signal always has
-its effect. It also ends a process whose loop has been blocked for so long that its calls are given
-up: Temporal would keep sending it tasks, and each would be lost for a while.
+A task that is never awaited can raise `SystemExit` out of the loop, stop the loop, or cancel all that runs
+on it. The first two are logged, and the loop continues. The last ends the process, with status 1. A thread
+ends the process of a loop that does not end in time, so that a signal always has its effect, and of a loop
+blocked for so long that its calls are given up: Temporal would keep sending it tasks.
 
-The SDK's threads wake an event loop with a result. When the interpreter ends before such a thread
-has returned, Python ends the thread in the middle, and the SDK's runtime aborts the whole process:
-`Fatal Python error: PyGILState_Release`. The result has been delivered by then, so a program that
-connects and ends right away meets this often on a busy machine. The SDK has nothing to wait for;
-but Python shows whether a thread that it did not start is inside Python code.
+The SDK's threads wake an event loop with a result. When the interpreter ends before such a thread has
+returned, Python ends the thread in the middle, and the SDK's runtime aborts the process: `Fatal Python
+error: PyGILState_Release`. A program that connects and ends right away meets this often on a busy machine.
+The SDK has nothing to wait for; but Python shows whether a thread that it did not start is inside Python
+code.
 
-Python 3.14, and 3.13 at least since 3.13.5, suspend such a thread for ever instead of ending it. If
-the SDK's runtime is freed while the interpreter shuts down, it waits for its threads, and the
-process never ends.
+Python 3.14, and 3.13 at least since 3.13.5, suspend such a thread for ever instead of ending it. If the
+SDK's runtime is freed while the interpreter shuts down, it waits for its threads, and the process never
+ends.
 """
 
 import asyncio
@@ -63,8 +62,6 @@ _log = structlog.get_logger("sojourn.worker")
 
 
 class Stop:
-    """Whether a worker has to stop, and whether at once."""
-
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.at_once = False
@@ -86,12 +83,7 @@ def run_guarded(
 ) -> None:
     """Run a worker until it has stopped, on a loop of its own.
 
-    SIGTERM and Ctrl-C request that it stop.
-
-    Args:
-        serving: The worker; it ends once it is requested to stop.
-        drain: How long the worker may take to stop; 10 s later the process is ended.
-        new_loop: Makes the loop; by default uvloop's, if uvloop is installed.
+    SIGTERM and Ctrl-C request that it stop. 10 s after the drain the process is ended.
 
     Raises:
         SystemExit: Foreign code cancelled the worker; with status 1, and a log entry.
@@ -125,10 +117,7 @@ def run_guarded(
 
 
 def give_up(loop: asyncio.AbstractEventLoop, reason: str) -> None:
-    """End the process of a worker whose loop stays blocked.
-
-    A program that runs a loop of its own is left alone.
-    """
+    """End the process of a worker whose loop stays blocked, if the loop is ours."""
     if loop in _OWN:
         try:
             _log.error("worker_given_up", reason=reason, status=_FAILED)
@@ -137,10 +126,7 @@ def give_up(loop: asyncio.AbstractEventLoop, reason: str) -> None:
 
 
 def _to_its_end(main: "asyncio.Task[None]") -> None:
-    """Run the loop until the task is done.
-
-    An exception that escapes from a loop does not damage the loop.
-    """
+    """Run the loop to the end of the task, past exceptions that escape from it."""
     loop = main.get_loop()
     main.add_done_callback(lambda _: loop.stop())
     while not main.done():
@@ -157,7 +143,6 @@ def _to_its_end(main: "asyncio.Task[None]") -> None:
 
 
 def _close(runner: asyncio.Runner) -> None:
-    """Cancel the remaining tasks of the loop, and close it."""
     try:
         runner.close()
     except (SystemExit, KeyboardInterrupt) as error:
@@ -166,10 +151,7 @@ def _close(runner: asyncio.Runner) -> None:
 
 @contextlib.contextmanager
 def _signals(report: Callable[[int], None]) -> Generator[None]:
-    """Call `report` with the number of signals so far.
-
-    The call does not come from the loop, which may be blocked. The third signal ends the process.
-    """
+    """Report the number of signals, not from the loop. The third ends the process."""
     count = 0
 
     def on_signal(*_: Any) -> None:
@@ -188,19 +170,14 @@ def _signals(report: Callable[[int], None]) -> Generator[None]:
 
 
 class _Deadline:
-    """A thread that ends the process at a deadline.
-
-    At first there is no deadline.
-    """
-
     def __init__(self) -> None:
         self.status = _FAILED
-        """The exit status of the process when the thread ends it."""
         self._allowed: queue.SimpleQueue[float | None] = queue.SimpleQueue()
-        """Seconds until the deadline; None ends the thread. The only kind of queue that a signal handler may fill."""
+        """Seconds until the deadline; None ends the thread. The only kind of queue that a signal handler
+        may fill.
+        """
 
     def allow(self, seconds: float) -> None:
-        """Set a deadline so many seconds from now, unless an earlier one is set."""
         self._allowed.put(seconds)
 
     def __enter__(self) -> Self:
@@ -236,10 +213,7 @@ _POLL = 0.001
 
 @functools.cache
 def end_quietly() -> None:
-    """Make this process wait, at its exit, for the SDK's threads.
-
-    It waits until they have left Python code.
-    """
+    """Make this process wait, at its exit, until the SDK's threads left Python."""
     # Once, and early: the first registered function runs last, when the rest of the program has ended.
     atexit.register(_settle)
 
@@ -254,10 +228,7 @@ def _settle() -> None:
 
 
 def _keep_runtimes() -> None:
-    """Leak each runtime of the SDK, so that Python never frees it.
-
-    The end of the process ends its threads.
-    """
+    """Leak each runtime of the SDK, whose threads the end of the process ends."""
     if runtimes := sys.modules.get("temporalio.runtime"):
         for each in gc.get_objects():
             if issubclass(type(each), runtimes.Runtime):
@@ -265,7 +236,6 @@ def _keep_runtimes() -> None:
 
 
 def _foreign_threads() -> set[int]:
-    """Return the ids of the threads in Python code that Python did not start."""
     # A foreign thread that asks for its own name gets a stand-in.
     own = {thread.ident for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)}  # noqa: SLF001
     return {ident for ident in sys._current_frames() if ident not in own}  # noqa: SLF001

@@ -1,12 +1,11 @@
 """Detect a blocked event loop, and heartbeat for the calls that it blocks.
 
-After a stall a worker executes the tasks that it had fetched before, although the server may have given them to
-another worker meanwhile. A timer of the loop notes the time each second. The first check after a stall detects it,
-even before the timer has run again.
+A tool that blocks the loop (`time.sleep`, a driver without `await`) would cost hundreds of calls their
+heartbeats: the server would time them out and repeat them elsewhere. So a thread sends heartbeats
+meanwhile, and logs for the operator what to change.
 
-Hundreds of calls share a worker's event loop. A tool that blocks it (`time.sleep`, a driver without
-`await`) would cost all of them their heartbeats: the server would time them out and repeat them
-elsewhere. So a thread sends heartbeats meanwhile, and logs for the operator what to change.
+A timer of the loop notes the time each second. The first check after a stall detects it, even before the
+timer has run again, so that no task is executed that the server has given to another worker.
 """
 
 import asyncio
@@ -30,37 +29,24 @@ from sojourn.serving.hardening.loop_guard import give_up
 __all__ = ["CURRENT", "LATE", "STALL", "LoopWatch", "Stalls", "WatchedCall", "now", "stalls_of", "watch_of"]
 
 TICK = 1.0
-"""Seconds between two notes of the time in the loop."""
 
 STALL = 5.0
-"""Delay of a note that counts as a stall, in seconds.
-
-It is a third of the heartbeat time-out.
-"""
+"""Delay of a note that counts as a stall, in seconds: a third of the heartbeat time-out."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A clock that also counts the time in which the machine is suspended.
-
-On Linux the monotonic clock stops then, on macOS it does not.
-"""
+"""Counts the time in which the machine is suspended, as Linux's monotonic clock does not."""
 
 
 def now() -> float:
-    """Return the time in seconds, of a clock that never stops.
-
-    It also counts the time in which the process or the machine is suspended.
-    """
+    """Return the time in seconds, of a clock that runs while the machine is suspended."""
     return time.clock_gettime(_CLOCK)
 
 
 class Stalls:
     """Watches one event loop while workers are open in it.
 
-    A virtual machine that is paused or moved may find that none of its clocks advanced. Once its wall clock has been set, that is
-    a stall too.
-
-    Args:
-        loop: The loop.
+    A virtual machine that is paused or moved may find that none of its clocks advanced. Once its wall clock
+    has been set, that is a stall too.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -72,10 +58,7 @@ class Stalls:
 
     @contextmanager
     def watched(self) -> Generator[None]:
-        """Watch the loop for a worker.
-
-        A loop without a worker may stand still, since nothing was fetched.
-        """
+        """Watch the loop for a worker. Without one it may stand still."""
         if not self._workers:
             self._seen, self._last = (now(), time.time()), float("-inf")
             self._tick()
@@ -109,7 +92,6 @@ _STALLS: WeakKeyDictionary[asyncio.AbstractEventLoop, Stalls] = WeakKeyDictionar
 
 
 def stalls_of(loop: asyncio.AbstractEventLoop) -> Stalls:
-    """Return the watch over a loop, shared by its workers and their activities."""
     stalls = _STALLS.get(loop)
     if stalls is None:
         stalls = _STALLS[loop] = Stalls(loop)
@@ -117,28 +99,20 @@ def stalls_of(loop: asyncio.AbstractEventLoop) -> Stalls:
 
 
 WATCH_TICK = 1.0
-"""Seconds between two checks."""
 
 LATE = 2.0
-"""Seconds after which a heartbeat is overdue. The thread then sends it for the loop."""
+"""Seconds after which a heartbeat is overdue, and the thread sends it for the loop."""
 
 BLOCKED = 3.0
-"""Seconds without an answer after which the loop counts as blocked.
-
-It is logged again each time the seconds have doubled.
-"""
+"""Seconds after which the loop counts as blocked; logged again each time they have doubled."""
 
 HELD_UP = 10.0
-"""Seconds between two checks after which the whole process counts as held up.
-
-It was stopped, frozen, or in code that holds the GIL.
+"""Seconds between two checks after which the process counts as held up: stopped, or in code that holds the
+GIL.
 """
 
 GIVEN_UP = 120.0
-"""Seconds after which a blocked loop counts as lost.
-
-Its calls should run elsewhere, and its worker ends.
-"""
+"""Seconds after which a blocked loop counts as lost, and its worker ends."""
 
 _DEBUGGERS = {"bdb", "pdb", "_pydevd_bundle", "debugpy"}
 
@@ -148,41 +122,25 @@ _log = structlog.get_logger("sojourn.worker")
 
 
 class WatchedCall(Protocol):
-    """The heartbeats of one activity."""
-
     who: dict[str, str]
-    """The ids of the call or planner, for the log."""
 
-    def is_overdue(self, now: float) -> bool:
-        """Check whether the loop should have sent a heartbeat by now."""
-        ...
+    def is_overdue(self, now: float) -> bool: ...
 
     async def beat_from_thread(self, now: float, blocks: str) -> None:
-        """Heartbeat from the thread's own loop.
-
-        `blocks` describes how the call blocks the worker's loop, if it does.
-        """
+        """Heartbeat from the thread's own loop, with how the call blocks, if it does."""
         ...
 
 
 CURRENT: ContextVar[WatchedCall | None] = ContextVar("sojourn_watched", default=None)
-"""The call of this context, shared by its tasks and threads."""
 
 
 class LoopWatch:
-    """Watches one event loop until it is closed, from a thread of its own.
-
-    The clock is the machine's: a loop's own may stand still while the loop is blocked.
-
-    Args:
-        loop: The loop, in one of whose tasks this is made.
-    """
+    """Watches one event loop until it is closed, from a thread of its own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread_id = threading.get_ident()
         self._runner = _runner_of(sys._getframe())  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented
-        """The code that runs the loop's tasks; None outside a task."""
         self._calls: set[WatchedCall] = set()
         self._asked: float | None = None
         self._tell_at = BLOCKED
@@ -191,11 +149,9 @@ class LoopWatch:
         threading.Thread(target=self._look_on, name="sojourn-loop-watch", daemon=True).start()
 
     def add(self, call: WatchedCall) -> None:
-        """Send heartbeats for a call whenever the loop does not."""
         self._calls.add(call)
 
     def remove(self, call: WatchedCall) -> None:
-        """Stop sending heartbeats for a call."""
         self._calls.discard(call)
 
     def _look_on(self) -> None:
@@ -238,7 +194,6 @@ class LoopWatch:
             )
 
     def _answer(self, asked: float) -> None:
-        """Record, in the loop, that the loop is free."""
         self._asked = None
         blocked = time.monotonic() - asked
         if blocked >= BLOCKED:
@@ -265,10 +220,7 @@ class LoopWatch:
     # Find the call that blocks the loop.
 
     def _frames(self) -> list[FrameType]:
-        """Return the frame that runs the loop's tasks, and those that it executes now.
-
-        The innermost is last. Empty while the loop is idle.
-        """
+        """Return the frame that runs the loop's tasks, and those that it executes now."""
         frames: list[FrameType] = []
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented, for debuggers
         while frame is not None and frame.f_code is not self._runner:
@@ -277,10 +229,7 @@ class LoopWatch:
         return [] if frame is None else [frame, *reversed(frames)]
 
     def _blocker(self) -> tuple[WatchedCall | None, str]:
-        """Return the call whose code runs now, and its place in the code.
-
-        The call is known by the context of its task or, if the loop is asyncio's, of its callback.
-        """
+        """Return the call whose code runs now, by its context, and its place."""
         frames = self._frames()
         if not frames:
             return None, ""
@@ -292,7 +241,6 @@ class LoopWatch:
         return context.get(CURRENT) if context else None, _place(frames[-1])
 
     def _is_debugged(self) -> bool:
-        """Check whether a debugger steps through the code that runs."""
         names = (str(frame.f_globals.get("__name__")) for frame in self._frames())
         return any(name.split(".", 1)[0] in _DEBUGGERS for name in names)
 
@@ -301,7 +249,7 @@ class LoopWatch:
 
 
 def _runner_of(frame: FrameType | None) -> CodeType | None:
-    """Return the code that called the coroutine of the task that a frame belongs to.
+    """Return the code that called the coroutine of the task of a frame.
 
     This is asyncio's, or with another loop the caller of the loop.
     """
@@ -314,7 +262,6 @@ def _runner_of(frame: FrameType | None) -> CodeType | None:
 
 
 def _context_of(task: "asyncio.Task[Any] | None") -> Context | None:
-    """Return the context of a task, which has no method for it before Python 3.12."""
     referred = gc.get_referents(task) if task else []
     return next((one for one in referred if isinstance(one, Context)), None)
 
@@ -323,10 +270,7 @@ _WATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWatch] = WeakKeyDicti
 
 
 def watch_of(loop: asyncio.AbstractEventLoop) -> LoopWatch:
-    """Return the watch over a loop, made for its first call.
-
-    Call this in the loop's own thread.
-    """
+    """Return the watch over a loop, made in the loop's own thread."""
     watch = _WATCHES.get(loop)
     if watch is None:
         watch = _WATCHES[loop] = LoopWatch(loop)

@@ -1,12 +1,12 @@
 """Find out how earlier attempts ended, whose workers may have been lost.
 
-The first attempt sends no request. A later one asks the server how the previous attempt ended. Before the tool runs, it
-records the number of lost workers, and whether an attempt may have taken effect. A tool that kills its worker at once is
-therefore counted, too.
+A later attempt asks the server how the previous one ended. Before the tool runs, it records the number of
+lost workers, and whether an attempt may have taken effect, so that a tool that kills its worker at once is
+counted, too.
 
-Temporal repeats a local activity as part of its workflow task, from its first attempt, on any worker
-that replays the run, and records nothing about the lost worker. The worker that planned a call
-therefore remembers that its first execution is new. Any other worker asks the server.
+Temporal repeats a local activity as part of its workflow task, from its first attempt, on any worker that
+replays the run, and records nothing about the lost worker. The worker that planned a call therefore
+remembers that its first execution is new. Any other worker asks the server.
 """
 
 from collections import OrderedDict
@@ -36,16 +36,12 @@ _log = structlog.get_logger("sojourn.activity")
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The outcome of an activity's earlier attempts."""
-
     lost: int = 0
-    """Number of workers lost under the activity."""
     unknown: bool = False
     """Whether one of the attempts may have taken effect."""
 
     @property
     def details(self) -> dict[str, Any]:
-        """The outcome as details of a heartbeat. Empty if there is nothing to report."""
         return retry.lost_details(self.lost, unknown=self.unknown)
 
 
@@ -78,8 +74,8 @@ async def earlier_attempts() -> Earlier:
 async def _may_have_acted(task: OwnTask, failure: Failure | None) -> bool:
     """Check whether the attempt that ended with this failure may have taken effect.
 
-    Only a failure that says so excludes it: a lost worker, a worker that was shut down and a failure that the server
-    has cut do not.
+    Only a failure that says so excludes it: a lost worker, a worker that was shut down and a failure that
+    the server has cut do not.
     """
     if failure is None:
         return False
@@ -106,7 +102,6 @@ class FirstTime:
         self._new: OrderedDict[Key, None] = OrderedDict()
 
     def planned(self, run_id: str, outcome: PlanOutcome) -> None:
-        """Remember the local calls of a plan that was made on this worker."""
         self._add(
             (run_id, call.tool_call_id)
             for call, dispatch in zip(outcome.calls, outcome.dispatches, strict=False)
@@ -120,11 +115,11 @@ class FirstTime:
             self._new.popitem(last=False)
 
     async def check(self) -> None:
-        """Return if the current local activity is new, or if no worker was lost under it.
+        """Return if the local activity is new, or no worker was lost under it.
 
         Raises:
-            ApplicationError: `REPEATED`, with the number of lost workers: the workflow starts an
-                ordinary activity for the call, under which lost workers are counted.
+            ApplicationError: `REPEATED`, with the number of lost workers: the workflow starts an ordinary activity for the
+                call, under which lost workers are counted.
         """
         info, task = activity.info(), OwnTask.current()
         key = (info.workflow_run_id or "", info.activity_id)

@@ -1,7 +1,7 @@
 """Answer a call that is out of time, even if its coroutine does not end.
 
-If the activity waited for the coroutine, the server would time the activity out and repeat it. And a
-CancelledError is a cancellation only when the run or the worker requested one.
+If the activity waited for it, the server would time the activity out and repeat it. And a CancelledError is
+a cancellation only when the run or the worker requested one.
 """
 
 import asyncio
@@ -16,19 +16,13 @@ from sojourn.contracts import safe_exceptions
 __all__ = ["await_with_grace", "is_cancellation"]
 
 GRACE = 2.0
-"""Seconds that a cancelled tool has for its clean-up.
-
-They are within the 5 s after its own time limit.
-"""
+"""Seconds that a cancelled tool has for its clean-up, within the 5 s after its own time limit."""
 
 _log = structlog.get_logger("sojourn.tool")
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Check whether an activity is cancelled, by its run or with its worker.
-
-    Foreign code may raise the same error without a cancellation.
-    """
+    """Check whether the run or the worker cancels, and no foreign code."""
     if not safe_exceptions.is_a(error, asyncio.CancelledError):
         return False
     this = asyncio.current_task()
@@ -36,9 +30,7 @@ def is_cancellation(error: BaseException) -> bool:
 
 
 async def await_with_grace(tool_id: str, work: Awaitable[Any]) -> Any:
-    """Return the value of an awaitable, with 2 s to end when cancelled.
-
-    After that time it is abandoned.
+    """Return an awaitable's value. When cancelled, it has 2 s to end.
 
     Raises:
         RuntimeError: The awaitable raised an error that an event loop would act on (`KeyboardInterrupt`,
@@ -76,10 +68,7 @@ class _Exit:
 
 
 async def _contained(work: Awaitable[Any]) -> Any:
-    """Return the value of an awaitable.
-
-    An error that is no `Exception` becomes a value too, since it would end the loop if raised.
-    """
+    """Return a value, or as a value an error that would end the loop if raised."""
     try:
         return await work
     except asyncio.CancelledError:

@@ -1,12 +1,11 @@
 """Threads of sync tools, shared so that no tool takes all of them.
 
-While slots are free, the first to ask gets one. A tool that holds fewer than its own few
-slots gets one even when none is free: hanging calls of one tool delay only further calls of that tool.
+While slots are free, the first to ask gets one. A tool that holds fewer than its own few slots gets one
+even when none is free: hanging calls of one tool delay only further calls of that tool.
 
-A thread cannot be killed. A call that is overdue or cancelled is *abandoned*: its thread runs on,
-is counted, and holds no slot, so that one stuck tool does not block the others. When too
-many of a tool's calls are abandoned, its further calls are refused until some end; other tools continue.
-The worker's exit waits for no thread, which is why this is no `ThreadPoolExecutor`: the
+A thread cannot be killed. A call that is overdue or cancelled is *abandoned*: its thread runs on, is
+counted, and holds no slot. When too many of a tool's calls are abandoned, its further calls are refused
+until some end. The worker's exit waits for no thread, which is why this is no `ThreadPoolExecutor`: the
 interpreter joins the threads of an executor.
 """
 
@@ -30,23 +29,16 @@ __all__ = ["SYNC_THREADS", "Slots", "SyncThreads"]
 
 
 class Slots:
-    """The slots of one event loop.
-
-    Args:
-        slots: Number of slots.
-        own: How many slots a tool may hold in any case, even when none is free.
-    """
+    """The slots of one event loop. A tool may hold `own` even when none is free."""
 
     def __init__(self, slots: int, own: int) -> None:
         self.taken: Counter[str] = Counter()
-        """Number of slots taken by each tool."""
         self._slots = slots
         self._own = own
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
     async def slot(self, tool_id: str) -> AsyncGenerator[None]:
-        """Wait for a slot, and hold it while the body runs."""
         if self._is_free(tool_id):
             self.taken[tool_id] += 1
         else:
@@ -84,13 +76,9 @@ class Slots:
 
 
 SYNC_THREADS = 64
-"""Sync tools running at once on one worker."""
 
 OWN_SHARE = 16
-"""The share of each tool: one in this many threads, at least one.
-
-It may use them even if other tools use all others.
-"""
+"""The share of each tool, even if others use all threads: one in this many, at least one."""
 
 _log = structlog.get_logger("sojourn.tool")
 
@@ -98,11 +86,8 @@ _log = structlog.get_logger("sojourn.tool")
 class SyncThreads:
     """Runs sync calls in threads, for one event loop, which alone counts them.
 
-    Args:
-        threads: Calls that can run at once, not counting abandoned ones; if none is free, each tool may run
-            a sixteenth of them more.
-        most_abandoned: Abandoned calls, shared among the tools that have some; a tool that
-            exceeds its share is refused. Half of `threads` by default.
+    `most_abandoned` calls are shared among the tools that have some; a tool that exceeds its share is
+    refused.
     """
 
     def __init__(self, threads: int = SYNC_THREADS, *, most_abandoned: int | None = None) -> None:
@@ -120,13 +105,13 @@ class SyncThreads:
     async def run(self, tool_id: str, call: Callable[[], Any]) -> Any:
         """Return the result of a call, or raise its error.
 
-        The call runs in a copy of the caller's context. When cancelled, by an `asyncio.timeout`
-        around it too, it returns at once and abandons the thread.
+        The call runs in a copy of the caller's context. When cancelled, by an `asyncio.timeout` around it
+        too, it returns at once and abandons the thread.
 
         Raises:
             ToolUnavailable: Too many abandoned calls of this tool still run, or the system gives no more threads.
-            RuntimeError: The call raised an error that an event loop would act on (`StopIteration`,
-                `KeyboardInterrupt`, `CancelledError`); that error is the cause.
+            RuntimeError: The call raised an error that an event loop would act on (`StopIteration`, `KeyboardInterrupt`,
+                `CancelledError`); that error is the cause.
         """
         self._refuse_when_held(tool_id)
         async with self._slots.slot(tool_id):
@@ -179,10 +164,7 @@ class SyncThreads:
 
 @dataclass(eq=False)
 class _Job:
-    """A call and its outcome.
-
-    The thread calls only `run`, the event loop everything else.
-    """
+    """A call and its outcome. The thread calls only `run`."""
 
     tool_id: str
     call: Callable[[], Any]
@@ -195,10 +177,7 @@ class _Job:
     error: BaseException | None = None
 
     def run(self, inbox: "_Inbox") -> bool:
-        """Run the call, and notify the loop.
-
-        Return false if the loop has been closed meanwhile.
-        """
+        """Run the call, and notify the loop. Return false if it has been closed."""
         try:
             self.value = self.context.run(self.call)
         except BaseException as error:  # noqa: BLE001 - the caller judges it
@@ -210,7 +189,6 @@ class _Job:
         return True
 
     def outcome(self) -> Any:
-        """Return the value or raise the error, once."""
         error, self.error = self.error, None
         try:
             if error is None:
@@ -228,7 +206,6 @@ _Inbox = SimpleQueue[_Job | None]
 
 
 def _thread() -> _Inbox:
-    """Start a thread that runs jobs from its inbox, until it gets None."""
     inbox: _Inbox = SimpleQueue()
     try:
         threading.Thread(target=_work, args=(inbox,), name="sojourn-tool", daemon=True).start()

@@ -1,23 +1,21 @@
 """Run workflow tasks so that no query advances a run, and large ones in a thread.
 
-The SDK hands each workflow task to a thread, so that it can tell a workflow that blocks. That costs
-two changes of thread for each call and each plan, 3 % to 5 % of a run's time. An `AgentRun` has no
-user code that could block, and a task of a few kilobytes takes it about a millisecond. The
-interpreter would not run the loop meanwhile either. A large task, such as that of a run that
-continues with its whole state, still has a thread and the SDK's limit of two seconds.
+The SDK hands each workflow task to a thread, so that it can tell a workflow that blocks. That costs two
+changes of thread for each call and each plan, 3 % to 5 % of a run's time. An `AgentRun` has no user code
+that could block, and a task of a few kilobytes takes it about a millisecond. A large task still has a
+thread and the SDK's limit of two seconds.
 
-A query that no worker has answered yet is sent to the next worker, which builds the run from the
-whole history. The SDK then also applies the events after the last workflow task, and the run acts
-on them: at the time of the task before, and without the updates that the task of these events
-brings. A replay applies all of that at once, and its commands differ: the workflow task would fail
-for ever. So the run does not get these events. It answers the query, and is evicted: its next task
-builds it anew.
+A query that no worker has answered yet is sent to the next worker, which builds the run from the whole
+history. The SDK then also applies the events after the last workflow task, and the run acts on them: at the
+time of the task before, and without the updates that the task of these events brings. A replay applies all
+of that at once, and its commands differ: the workflow task would fail for ever. So the run does not get
+these events. It answers the query, and is evicted: its next task builds it anew.
 
-A query that comes while a local activity ends is answered by ending the workflow task. The result
-may be recorded with that task, but the run gets it with the next one, and acts on it after the
-events of the next one. A replay gives it in the task in which it is recorded. So a next task that
-has such events begins anew, with the run built from its history. A local activity whose result is
-not recorded is repeated, as after a lost worker.
+A query that comes while a local activity ends is answered by ending the workflow task. The result may be
+recorded with that task, but the run gets it with the next one, and acts on it after the events of the next
+one. A replay gives it in the task in which it is recorded. So a next task that has such events begins anew,
+with the run built from its history. A local activity whose result is not recorded is repeated, as after a
+lost worker.
 """
 
 import asyncio
@@ -57,14 +55,9 @@ __all__ = [
 ]
 
 MAX_BYTES_ON_LOOP = 16_000
-"""Most bytes of a workflow task that the loop executes.
-
-So few that a hundred signals, or a result, do not delay it.
-"""
+"""Most bytes of a task that the loop executes, so few that a hundred signals do not delay it."""
 
 MAX_THREADS = 500
-"""Most workflow tasks in threads at once, as in the SDK."""
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -76,10 +69,7 @@ class TaskExecutor(ThreadPoolExecutor):
         super().__init__(max_workers=MAX_THREADS, thread_name_prefix="temporal_workflow_")
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Execute a small workflow task at once, in the running loop.
-
-        Anything else is executed in a thread.
-        """
+        """Execute a small workflow task in the running loop, all else in a thread."""
         if any(isinstance(arg, WorkflowActivation) and arg.ByteSize() <= MAX_BYTES_ON_LOOP for arg in args):
             # asyncio takes a future of its own as it is, without a thread's way of waking the loop.
             return cast("Future[T]", _on_loop(lambda: fn(*args, **kwargs)))
@@ -89,8 +79,8 @@ class TaskExecutor(ThreadPoolExecutor):
 def _on_loop(task: Callable[[], T]) -> "asyncio.Future[T]":
     """Execute a workflow task in the running loop, in a context of its own.
 
-    A thread would give it such a context too. The result is there at once: a loop that something
-    else blocks cannot make the SDK take the task for one that blocks.
+    A thread would give it such a context too. The result is there at once: a loop that something else
+    blocks cannot make the SDK take the task for one that blocks.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -116,44 +106,31 @@ def _on_loop(task: Callable[[], T]) -> "asyncio.Future[T]":
 
 
 class _WholeTasks:
-    """Common base of the runners, with the worker of their runs."""
-
     _worker: Callable[[], Worker | None] | None = None
 
     def serve(self, worker: Worker) -> None:
-        """Name the worker, before it runs."""
         object.__setattr__(self, "_worker", weakref.ref(worker))  # the sandbox's runner is frozen
 
     @property
     def _evicts(self) -> Callable[[str], None] | None:
-        """Evicts a run, by its execution's id. None if the worker is unknown."""
         worker = self._worker and self._worker()
         return worker and partial(evict, worker)
 
     @property
     def _ignores_context(self) -> bool:
-        """Whether the worker's data converter ignores the context of a payload.
-
-        If so, it converts a payload alike for every workflow and activity.
-        """
+        """Whether payloads convert alike for every workflow and activity."""
         worker = self._worker and self._worker()
         converter = worker and worker.client.data_converter
         return isinstance(converter, GuardedDataConverter) and converter.ignores_context
 
 
 class Unsandboxed(_WholeTasks, UnsandboxedWorkflowRunner):
-    """Runs workflows without a sandbox, by whole workflow tasks."""
-
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        """Create an instance that advances by whole workflow tasks."""
         return _Instance(super().create_instance(det), self._evicts, ignores_context=self._ignores_context)
 
 
 class Sandboxed(_WholeTasks, SandboxedWorkflowRunner):
-    """Runs workflows in a sandbox, by whole workflow tasks."""
-
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        """Create an instance that advances by whole workflow tasks."""
         return _Instance(super().create_instance(det), self._evicts, ignores_context=self._ignores_context)
 
 
@@ -165,10 +142,7 @@ def by_whole_tasks(runner: WorkflowRunner) -> WorkflowRunner:
 
 
 def serve_by_whole_tasks(worker: Worker) -> None:
-    """Let the worker evict runs that a query has built.
-
-    This does nothing unless the worker's runner is one of these.
-    """
+    """Let the worker, if by whole tasks, evict runs that a query has built."""
     runner = worker.config(active_config=True)["workflow_runner"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - the active one has it
     if isinstance(runner, _WholeTasks):
         runner.serve(worker)
@@ -177,12 +151,7 @@ def serve_by_whole_tasks(worker: Worker) -> None:
 class _Instance(WorkflowInstance):
     """An instance of a workflow that gets events only with their workflow task.
 
-    It gets no events without a workflow task, and no local results with events of a later one.
-
-    Args:
-        instance: The SDK's instance.
-        evict: Evicts a run, by its execution's id; None if the instance is to do as the SDK does.
-        ignores_context: Whether the data converter needs no context: the SDK asks for one with every payload.
+    It gets no local results with events of a later one.
     """
 
     def __init__(
@@ -196,12 +165,10 @@ class _Instance(WorkflowInstance):
         self._is_behind = False
         """Whether the run was not given events that the SDK has applied."""
         self._has_answered = False
-        """Whether the last activation was a query."""
         self._updates: set[str] = set()
         """Updates that are accepted, and not yet answered; the SDK loses the answer of one in a task that begins anew."""
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
-        """Advance by a workflow task, or answer a query."""
         if any(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs):
             if self._is_behind and self._evict:
                 self._evict(act.run_id)
@@ -230,26 +197,21 @@ class _Instance(WorkflowInstance):
         return done
 
     def _note(self, response: UpdateResponse) -> None:
-        """Note which updates are answered later."""
         if response.HasField("accepted"):
             self._updates.add(response.protocol_instance_id)
         else:
             self._updates.discard(response.protocol_instance_id)
 
     def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
-        """Return the context of the SDK's instance, or None if no converter needs it."""
         return None if self._ignores_context else self._instance.get_serialization_context(command_info)
 
     def get_external_store_context(self, command_info: Any) -> StorageDriverStoreContext:
-        """As of the SDK's instance."""
         return self._instance.get_external_store_context(command_info)
 
     def get_info(self) -> Info:
-        """As of the SDK's instance."""
         return self._instance.get_info()
 
     def get_thread_id(self) -> int | None:
-        """As of the SDK's instance."""
         return self._instance.get_thread_id()
 
 
@@ -258,7 +220,6 @@ def _has_update(act: WorkflowActivation) -> bool:
 
 
 def _begun_anew(execution: str) -> WorkflowActivationCompletion:
-    """Fail the workflow task, so that it is attempted again with the run built anew."""
     failed = WorkflowActivationCompletion(run_id=execution)
     failed.failed.failure.message = (
         "the run was built, or went on, while a query was answered; the task begins anew"

@@ -1,18 +1,17 @@
 """A file of requests to a model and its responses, equal in every run.
 
-The conversation is stored as pydantic-ai dumps it (`ModelMessagesTypeAdapter`). So that requests of different runs
-compare equal, this module replaces ids, UUIDs, timestamps and long hexadecimal numbers by placeholders, and the bytes
-of files by a digest, and leaves out signatures and provider ids.
+The conversation is stored as pydantic-ai dumps it (`ModelMessagesTypeAdapter`). So that requests of
+different runs compare equal, ids, UUIDs, timestamps and long hexadecimal numbers become placeholders, the
+bytes of files a digest, and what only the provider uses (response ids, signatures, addresses) is left out.
 
-{"format": 2, "model": "openai:gpt-5-mini", "exchanges": [
+    {"format": 2, "model": "openai:gpt-5-mini", "exchanges": [
       {"tools": [{"name": "clinic__visits__book", "description": "...", "parameters_json_schema": {...}}],
        "messages": [{"kind": "request", "instructions": "You book visits.", "parts": [...]}],
        "response": {"kind": "response", "parts": [...]}},
       {"shared": 1, "messages": [...], "response": {...}}]}
 
-A conversation grows, so an exchange leaves out what is equal in the exchange before: its first `shared` messages, and
-its tools. The file of a run of 100 calls is hardly longer than its transcript. What only the provider uses (response
-ids, signatures, addresses) is left out too, since a played response is never sent to a provider.
+A conversation grows, so an exchange leaves out what is equal in the exchange before: its first `shared`
+messages, and its tools. The file of a run of 100 calls is hardly longer than its transcript.
 """
 
 import hashlib
@@ -56,7 +55,6 @@ __all__ = [
 ]
 
 Json = dict[str, Any]
-"""A JSON object."""
 
 PARTS: Final = {
     "__all__": {"part_kind", "content", "tool_name", "args", "tool_call_id", "outcome", "citations"}
@@ -73,29 +71,19 @@ _VOLATILE: Final = (
 """Text that changes from run to run, with its placeholder. A date alone is kept: more often it is an argument."""
 
 _SHORTEST_ID: Final = 6
-"""Shortest id that is replaced in texts, in characters; a shorter one could be an ordinary word."""
-
 _MAX_DIFFERENCE: Final = 1_400
-"""Longest diff, in characters; the failure of a run has at most 2,000."""
-
 _WIDTH: Final = 100
 
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A request to a model.
-
-    It leaves out the model's name, and settings such as the temperature.
-    """
+    """A request to a model, without the model's name and settings."""
 
     messages: list[Json]
-    """The conversation, with the instructions."""
     tools: list[Json]
-    """The tools: name, description and JSON Schema."""
 
     @property
     def key(self) -> str:
-        """A text that is the same for equal requests."""
         return json.dumps([self.messages, self.tools], sort_keys=True)
 
 
@@ -105,14 +93,7 @@ def request_of(
     instructions: str = "",
     ignore: Sequence[str] = (),
 ) -> RecordedRequest:
-    """Return messages and tools as a request that can be compared.
-
-    Args:
-        messages: The conversation, before a model's adapter prepares it.
-        tools: The tools that the model may call, the typed answer included.
-        instructions: The instructions of the request, which are stored with the first message.
-        ignore: Regular expressions of further text that changes from run to run; each match becomes `[...]`.
-    """
+    """Return messages, before an adapter prepares them, and tools as a request."""
     stored = messages_json([_without_bytes(message) for message in messages], _MESSAGE)
     if instructions:
         stored[0]["instructions"] = instructions
@@ -136,10 +117,7 @@ def request_of(
 
 
 def messages_json(messages: Sequence[ModelMessage], kept: Json) -> list[Json]:
-    """Return messages in pydantic-ai's JSON, with only the fields in `kept`.
-
-    Text that UTF-8 cannot encode is replaced.
-    """
+    """Return messages in pydantic-ai's JSON, with only the fields in `kept`."""
     dumped = ModelMessagesTypeAdapter.dump_python(
         list(messages), mode="json", include={"__all__": kept}, exclude_none=True
     )
@@ -147,14 +125,7 @@ def messages_json(messages: Sequence[ModelMessage], kept: Json) -> list[Json]:
 
 
 def difference(recorded: Sequence[RecordedRequest], now: RecordedRequest) -> str:
-    """Return a unified diff against the most similar recorded request.
-
-    It is bounded and printable.
-
-    Args:
-        recorded: The requests of a cassette, in order.
-        now: The request that equals none of them.
-    """
+    """Return a bounded, printable diff against the most similar recorded request."""
     lines = list(_lines(now))
     then = [list(_lines(each)) for each in recorded]
     if not then:
@@ -172,10 +143,7 @@ def difference(recorded: Sequence[RecordedRequest], now: RecordedRequest) -> str
 
 
 def _without_bytes(message: ModelMessage) -> ModelMessage:
-    """Return a message without the bytes of its files.
-
-    A digest replaces the bytes of a file, and a file that has a URL becomes its URL.
-    """
+    """Return a message with a URL or a digest in place of the bytes of its files."""
 
     def light(content: UserContent) -> UserContent:
         if isinstance(content, FileUrl):
@@ -197,15 +165,11 @@ def _without_bytes(message: ModelMessage) -> ModelMessage:
 
 
 def _is_empty(part: Json) -> bool:
-    """Return whether a part has no content, only a provider's signature.
-
-    A played response lacks the signature.
-    """
+    """Return whether a part has nothing but a provider's signature."""
     return part["part_kind"] in ("text", "thinking") and not part["content"]
 
 
 def _ids(stored: Sequence[Json]) -> dict[str, str]:
-    """Map the ids of this run, its parent runs and its calls to placeholders."""
     ids: dict[str, str] = {}
     if activity.in_activity():
         run = activity.info().workflow_id or ""
@@ -219,10 +183,6 @@ def _ids(stored: Sequence[Json]) -> dict[str, str]:
 
 
 def _replacer(ids: dict[str, str], ignore: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that replaces text that changes from run to run.
-
-    Placeholders replace such text.
-    """
     longest_first = sorted((id for id in ids if len(id) >= _SHORTEST_ID), key=len, reverse=True)
     known = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})(?![\w-])")
     patterns = [*((re.compile(pattern), "[...]") for pattern in ignore), *_VOLATILE]
@@ -237,7 +197,6 @@ def _replacer(ids: dict[str, str], ignore: Sequence[str]) -> Callable[[str], str
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """Return JSON with `change` applied to each string, except keys."""
     match value:
         case str():
             return change(value)
@@ -250,10 +209,7 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _lines(request: RecordedRequest) -> Iterator[str]:
-    """Yield the lines of a request for a diff.
-
-    They are printable, and short enough to show what changed in each.
-    """
+    """Yield the lines of a request for a diff, printable and short."""
     asked = [*request.messages, *({"tool": tool.pop("name"), **tool} for tool in map(dict, request.tools))]
     for line in json.dumps(asked, ensure_ascii=False, indent=1).replace(r"\n", "\\n\n").splitlines():
         safe = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
@@ -288,14 +244,7 @@ class _File(BaseModel):
 
 
 def response_json(response: ModelResponse, first_call: int) -> Json:
-    """Return a response as a cassette stores it.
-
-    It has its cost, and its calls are numbered through the file.
-
-    Args:
-        response: The response of the provider.
-        first_call: The number of its first call, from 1.
-    """
+    """Return a response as a cassette stores it, its calls numbered in the file."""
     [stored] = messages_json([response], _RESPONSE)
     if (cost := usage_of(response).cost) is not None:
         stored["usage"]["cost"] = str(cost)
@@ -307,15 +256,6 @@ def response_json(response: ModelResponse, first_call: int) -> Json:
 
 
 def write(path: Path, model: str, exchanges: Sequence[tuple[RecordedRequest, Json]]) -> None:
-    """Write a cassette, in place of an earlier one.
-
-    Its folders are made if needed.
-
-    Args:
-        path: The file.
-        model: The name of the model, such as `openai:gpt-5-mini`.
-        exchanges: Each request and the response to it, in order.
-    """
     stored: list[Json] = []
     before = RecordedRequest([], [])
     for request, response in exchanges:
@@ -334,16 +274,7 @@ def write(path: Path, model: str, exchanges: Sequence[tuple[RecordedRequest, Jso
 
 
 def read(path: Path, ignore: Sequence[str] = ()) -> tuple[str, list[tuple[RecordedRequest, ModelResponse]]]:
-    """Return the name of the model, and each request with its response, in order.
-
-    Args:
-        path: The file.
-        ignore: Regular expressions of text that is not compared, as for `request_of`.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is not a cassette; the message names the place.
-    """
+    """Return the name of the model, and each request with its response, in order."""
     try:
         file = _File.model_validate_json(path.read_bytes())
     except FileNotFoundError:

@@ -1,7 +1,4 @@
-"""Models that record responses to a file, and models that play them back.
-
-`Recorder` asks a model and writes its responses to a file. `Player` returns them without a request.
-"""
+"""Models that record responses to a file, and models that play them back."""
 
 import copy
 import os
@@ -35,10 +32,9 @@ __all__ = ["Player", "Recorder", "is_recording", "recorded"]
 
 
 def recorded(path: str | PathLike[str], *, model: str | Model, ignore: Sequence[str] = ()) -> Model:
-    """Return a model that plays a file, or one that records it.
+    """Return a model that plays a file, or records it if `SOJOURN_RECORD` is 1.
 
-    It records if `SOJOURN_RECORD` is 1. Nothing is recorded by accident: without that variable a
-    test whose file is missing fails, and sends no request.
+    Without that variable a test whose file is missing fails, and sends no request.
 
     Args:
         path: The file, relative to the current folder.
@@ -53,18 +49,12 @@ def recorded(path: str | PathLike[str], *, model: str | Model, ignore: Sequence[
 
 
 def is_recording() -> bool:
-    """Return whether `SOJOURN_RECORD` is 1.
-
-    Then requests are sent and responses recorded.
-    """
+    """Return whether `SOJOURN_RECORD` is 1."""
     return os.environ.get("SOJOURN_RECORD") == "1"
 
 
 class _Unprepared(Model):
-    """A model that gets messages as they are.
-
-    So changes that are made for a provider are not compared.
-    """
+    """A model that gets messages as they are, without changes for a provider."""
 
     takes_any_message = True
 
@@ -73,7 +63,6 @@ class _Unprepared(Model):
         messages: list[ModelMessage],
         model_request_parameters: ModelRequestParameters | None = None,  # noqa: ARG002 - as `Model` has it
     ) -> list[ModelMessage]:
-        """Return the messages unchanged."""
         return messages
 
 
@@ -81,8 +70,8 @@ class Recorder(_Unprepared, WrapperModel):
     """Asks a model, and records each response.
 
     The whole file is rewritten after each response. It has the messages and the tools; no keys, headers or
-    addresses. Secrets in prompts, arguments and results are written as they are: read the file before you share it.
-    A request that fails is not recorded, and fails as it would without a recorder.
+    addresses. Secrets in prompts, arguments and results are written as they are: read the file before you
+    share it. A request that fails is not recorded, and fails as it would without a recorder.
 
     Args:
         model: The model, as `ModelPlanner` takes it.

@@ -19,8 +19,7 @@ M = TypeVar("M", bound=str | Model)
 def use_model(of: App | Agent | ModelPlanner, model: M) -> Generator[M]:
     """Replace the model of planners, and its fallbacks, inside the block.
 
-    Yields the new model. It applies to workers in this process, from their next plan on. If blocks
-    are nested, the inner model is used.
+    Yields the new model. It applies to workers in this process, from their next plan on.
 
     Args:
         of: A planner, an agent with one, or an app, for every model planner of its agents.
@@ -39,10 +38,7 @@ def use_model(of: App | Agent | ModelPlanner, model: M) -> Generator[M]:
 
 
 def _planners(of: object) -> Iterator[ModelPlanner]:
-    """Yield the model planners, each once.
-
-    A planner inside another one, such as `RepairingPlanner`, counts too.
-    """
+    """Yield the model planners, each once, also inside a `RepairingPlanner`."""
     if isinstance(of, App):
         found = (planner for id in of.list_agents() for planner in _planners(of.agent(id)))
         yield from {id(planner): planner for planner in found}.values()

@@ -1,16 +1,15 @@
 """A stand-in for model providers, with scripted answers over HTTP.
 
-The SDKs of OpenAI, Anthropic and Google send requests to it, so that in tests messages, streams and faults pass through
-the same code as those of a provider, and a request that the provider would refuse is refused. A script holds the answers,
-for every protocol:
+The SDKs of OpenAI, Anthropic and Google send requests to it, so that in tests messages, streams and faults
+pass through the same code as those of a provider, and a request that the provider would refuse is refused.
+A script holds the answers, for every protocol:
 
     async with ProviderServer([calls(find.call(id=7)), "Order 7 is on its way."]) as provider:
         model = provider.model("anthropic")
 
-The package decides how a provider answers, refuses and fails. It needs `sojourn[http]` to serve, and `sojourn[models]` to
-make a model; it may import nothing of Sojourn but contracts. Begin with `script.py`, the parts of a script, and
-`request.py`, what a client sent; `rules.py` says what providers refuse, and each format has a
-module.
+It needs `sojourn[http]` to serve, and `sojourn[models]` to make a model; it may import nothing of Sojourn
+but contracts. Begin with `script.py`, the parts of a script, and `request.py`, what a client sent;
+`rules.py` says what providers refuse, and each format has a module.
 """
 
 from sojourn.testing.providers.process import ProviderProcess

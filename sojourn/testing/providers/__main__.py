@@ -2,8 +2,7 @@
 
     python -m sojourn.testing.providers [--script JSON] [--env]
 
-The process prints its URL as the first line, and serves until it is interrupted. Without a script
-it repeats what the user says.
+The first line is its URL. Without a script it repeats what the user says.
 """
 
 import argparse
@@ -18,12 +17,10 @@ from sojourn.testing.providers.server import ProviderServer
 
 
 def echo(request: Request) -> Reply:
-    """Answer with the last text of the user."""
     return says(f"You said: {request.text}")
 
 
 async def serve(script: Any, *, variables: bool) -> None:
-    """Serve a script until cancelled."""
     async with ProviderServer(script) as provider:
         print(provider.url, flush=True)  # noqa: T201
         for name, value in provider.environment.items() if variables else ():
@@ -32,7 +29,6 @@ async def serve(script: Any, *, variables: bool) -> None:
 
 
 def main() -> None:
-    """Read the options, and serve."""
     parser = argparse.ArgumentParser(
         prog="python -m sojourn.testing.providers", description=(__doc__ or "").split(":")[0]
     )

@@ -24,7 +24,6 @@ Event = tuple[str | None, dict[str, Any] | str]
 
 
 def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
-    """Return the messages and the tools of a request."""
     messages = [Message("system", text_of(body["system"]))] if body.get("system") else []
     for message in body["messages"]:
         messages += read_message(message)
@@ -37,10 +36,7 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
 
 
 def read_message(message: dict[str, Any]) -> Iterator[Message]:
-    """Yield a message as messages of all protocols.
-
-    Each tool result is a message of its own, before the text beside it.
-    """
+    """Yield a message as messages of all protocols, first each tool result."""
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     rest = Message(message["role"], text_of(blocks))
@@ -60,23 +56,19 @@ def read_message(message: dict[str, Any]) -> Iterator[Message]:
 
 
 def text_of(content: str | list[dict[str, Any]]) -> str:
-    """Return the text blocks of content as one text."""
     return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
 
 
 def json_of(value: Any) -> str:
-    """Return arguments as a JSON text."""
     return json.dumps(value)
 
 
 def answer(reply: Reply, request: Request) -> dict[str, Any]:
-    """Return the complete response, a `Message`."""
     content = [block for part in reply.parts if (block := block_of(part)) is not None]
     return {**opening(request), "content": content, **end_of(reply), "usage": usage_of(reply.usage)}
 
 
 def events(reply: Reply, request: Request) -> Iterator[Event]:
-    """Yield the response as a stream of `RawMessageStreamEvent`."""
     opened = opening(request)
     usage = {**usage_of(reply.usage), "output_tokens": 1}
     message: dict[str, Any] = {
@@ -105,7 +97,6 @@ def event(kind: str, **fields: Any) -> Event:
 
 
 def opening(request: Request) -> dict[str, Any]:
-    """Return the fields that a message begins with."""
     return {
         "id": f"msg_{uuid.uuid4().hex[:24]}",
         "type": "message",
@@ -115,7 +106,6 @@ def opening(request: Request) -> dict[str, Any]:
 
 
 def end_of(reply: Reply) -> dict[str, Any]:
-    """Return the fields that say why the message ended."""
     refusals = [part.text for part in reply.parts if isinstance(part, Refusal)]
     finish = natural_finish(reply)
     if refusals and reply.finish is None:
@@ -125,10 +115,7 @@ def end_of(reply: Reply) -> dict[str, Any]:
 
 
 def block_of(part: Text | Thinking | ToolCall | Refusal) -> dict[str, Any] | None:
-    """Return a block of the complete response.
-
-    None for a refusal, which has no block.
-    """
+    """Return a block of the complete response, or None for a refusal."""
     match part:
         case Text():
             return {"type": "text", "text": part.text, "citations": None}
@@ -141,7 +128,6 @@ def block_of(part: Text | Thinking | ToolCall | Refusal) -> dict[str, Any] | Non
 
 
 def empty_block_of(part: Text | Thinking | ToolCall) -> dict[str, Any]:
-    """Return a block as a stream opens it, without content."""
     match part:
         case Text():
             return {"type": "text", "text": "", "citations": None}
@@ -152,7 +138,6 @@ def empty_block_of(part: Text | Thinking | ToolCall) -> dict[str, Any]:
 
 
 def deltas_of(part: Text | Thinking | ToolCall, size: int) -> Iterator[dict[str, Any]]:
-    """Yield the deltas of a block."""
     match part:
         case Text():
             yield from ({"type": "text_delta", "text": piece} for piece in pieces(part.text, size))
@@ -166,10 +151,7 @@ def deltas_of(part: Text | Thinking | ToolCall, size: int) -> Iterator[dict[str,
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """Return the usage.
-
-    Tokens read from the cache are not among the input tokens.
-    """
+    """Return the usage, where cached tokens are not among the input tokens."""
     return {
         "input_tokens": usage.input - usage.cached - usage.written,
         "output_tokens": usage.output,
@@ -180,5 +162,4 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def new_id() -> str:
-    """Return a new id for a tool call."""
     return f"toolu_{uuid.uuid4().hex[:24]}"

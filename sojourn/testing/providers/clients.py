@@ -1,7 +1,7 @@
 """How clients reach a stand-in provider.
 
-They use base URLs, environment variables, and pydantic-ai's models. The SDKs are imported when a
-model is made: to import Anthropic's takes a second, in each process that collects tests.
+The SDKs are imported when a model is made: to import Anthropic's takes a second, in each process that
+collects tests.
 """
 
 import ssl
@@ -18,22 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["KEY", "base_url", "environment", "model_of"]
 
 KEY = "sk-standin"
-"""The key in the environment variables; the server takes any."""
 
 
 def base_url(protocol: Protocol, url: str) -> str:
-    """Return the base URL that a provider's SDK takes.
-
-    For some SDKs the version is a part of it.
-    """
+    """Return the base URL that a provider's SDK takes, for some with a version."""
     return f"{url}/v1" if protocol.startswith("openai") else url
 
 
 def environment(url: str) -> dict[str, str]:
-    """Return the environment variables with which models by name use a server.
-
-    A model by name is, for example, `openai:gpt-5-mini`.
-    """
+    """Return the variables with which models by name use a server."""
     return {
         "OPENAI_BASE_URL": f"{url}/v1",
         "OPENAI_API_KEY": KEY,
@@ -54,15 +47,8 @@ def model_of(
 ) -> "tuple[Model, Any]":
     """Return a model, and the SDK's client, which the caller must close.
 
-    The SDK does not retry. For a request without `max_tokens`, Anthropic's SDK streams even a plain request, since the
-    response may take long.
-
-    Args:
-        protocol: The protocol, which decides about the SDK.
-        url: The server's URL, without a path.
-        name: The model's name; by default one with a known price.
-        settings: The model's settings.
-        client_options: Options of the SDK's client, such as `timeout` in seconds.
+    The SDK does not retry. For a request without `max_tokens`, Anthropic's SDK streams even a plain
+    request, since the response may take long.
 
     Raises:
         ModuleNotFoundError: The SDKs are not installed: `pip install 'sojourn[models]'`.

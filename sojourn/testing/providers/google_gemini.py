@@ -29,7 +29,6 @@ Event = tuple[str | None, dict[str, Any] | str]
 
 
 def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
-    """Return the messages and the tools of a request."""
     system = body.get("systemInstruction")
     messages = [Message("system", text_of(system["parts"]))] if system else []
     for content in body["contents"]:
@@ -48,10 +47,7 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
 
 
 def read_content(content: dict[str, Any]) -> Iterator[Message]:
-    """Yield a content as messages of all protocols.
-
-    Each function's response is a message of its own, before the text beside it.
-    """
+    """Yield a content as messages of all protocols, first each function's response."""
     rest = Message(ROLES[content.get("role", "user")], text_of(content["parts"]))
     for part in content["parts"]:
         if result := part.get("functionResponse"):
@@ -74,21 +70,15 @@ def read_content(content: dict[str, Any]) -> Iterator[Message]:
 
 
 def text_of(parts: list[dict[str, Any]]) -> str:
-    """Return the texts of parts, without thoughts, as one text."""
     return "".join(part.get("text", "") for part in parts if not part.get("thought"))
 
 
 def answer(reply: Reply, request: Request) -> dict[str, Any]:
-    """Return the complete response, a `GenerateContentResponse`."""
     parts = [made for part in reply.parts if (made := part_of(part)) is not None]
     return chunk(reply, request, parts, finish=finish_of(reply))
 
 
 def events(reply: Reply, request: Request) -> Iterator[Event]:
-    """Yield the response as a stream of `GenerateContentResponse`.
-
-    A call comes whole.
-    """
     id = new_id()
     for part in reply.parts:
         if isinstance(part, Text | Thinking):
@@ -103,10 +93,7 @@ def events(reply: Reply, request: Request) -> Iterator[Event]:
 def chunk(
     reply: Reply, request: Request, parts: list[Any], *, finish: str | None = None, id: str = ""
 ) -> dict[str, Any]:
-    """Return a response with these parts.
-
-    A whole response, and the last one of a stream, have a finish reason.
-    """
+    """Return a response with these parts, and a finish reason in the last one."""
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
     if finish is not None:
         candidate["finishReason"] = finish
@@ -119,10 +106,7 @@ def chunk(
 
 
 def part_of(part: Text | Thinking | ToolCall | Refusal) -> dict[str, Any] | None:
-    """Return a part of the response.
-
-    None for a refusal, which is a finish reason.
-    """
+    """Return a part of the response, or None for a refusal, a finish reason here."""
     match part:
         case Text():
             return {"text": part.text}
@@ -136,7 +120,6 @@ def part_of(part: Text | Thinking | ToolCall | Refusal) -> dict[str, Any] | None
 
 
 def finish_of(reply: Reply) -> str:
-    """Return the finish reason of the protocol."""
     if reply.finish is None and any(isinstance(part, Refusal) for part in reply.parts):
         return FINISH["content_filter"]
     finish = natural_finish(reply)
@@ -144,10 +127,6 @@ def finish_of(reply: Reply) -> str:
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """Return the usage.
-
-    The prompt tokens include the cached tokens.
-    """
     return {
         "promptTokenCount": usage.input,
         "candidatesTokenCount": usage.output,
@@ -157,5 +136,4 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def new_id() -> str:
-    """Return a new id of a response."""
     return uuid.uuid4().hex[:22]

@@ -16,7 +16,6 @@ Event = tuple[str | None, dict[str, Any] | str]
 
 
 def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
-    """Return the messages and the tools of a request."""
     tools = [
         ToolOffer(
             function["name"], function.get("description", ""), function["parameters"], function.get("strict")
@@ -28,7 +27,6 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
 
 
 def read_message(message: dict[str, Any]) -> Message:
-    """Return a message as a message of all protocols."""
     content = message.get("content") or ""
     text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
     if message["role"] == "tool":
@@ -42,7 +40,6 @@ def read_message(message: dict[str, Any]) -> Message:
 
 
 def answer(reply: Reply, request: Request) -> dict[str, Any]:
-    """Return the complete response, a `ChatCompletion`."""
     tool_calls = [
         {
             "id": call.id or new_id(),
@@ -64,7 +61,6 @@ def answer(reply: Reply, request: Request) -> dict[str, Any]:
 
 
 def events(reply: Reply, request: Request) -> Iterator[Event]:
-    """Yield the response as a stream of `ChatCompletionChunk`."""
     shared = envelope(request, "chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
@@ -92,7 +88,6 @@ def events(reply: Reply, request: Request) -> Iterator[Event]:
 
 
 def envelope(request: Request, kind: str) -> dict[str, Any]:
-    """Return the fields that a response and each of its chunks begin with."""
     return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": kind,
@@ -104,16 +99,11 @@ def envelope(request: Request, kind: str) -> dict[str, Any]:
 
 
 def finish_of(reply: Reply) -> str:
-    """Return the finish reason of the protocol."""
     finish = natural_finish(reply)
     return FINISH.get(finish, finish)
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """Return the usage.
-
-    The prompt tokens include the cached tokens.
-    """
     return {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
@@ -124,5 +114,4 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def new_id() -> str:
-    """Return a new id for a tool call."""
     return f"call_{uuid.uuid4().hex[:24]}"

@@ -19,10 +19,7 @@ Item = dict[str, Any]
 
 
 def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
-    """Return the messages and the tools of a request.
-
-    Adjacent items of the model are one message.
-    """
+    """Return messages and tools. Adjacent items of the model are one message."""
     messages = [Message("system", body["instructions"])] if body.get("instructions") else []
     items = body["input"]
     items = [{"role": "user", "content": items}] if isinstance(items, str) else items
@@ -40,14 +37,12 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
 
 
 def role_of(item: Item) -> Any:
-    """Return the role of an item."""
     if item.get("type") == "function_call_output":
         return "tool"
     return ROLES.get(item["role"], item["role"]) if "role" in item else "assistant"
 
 
 def read_into(message: Message, item: Item) -> None:
-    """Add an item to the message that it belongs to."""
     match item.get("type"):
         case "function_call":
             call = ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
@@ -62,17 +57,14 @@ def read_into(message: Message, item: Item) -> None:
 
 
 def text_of(content: str | list[Item]) -> str:
-    """Return the text parts of content as one text."""
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
 def answer(reply: Reply, request: Request) -> dict[str, Any]:
-    """Return the complete response, a `Response`."""
     return closing(reply, opening(request), [item_of(part) for part in reply.parts])
 
 
 def events(reply: Reply, request: Request) -> Iterator[Event]:
-    """Yield the response as a stream of `ResponseStreamEvent`."""
     numbers = count()
 
     def event(kind: str, **fields: Any) -> Event:
@@ -93,7 +85,6 @@ def events(reply: Reply, request: Request) -> Iterator[Event]:
 
 
 def opening(request: Request) -> dict[str, Any]:
-    """Return a response that has only begun."""
     return {
         "id": f"resp_{uuid.uuid4().hex}",
         "object": "response",
@@ -113,7 +104,6 @@ def opening(request: Request) -> dict[str, Any]:
 
 
 def closing(reply: Reply, opened: Item, output: list[Item]) -> dict[str, Any]:
-    """Return the response that has ended."""
     finish = natural_finish(reply)
     whole = finish in WHOLE
     return {
@@ -126,7 +116,6 @@ def closing(reply: Reply, opened: Item, output: list[Item]) -> dict[str, Any]:
 
 
 def item_of(part: Text | Thinking | ToolCall | Refusal) -> Item:
-    """Return a complete item of the output."""
     unique = uuid.uuid4().hex
     match part:
         case Thinking():
@@ -151,7 +140,6 @@ def item_of(part: Text | Thinking | ToolCall | Refusal) -> Item:
 
 
 def empty_item_of(item: Item) -> Item:
-    """Return an item as a stream opens it, without content."""
     match item["type"]:
         case "reasoning":
             return {**item, "encrypted_content": None, "summary": []}
@@ -162,7 +150,7 @@ def empty_item_of(item: Item) -> Item:
 
 
 def steps_of(item: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the names and fields of the events between an item's first and last event."""
+    """Yield the names and fields of the events between an item's first and last."""
     match item["type"]:
         case "reasoning":
             yield from summary_steps(item["summary"][0], size)
@@ -175,7 +163,6 @@ def steps_of(item: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def summary_steps(summary: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the events of a reasoning item's summary."""
     name, place = "response.reasoning_summary", {"summary_index": 0}
     yield f"{name}_part.added", {**place, "part": {**summary, "text": ""}}
     for piece in pieces(summary["text"], size):
@@ -185,7 +172,6 @@ def summary_steps(summary: Item, size: int) -> Iterator[tuple[str, dict[str, Any
 
 
 def content_steps(content: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the events of a message's text or refusal."""
     key = "text" if content["type"] == "output_text" else "refusal"
     name, place = f"response.{content['type']}", {"content_index": 0}
     logprobs: Item = {"logprobs": []} if key == "text" else {}
@@ -197,10 +183,6 @@ def content_steps(content: Item, size: int) -> Iterator[tuple[str, dict[str, Any
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """Return the usage.
-
-    The input tokens include the cached tokens.
-    """
     return {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},

@@ -1,7 +1,4 @@
-"""A stand-in provider in a process of its own.
-
-The process that has started it controls it.
-"""
+"""A stand-in provider in a process of its own, controlled by its starter."""
 
 import json
 import subprocess
@@ -26,19 +23,13 @@ WrittenScript = Sequence[Answer | str] | dict[str, Any]
 class ProviderProcess:
     """A server that does not end with a process that a test kills.
 
-    Use it as `with ProviderProcess(script) as provider`. It needs no event loop, so tests that are
-    not async can use it, too.
+    Use it as `with ProviderProcess(script) as provider`. It needs no event loop.
     """
 
     def __init__(self, script: WrittenScript = ()) -> None:
         self._script = script
 
     def __enter__(self) -> Self:
-        """Start the process, and wait until it serves.
-
-        Raises:
-            RuntimeError: The process ended before it served; its own message is on standard error.
-        """
         command = [*COMMAND, "--script", json.dumps(_write(self._script))]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - own command
         assert self.process.stdout is not None
@@ -49,7 +40,6 @@ class ProviderProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the process."""
         self.process.kill()
         self.process.communicate()
 
@@ -63,10 +53,7 @@ class ProviderProcess:
         return clients.base_url(protocol, self.url)
 
     def load(self, script: WrittenScript) -> None:
-        """Replace the script.
-
-        The next request gets its first answer.
-        """
+        """Replace the script. The next request gets its first answer."""
         self._post("script", _write(script))
 
     def release(self) -> None:
@@ -83,7 +70,6 @@ class ProviderProcess:
 
 
 def _write(script: WrittenScript) -> Any:
-    """Return a script as JSON."""
     if isinstance(script, dict):
         return script
     return SCRIPT.dump_python([as_answer(answer) for answer in script], mode="json")

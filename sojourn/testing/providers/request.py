@@ -1,7 +1,7 @@
 """A request to a model, in one form for every protocol.
 
-A script and a test read `request.tools` or `request.tool_results` alike, whatever client sent them. The body is there
-as it was sent, too.
+A script and a test read `request.tools` or `request.tool_results` alike, whatever client sent them. The
+body is there as it was sent, too.
 """
 
 import asyncio
@@ -32,10 +32,12 @@ class ToolCall(Item):
 
     kind: Literal["tool_call"] = "tool_call"
     name: str
-    """The tool's name for providers."""
     arguments: Annotated[str, BeforeValidator(_as_text)] = "{}"
-    """A text, JSON or not, sent unchanged; an object is written as JSON. Google, and an unstreamed answer of Anthropic,
-    have an object there: a text that is none is sent as `{"INVALID_JSON": text}`."""
+    """A text, JSON or not, sent unchanged; an object is written as JSON.
+
+    Google, and an unstreamed answer of Anthropic, have an object: a text that is none is `{"INVALID_JSON":
+    text}`.
+    """
     id: str | None = None
     """The call's id; for None a new id of the protocol's form."""
 
@@ -57,7 +59,6 @@ class ToolResult:
     id: str
     text: str
     is_error: bool = False
-    """Whether the call failed; only Anthropic's format has it."""
 
 
 @dataclass
@@ -68,7 +69,6 @@ class Message:
     text: str = ""
     thinking: str = ""
     signature: str = ""
-    """The signature, or the encrypted content, that was sent back with the thinking."""
     tool_calls: list[ToolCall] = field(default_factory=list[ToolCall])
     tool_results: list[ToolResult] = field(default_factory=list[ToolResult])
 
@@ -79,33 +79,21 @@ class Request:
 
     protocol: Protocol
     body: dict[str, Any]
-    """The body, as the client sent it."""
     headers: dict[str, str]
-    """The headers, by lowercase name."""
     messages: list[Message]
     """The messages; instructions come first, with the role `system`."""
     tools: list[ToolOffer]
     tool_choice: Any
-    """The tool choice, as the protocol has it; None when the request has none."""
     number: int = 0
-    """The number of the request, from 0."""
     arrived_at: float = field(default_factory=time.monotonic)
-    """Seconds of the monotonic clock of the server's process."""
     ended_at: float | None = None
     end: Literal["answered", "cut", "left"] | None = None
-    """`cut` if the script closed the connection, `left` if the client did, or None.
-
-    The client `left` if it closed the connection before the end.
-    """
+    """`cut` if the script closed the connection, `left` if the client did before the end, or None."""
     left: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
-    """Set when the client has disconnected."""
     model: str = ""
-    """The model that the request names."""
     stream: bool = False
-    """Whether the request asks for a streamed response."""
 
     def __post_init__(self) -> None:
-        """Take model and stream from the body, if the protocol has them there."""
         self.model = self.model or self.body.get("model", "")
         self.stream = self.stream or bool(self.body.get("stream"))
 

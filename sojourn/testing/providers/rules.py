@@ -1,8 +1,8 @@
 """The messages, tools and sizes that providers refuse.
 
-The texts are those of the providers, as their users report them; `docs/testing.md` has a source for
-each. A server of open models uses the chat template of its model. Some templates take one system
-message, as the first, and then messages of the user and the model by turns.
+The texts are those of the providers, as their users report them; `docs/testing.md` has a source for each. A
+server of open models uses the chat template of its model. Some templates take one system message, as the
+first, and then messages of the user and the model by turns.
 """
 
 import re
@@ -37,32 +37,23 @@ _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _CHAT_ID, _RESPONSES_ID = 40, 64
 
 MAX_TEXT: Final = 10_485_760
-"""Most characters of a text that OpenAI takes."""
-
 MAX_CALLS: Final = 128
-"""Most calls of one message that Chat Completions takes."""
-
 MAX_ANTHROPIC: Final = 32 * 1024 * 1024
-"""Most bytes of a request that Anthropic takes."""
 
 
 def size_refusal_of(request: Request, size: int) -> str | None:
-    """Return the message with which a provider refuses a request of this size.
+    """Return the message with which a provider refuses this size, or None.
 
-    Such a refusal has HTTP 413. None if the provider does not refuse the request.
+    Such a refusal has HTTP 413.
     """
     too_large = request.protocol == "anthropic" and size > MAX_ANTHROPIC
     return "Request exceeds the maximum size" if too_large else None
 
 
 def refusal_of(request: Request, *, strict_template: bool) -> str | None:
-    """Return the message with which a provider refuses the messages of a request.
+    """Return the message with which a provider refuses the messages, or None.
 
-    None if it does not refuse them.
-
-    Args:
-        request: The request.
-        strict_template: Whether the model's chat template is one of the strict ones.
+    `strict_template` is for a model whose chat template is one of the strict ones.
     """
     rules = {"anthropic": _anthropic, "openai-chat": _chat, "openai-responses": _responses, "google": _google}
     found = next(rules[request.protocol](request.body), None)
@@ -72,10 +63,7 @@ def refusal_of(request: Request, *, strict_template: bool) -> str | None:
 
 
 def _anthropic(body: dict[str, Any]) -> Iterator[str]:
-    """Yield Anthropic's refusals of messages.
-
-    It refuses blank blocks, ids of another form, and calls apart from their results.
-    """
+    """Yield refusals of blank blocks, ids, and calls apart from their results."""
     yield from _blanks("system", _blocks(body.get("system") or []))
     messages: list[Block] = body["messages"]
     for at, message in enumerate(messages):
@@ -93,7 +81,6 @@ def _blocks(content: str | list[Block]) -> list[Block]:
 
 
 def _blanks(where: str, blocks: list[Block]) -> Iterator[str]:
-    """Yield what Anthropic refuses of a list of blocks."""
     for at, block in enumerate(blocks):
         place = f"{where}.content.{at}"
         if block["type"] == "text" and not block["text"].strip():
@@ -108,8 +95,8 @@ def _blanks(where: str, blocks: list[Block]) -> Iterator[str]:
 def _anthropic_order(messages: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the refusals of calls and results that are apart.
 
-    The results of calls must begin the next message, and each result needs a call before it.
-    Messages of the same role in a row are one message.
+    The results of calls must begin the next message, and each result needs a call before it. Messages of
+    the same role in a row are one message.
     """
     called: set[str] = set()
     turns: list[list[Block]] = [
@@ -135,10 +122,7 @@ def _anthropic_order(messages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _chat(body: dict[str, Any]) -> Iterator[str]:
-    """Yield the refusals of OpenAI's chat API.
-
-    It refuses long ids and texts, and calls apart from their results.
-    """
+    """Yield refusals of long ids and texts, and calls apart from their results."""
     messages: list[Block] = body["messages"]
     yield from _chat_sizes(messages)
     open_ids: list[str] = []
@@ -179,10 +163,7 @@ def _chat_sizes(messages: list[Block]) -> Iterator[str]:
 
 
 def _responses(body: dict[str, Any]) -> Iterator[str]:
-    """Yield the refusals of OpenAI's Responses API.
-
-    It refuses long ids and texts, and items without those that belong to them.
-    """
+    """Yield refusals of long ids and texts, and items without their companions."""
     sent: str | list[Block] = body["input"]
     items = [] if isinstance(sent, str) else sent
     for at, item in enumerate(items):
@@ -205,18 +186,12 @@ def _responses(body: dict[str, Any]) -> Iterator[str]:
 
 
 def _is_of_model(item: Block) -> bool:
-    """Return whether the model has made an item.
-
-    Such an item is a message of the model, a call, or more reasoning.
-    """
+    """Return whether an item is the model's message, call, or reasoning."""
     return item.get("role", "assistant") == "assistant" and item.get("type") != "function_call_output"
 
 
 def _google(body: dict[str, Any]) -> Iterator[str]:
-    """Yield Google's refusals of messages.
-
-    It refuses contents without parts, and calls apart from their results.
-    """
+    """Yield refusals of contents without parts, and calls apart from their results."""
     contents: list[Block] = body.get("contents") or []
     before: Block = {"role": "model", "parts": []}
     end: Block = {"role": "end", "parts": [{}]}
@@ -243,7 +218,6 @@ def _count(content: Block, kind: str) -> int:
 
 
 def _too_long(where: str, most: int, text: str) -> str:
-    """Return OpenAI's message about a long text."""
     return (
         f"Invalid '{where}': string too long. Expected a string with maximum length {most}, "
         f"but got a string with length {len(text)} instead."
@@ -251,7 +225,6 @@ def _too_long(where: str, most: int, text: str) -> str:
 
 
 def _template(messages: list[dict[str, Any]]) -> str | None:
-    """Return why a strict chat template refuses messages, or None if it does not."""
     later = [message for message in messages[1:] if message["role"] in ("system", "developer")]
     if later:
         return "Jinja Exception: System message must be at the beginning."
@@ -275,23 +248,16 @@ _COMBINATORS = ("oneOf", "anyOf", "allOf", "enum", "not")
 _DATA = ("enum", "const", "default", "examples")
 
 MAX_TOOLS, MAX_DESCRIPTION = 128, 1_024
-"""Most tools, and characters of a description, that OpenAI takes."""
-
 MAX_FUNCTIONS = 512
-"""Most tools that Google takes."""
 
 
 def tool_refusal_of(request: Request) -> str | None:
-    """Return the message with which a provider refuses the tools of a request.
-
-    None if it does not refuse them.
-    """
+    """Return the message with which a provider refuses the tools, or None."""
     faults = {"anthropic": anthropic, "google": google}.get(request.protocol, openai)
     return next(faults(request.tools), None)
 
 
 def anthropic(tools: list[ToolOffer]) -> Iterator[str]:
-    """Yield what Anthropic refuses."""
     if _repeated(tools):
         yield "tools: Tool names must be unique."
     for at, tool in enumerate(tools):
@@ -316,7 +282,6 @@ def anthropic(tools: list[ToolOffer]) -> Iterator[str]:
 
 
 def google(tools: list[ToolOffer]) -> Iterator[str]:
-    """Yield what Google refuses."""
     if len(tools) > MAX_FUNCTIONS:
         yield (
             "The GenerateContentRequest proto is invalid: * tools[0].function_declarations: [FIELD_INVALID] "
@@ -334,7 +299,6 @@ def google(tools: list[ToolOffer]) -> Iterator[str]:
 
 
 def openai(tools: list[ToolOffer]) -> Iterator[str]:
-    """Yield what OpenAI refuses."""
     if len(tools) > MAX_TOOLS:
         yield (
             f"Invalid 'tools': array too long. Expected an array with maximum length {MAX_TOOLS}, "
@@ -355,7 +319,6 @@ def openai(tools: list[ToolOffer]) -> Iterator[str]:
 
 
 def _openai_schema(tool: ToolOffer) -> Iterator[str]:
-    """Yield what OpenAI refuses of a tool's schema."""
     if tool.schema.get("type") != "object":
         yield f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{tool.schema.get('type')}\"'."
     if any(word in tool.schema for word in _COMBINATORS):
@@ -372,14 +335,12 @@ def _repeated(tools: list[ToolOffer]) -> list[str]:
 
 
 def _google_path(path: tuple[str, ...]) -> str:
-    """Return a path as Google writes it: `properties[tags].`."""
     return "".join(
         f"[{word}]." if before == "properties" else f"{word}." for before, word in pairwise(("", *path))
     ).replace(".[", "[")
 
 
 def _arrays(schema: object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of the arrays without `items`."""
     if isinstance(schema, list):
         for each in cast("list[object]", schema):
             yield from _arrays(each, path)

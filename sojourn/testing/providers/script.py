@@ -1,7 +1,7 @@
 """The parts of a script, which are answers and faults, and function models.
 
-They are the same for every protocol. Each part is a pydantic model, so that a script can be sent to
-another process as JSON.
+They are the same for every protocol. Each is a pydantic model, so that a script can be sent to another
+process as JSON.
 """
 
 import json
@@ -87,18 +87,15 @@ class Usage(Item):
     """Input tokens, including those read from the cache, for every protocol."""
     output: NonNegativeInt = 5
     written: NonNegativeInt = 0
-    """Input tokens written to the cache, which only Anthropic's format has; among the input tokens."""
+    """Input tokens written to the cache, which only Anthropic's format has."""
     cached: NonNegativeInt = 0
-    """The tokens of `input` that were read from the cache."""
 
 
 class Answer(Item):
     """The fields of every answer."""
 
     delay: float = 0
-    """Seconds until the first byte."""
     headers: dict[str, str] = Field(default_factory=dict[str, str])
-    """Additional response headers."""
 
 
 class Reply(Answer):
@@ -106,15 +103,14 @@ class Reply(Answer):
 
     kind: Literal["reply"] = "reply"
     parts: tuple[Part, ...] = ()
-    """The parts in order; an answer without parts is empty."""
     finish: str | None = None
-    """The finish reason: `stop`, `tool_call`, `length` and `content_filter` are sent as the protocol's own value, any
-    other unchanged. None is the one that follows from the parts."""
+    """The finish reason: `stop`, `tool_call`, `length` and `content_filter` are sent as the protocol's own
+    value, any other unchanged. None is the one that follows from the parts.
+    """
     usage: Usage = Usage()
     piece: int = Field(default=12, gt=0)
     """Most characters of a streamed delta."""
     pace: float = 0
-    """Seconds between the events of a stream."""
     hold: float | None = Field(default=None, ge=0, lt=1)
     """The fraction of the answer after which it waits for `release()`; 0 waits before the first byte."""
     cut: float | None = Field(default=None, ge=0, lt=1)
@@ -147,10 +143,7 @@ AnyAnswer = Annotated[Reply | HttpError | Body, Field(discriminator="kind")]
 
 
 def says(text: str, **fields: Any) -> Reply:
-    """Return an answer with a text.
-
-    `fields` are those of `Reply`.
-    """
+    """Return an answer with a text. `fields` are those of `Reply`."""
     return Reply(parts=(Text(text=text),), **fields)
 
 
@@ -167,10 +160,7 @@ def calls(*tool_calls: ToolCall | ToolRequest, **fields: Any) -> Reply:
 def fails(error: ErrorKind, *, retry_after: float | None = None, **fields: Any) -> HttpError:
     """Return an error of the provider in place of an answer.
 
-    Args:
-        error: The kind of the error.
-        retry_after: Seconds, which the response's header tells the client to wait.
-        fields: Fields of `HttpError`.
+    `retry_after` is in seconds, in the response's header; `fields` are those of `HttpError`.
     """
     headers = dict(fields.pop("headers", {}))
     if retry_after is not None:
@@ -180,7 +170,6 @@ def fails(error: ErrorKind, *, retry_after: float | None = None, **fields: Any) 
 
 
 def _as_sent(call: ToolCall | ToolRequest) -> ToolCall:
-    """Return a call with the name that models know the tool by."""
     if isinstance(call, ToolCall):
         return call
     from sojourn.models.names import wire_name  # noqa: PLC0415 - needs the model layer, and nothing else here does
@@ -190,19 +179,14 @@ def _as_sent(call: ToolCall | ToolRequest) -> ToolCall:
 
 
 def as_answer(answer: Any) -> Any:
-    """Return an answer.
-
-    A bare string becomes an answer with this text.
-    """
+    """Return an answer, of a bare string one with this text."""
     return says(answer) if isinstance(answer, str) else answer
 
 
 SCRIPT: TypeAdapter[list[Any]] = TypeAdapter(list[Annotated[AnyAnswer, BeforeValidator(as_answer)]])
-"""Reads and writes a list of answers as JSON."""
 
 
 def natural_finish(reply: Reply) -> str:
-    """Return the finish reason of the script, or the one that follows from the parts."""
     kinds = {part.kind for part in reply.parts}
     if reply.finish is not None:
         return reply.finish
@@ -215,10 +199,7 @@ def pieces(text: str, size: int) -> Sequence[str]:
 
 
 def object_of(arguments: str) -> dict[str, Any]:
-    """Return the object of a JSON text.
-
-    For any other text, return an object that holds the text.
-    """
+    """Return the object of a JSON text, or one that holds any other text."""
     try:
         parsed = json.loads(arguments)
     except ValueError:
@@ -249,8 +230,8 @@ def counts(tool: str, times: int, arguments: str = "{}", answer: str | Reply = "
 def repairs(tool: str, bad: str, good: str, facts: Sequence[str], answer: str | Reply = "Done.") -> Task:
     """Make a bad call, then the good call, then answer.
 
-    The model makes the good call once the last result's text has all the facts. Without the facts
-    it makes the bad call again, so that it never repairs the call by chance.
+    The model makes the good call once the last result's text has all the facts. Without the facts it makes
+    the bad call again, so that it never repairs the call by chance.
     """
 
     def reply(request: Request) -> Answer:
@@ -268,17 +249,13 @@ TASKS: dict[str, Callable[..., Task]] = {"counts": counts, "repairs": repairs}
 
 
 def load(written: Any) -> Task | list[Any]:
-    """Return a script from JSON.
-
-    The JSON is a list of answers, or `{"task": name}` with the task's own fields.
-    """
+    """Return a script from a JSON list of answers, or `{"task": name, ...}`."""
     if isinstance(written, list):
         return SCRIPT.validate_python(written)
     return TASKS[written["task"]](**{key: value for key, value in written.items() if key != "task"})
 
 
 def _same(one: str, other: str) -> bool:
-    """Return whether two texts are the same arguments, apart from white space in JSON."""
     try:
         return json.loads(one) == json.loads(other)
     except ValueError:

@@ -1,8 +1,8 @@
 """The stand-in provider in this process: a server on a free loopback port.
 
-It holds its script and its requests. uvicorn's HTTP protocol is used without its `Server`, which
-would handle the process's signals and wait for open connections, whereas a stand-in ends at once.
-uvicorn is imported when a server starts, since only `sojourn[http]` has it.
+uvicorn's HTTP protocol is used without its `Server`, which would handle the process's signals and wait for
+open connections, whereas a stand-in ends at once. uvicorn is imported when a server starts, since only
+`sojourn[http]` has it.
 """
 
 import asyncio
@@ -30,11 +30,7 @@ Script = Sequence[Answer | str] | Callable[[Request], Answer | str | Awaitable[A
 _NUMBERS = itertools.count(1)
 
 _PATIENCE = 60.0
-"""Seconds until a condition that does not come true is a failure."""
-
 _PLAIN_PIECE = 64
-"""Bytes of a chunk of an unstreamed answer."""
-
 _JSON = ("content-type", "application/json")
 
 
@@ -52,9 +48,9 @@ class _NoAnswerLeftError(LookupError):
 class ProviderServer:
     """A server that answers like a model provider, by its script.
 
-    Use it as `async with ProviderServer(script) as provider`. It speaks OpenAI's Chat Completions
-    and Responses, Anthropic's Messages and Google's Gemini API, streamed or not, and refuses a
-    request that the provider would refuse (see `rules`).
+    Use it as `async with ProviderServer(script) as provider`. It speaks OpenAI's Chat Completions and
+    Responses, Anthropic's Messages and Google's Gemini API, streamed or not, and refuses a request that the
+    provider would refuse.
 
     Args:
         script: The answers; `provider.script = ...` replaces them.
@@ -64,17 +60,16 @@ class ProviderServer:
 
     def __init__(self, script: Script = (), *, strict_template: bool = False) -> None:
         self.key = f"{clients.KEY}-{next(_NUMBERS)}"
-        """The API key of its models, a new one: a rate limit learned from an earlier server on this port does not apply."""
+        """The API key of its models, a new one, so that no rate limit of an earlier server applies."""
         self.requests: list[Request] = []
-        """All requests, in order."""
         self.errors: list[Exception] = []
-        """Exceptions of a script, or its missing answers, for which the client gets a 400; and other exceptions."""
+        """Exceptions of a script, or its missing answers, for which the client gets a 400; and other
+        exceptions.
+        """
         self.refusals: list[str] = []
-        """Messages of the requests that were refused for their content, for which no answer of the script was used."""
+        """Messages of the refused requests, for which no answer of the script was used."""
         self.most_in_flight = 0
-        """The most requests that were in flight at the same time."""
         self.strict_template = strict_template
-        """Whether the chat template is a strict one."""
         self.script = script
         self._changed = asyncio.Event()
         self._released = asyncio.Event()
@@ -83,10 +78,7 @@ class ProviderServer:
 
     @property
     def script(self) -> Script:
-        """The script.
-
-        After it is set, the next request gets its first answer.
-        """
+        """The script. After it is set, the next request gets its first answer."""
         return self._script
 
     @script.setter
@@ -95,11 +87,6 @@ class ProviderServer:
         self._left = None if callable(script) else iter(script)
 
     async def __aenter__(self) -> Self:
-        """Start serving on a free port.
-
-        Raises:
-            ModuleNotFoundError: uvicorn is not installed: `pip install 'sojourn[http]'`.
-        """
         try:
             import uvicorn  # noqa: PLC0415
             from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415
@@ -128,7 +115,6 @@ class ProviderServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the models' clients, and abort every connection."""
         await self._models.aclose()
         self._server.close()
         for connection in list(self._state.connections):
@@ -147,10 +133,7 @@ class ProviderServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables with which models by name use this server.
-
-        A model by name is, for example, `openai:gpt-5-mini`.
-        """
+        """The variables with which models by name (`openai:gpt-5-mini`) use this server."""
         return clients.environment(self.url)
 
     def model(self, protocol: Protocol, name: str | None = None, **options: Any) -> "Model":
@@ -203,14 +186,11 @@ class ProviderServer:
         self._released = asyncio.Event()
 
     def administer(self, path: str, content: bytes) -> tuple[int, dict[str, Any]]:
-        """Carry out a request of another process.
+        """Return the status and the body of a request of another process.
 
         - `POST /admin/script` replaces the script, by JSON as for `script.load`.
         - `POST /admin/release` continues the answers on hold.
         - `GET /admin/state` returns `state`.
-
-        Returns:
-            The status and the body of the response.
         """
         match path:
             case "/admin/script":
@@ -226,10 +206,7 @@ class ProviderServer:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The requests and the other records, as JSON.
-
-        Each request has its end and its times.
-        """
+        """The requests, with their ends and times, and the other records, as JSON."""
         kept = ("protocol", "headers", "body", "end", "arrived_at", "ended_at")
         return {
             "requests": [{name: getattr(request, name) for name in kept} for request in self.requests],
@@ -240,7 +217,6 @@ class ProviderServer:
         }
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one request (ASGI)."""
         content = await _read_content(receive)
         protocol = wire.protocol_at(scope["path"])
         if protocol is None:
@@ -295,10 +271,7 @@ class ProviderServer:
                 await _respond(send, answer.status, headers, answer.content.encode())
 
     def _refusal(self, request: Request) -> tuple[int, str | None]:
-        """Return the status and message with which the provider refuses a request.
-
-        The message is None if the provider does not refuse it.
-        """
+        """Return the status and message with which a request is refused, if it is."""
         size = int(request.headers.get("content-length", 0))
         if too_large := size_refusal_of(request, size):
             return 413, too_large
@@ -379,7 +352,6 @@ class ProviderServer:
 
 
 async def _read_content(receive: Any) -> bytes:
-    """Return the body of a request."""
     content, more = b"", True
     while more:
         message = await receive()
@@ -389,26 +361,22 @@ async def _read_content(receive: Any) -> bytes:
 
 
 async def _watch(receive: Any, request: Request) -> None:
-    """Set `request.left` when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
     request.left.set()
 
 
 async def _respond(send: Any, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
-    """Send a complete response."""
     await send(_start(status, [*headers, ("content-length", str(len(content)))]))
     await send({"type": "http.response.body", "body": content})
 
 
 def _start(status: int, headers: list[tuple[str, str]]) -> dict[str, Any]:
-    """Return the message that starts a response."""
     encoded = [(name.lower().encode(), value.encode()) for name, value in headers]
     return {"type": "http.response.start", "status": status, "headers": encoded}
 
 
 def _request_id(request: Request) -> dict[str, str]:
-    """Return the header with the provider's id of the request."""
     name = "request-id" if request.protocol == "anthropic" else "x-request-id"
     return {name: f"req_{request.number}"}
 

@@ -1,8 +1,7 @@
 """Read requests, and write answers and errors, in the format of each protocol.
 
-An error has the status and the body that the provider sends, since clients tell errors apart by
-them. Google's daily quota and its rate limit differ only in the quota that the details name, its
-wrong key only in their reason.
+Clients tell errors apart by status and body. Google's daily quota and its rate limit differ only in the
+quota that the details name, its wrong key only in their reason.
 """
 
 import json
@@ -28,7 +27,6 @@ MODELS: Final[dict[Protocol, str]] = {
     "anthropic": "claude-sonnet-4-6",
     "google": "gemini-3.8-flash",
 }
-"""The default model of each protocol: one with a known price, which can think."""
 
 PROTOCOLS: Final[Sequence[Protocol]] = tuple(WIRES)
 
@@ -99,7 +97,6 @@ _OPENAI: Final[dict[ErrorKind, tuple[int, str, str | None, str]]] = {
         "The model `{model}` does not exist or you do not have access to it.",
     ),
 }
-"""The status, `type`, `code` and `message` of OpenAI's errors."""
 
 _ANTHROPIC: Final[dict[ErrorKind, tuple[int, str, str]]] = {
     "bad_request": (400, "invalid_request_error", "temperature: range: 0..1"),
@@ -118,7 +115,6 @@ _ANTHROPIC: Final[dict[ErrorKind, tuple[int, str, str]]] = {
     "unauthorized": (401, "authentication_error", "invalid x-api-key"),
     "unknown_model": (404, "not_found_error", "model: {model}"),
 }
-"""The status, `type` and `message` of Anthropic's errors."""
 
 _EXCEEDED = "You exceeded your current quota, please check your plan and billing details."
 
@@ -147,7 +143,6 @@ _GOOGLE: Final[dict[ErrorKind, tuple[int, str, str]]] = {
         "models/{model} is not found for API version v1beta, or is not supported for generateContent.",
     ),
 }
-"""The `code`, `status` and `message` of Google's errors."""
 
 _RPC = "type.googleapis.com/google.rpc"
 
@@ -171,17 +166,13 @@ _DETAILS: Final[dict[ErrorKind, dict[str, Any]]] = {
 
 
 def protocol_at(path: str) -> Protocol | None:
-    """Return the protocol of a path, or None if no protocol has it."""
     return "google" if google_gemini.PATH.match(path) else _BY_PATH.get(path)
 
 
 def read(
     protocol: Protocol, body: dict[str, Any], headers: dict[str, str], number: int, path: str = ""
 ) -> Request:
-    """Read a request.
-
-    In Google's protocol, the path names the model, and says whether to stream the answer.
-    """
+    """Read a request. Google's path names the model, and whether to stream."""
     messages, tools = WIRES[protocol].read(body)
     choice = body.get("toolConfig" if protocol == "google" else "tool_choice")
     request = Request(protocol, body, headers, messages, tools, choice, number)
@@ -191,12 +182,10 @@ def read(
 
 
 def plain(reply: Reply, request: Request) -> bytes:
-    """Return the body of an unstreamed answer."""
     return json.dumps(WIRES[request.protocol].answer(reply, request)).encode()
 
 
 def stream(reply: Reply, request: Request) -> list[bytes]:
-    """Return the events of a streamed answer, as Server-Sent Events."""
     events = list(WIRES[request.protocol].events(reply, request))
     if reply.breaks is not None:
         half = len(events) // 2
@@ -205,13 +194,11 @@ def stream(reply: Reply, request: Request) -> list[bytes]:
 
 
 def error(kind: ErrorKind, request: Request) -> tuple[int, bytes]:
-    """Return the status and the body of an error."""
     status, body = _error_of(kind, request)
     return status, json.dumps(body).encode()
 
 
 def refusal(message: str, request: Request, status: int = 400) -> dict[str, Any]:
-    """Return the body of a refusal."""
     if request.protocol == "google":
         return {"error": {"code": status, "message": message, "status": "INVALID_ARGUMENT"}}
     found = {"type": "request_too_large" if status == 413 else "invalid_request_error", "message": message}
@@ -221,7 +208,6 @@ def refusal(message: str, request: Request, status: int = 400) -> dict[str, Any]
 
 
 def _error_of(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
-    """Return the status and the body of an error, before it is encoded."""
     if request.protocol == "google":
         status, name, message = _GOOGLE[kind]
         found: dict[str, Any] = {
@@ -256,9 +242,6 @@ def _error_event(kind: ErrorKind, request: Request, number: int) -> tuple[str | 
 
 
 def _encode_event(name: str | None, data: dict[str, Any] | str) -> bytes:
-    """Return one event.
-
-    Events of Chat Completions and of Google have no names.
-    """
+    """Return one event. Those of Chat Completions and of Google have no names."""
     text = data if isinstance(data, str) else json.dumps(data)
     return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
