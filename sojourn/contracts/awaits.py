@@ -1,7 +1,4 @@
-"""The waits of a run.
-
-`sojourn.core.awaits.kinds` reads the answers.
-"""
+"""The waits of a run."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal
@@ -168,8 +165,5 @@ Await = AwaitClarification | AwaitConfirmation | AwaitExternalTools
 
 
 def expires_at(wait: Await, since: datetime | None) -> datetime | None:
-    """Return when an open wait expires, or None if it does not.
-
-    None too if it is unknown since when the wait is open.
-    """
+    """Return when an open wait expires, or None if it does not."""
     return since + wait.expires_after if since and wait.expires_after else None

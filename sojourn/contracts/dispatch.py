@@ -25,16 +25,10 @@ __all__ = [
 ]
 
 ACTIVITY_ATTEMPTS = 20
-"""Attempts of an activity in total.
-
-Three deploys during one call use up three. `MAX_LOST` limits lost workers separately.
-"""
+"""Attempts of an activity in total."""
 
 HEARTBEAT = timedelta(seconds=15)
-"""Heartbeat time-out, after which a worker counts as lost.
-
-Activities heartbeat every 5 s, from 3 s on.
-"""
+"""Heartbeat time-out, after which a worker counts as lost."""
 
 TIMEOUT_MARGIN = timedelta(seconds=5)
 """Excess of an activity's start-to-close time-out over the tool's time limit.
@@ -43,25 +37,16 @@ The activity subtracts it again.
 """
 
 LOCAL_PLAN_LIMIT = timedelta(seconds=1)
-"""Longest time in which a local activity may plan a turn.
-
-If it takes longer, an ordinary activity plans the turn again.
-"""
+"""Longest time in which a local activity may plan a turn."""
 
 NOT_LOCAL = "NotLocal"
 """Failure type of a local activity on a worker that cannot plan the turn at once."""
 
 REPEATED = "RepeatedAfterLostWorker"
-"""Failure type of a local activity whose call must be repeated as an ordinary one.
-
-Its detail is the number of lost workers.
-"""
+"""Failure type of a local activity whose call must be repeated as an ordinary one."""
 
 WRONG_WORKER = "WrongWorker"
-"""Failure type of an activity that reached a worker without the run's agent.
-
-Another worker of its task queue has the agent.
-"""
+"""Failure type of an activity that reached a worker without the run's agent."""
 
 
 class Effect(Record):

@@ -47,7 +47,6 @@ class BaseEvent(Record):
 
     @model_serializer(mode="wrap")
     def _with_type(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write the type first, although it is a default."""
         return {"type": type(self).model_fields["type"].default, **write(self)}
 
 
@@ -55,7 +54,6 @@ class RunStartedEvent(BaseEvent):
     """A run began."""
 
     type: Literal["run_started"] = "run_started"
-    """The discriminator of `Event`."""
     message: Message | None = None
     """The last user message of the opening."""
     forked_from: ForkedFrom | None = None
@@ -66,14 +64,12 @@ class PlanStartedEvent(BaseEvent):
     """The planner began a plan."""
 
     type: Literal["plan_started"] = "plan_started"
-    """The discriminator of `Event`."""
 
 
 class PlannerNoteEvent(BaseEvent):
     """A note by the planner, or about a message from outside: one that was refused, an interruption, a close, a release."""
 
     type: Literal["planner_note"] = "planner_note"
-    """The discriminator of `Event`."""
     text: str
     """The note."""
     by: str | None = None
@@ -86,7 +82,6 @@ class AssistantMessageEvent(BaseEvent):
     """A message of the planner: its answer, or a message with calls."""
 
     type: Literal["assistant_message"] = "assistant_message"
-    """The discriminator of `Event`."""
     message: Message
     """The message."""
 
@@ -95,7 +90,6 @@ class UsageEvent(BaseEvent):
     """What a plan used of a model."""
 
     type: Literal["usage"] = "usage"
-    """The discriminator of `Event`."""
     usage: Usage
     """Tokens, model and cost."""
 
@@ -104,7 +98,6 @@ class PolicyDecisionEvent(BaseEvent):
     """The policy engine changed the tools, approvals, limits or labels."""
 
     type: Literal["policy_decision"] = "policy_decision"
-    """The discriminator of `Event`."""
     decision: PolicyDecision
     """The decision."""
 
@@ -113,7 +106,6 @@ class ToolStartEvent(BaseEvent):
     """A call began: on a worker, as a child run, or outside."""
 
     type: Literal["tool_start"] = "tool_start"
-    """The discriminator of `Event`."""
     call: ToolRequest
     """The call, as the planner requested it."""
 
@@ -132,7 +124,6 @@ class AgentRunStartedEvent(BaseEvent):
     """The child run of an agent tool's call started (SR-54)."""
 
     type: Literal["agent_run_started"] = "agent_run_started"
-    """The discriminator of `Event`."""
     call: ToolRequest
     """The call that the child run answers."""
     run_link: RunLink
@@ -144,7 +135,7 @@ class AgentRunStartedEvent(BaseEvent):
         return self.call.tool_call_id
 
 
-class _Answer(BaseEvent):
+class _CallAnswer(BaseEvent):
     result: ToolResult
     """The result of the call, with error, hint, bounds, artifacts and telemetry."""
 
@@ -182,18 +173,16 @@ class _Answer(BaseEvent):
         return self.result.artifacts
 
 
-class ToolResultReceivedEvent(_Answer):
+class ToolResultReceivedEvent(_CallAnswer):
     """The run has the result of a call, as the planner receives it (SR-133)."""
 
     type: Literal["tool_result_received"] = "tool_result_received"
-    """The discriminator of `Event`."""
 
 
-class ToolEndEvent(_Answer):
+class ToolEndEvent(_CallAnswer):
     """A call ended; every call that started ends exactly once."""
 
     type: Literal["tool_end"] = "tool_end"
-    """The discriminator of `Event`."""
     duration: timedelta
     """From start to end, by the server's clock."""
 
@@ -202,7 +191,6 @@ class AwaitClarificationEvent(BaseEvent):
     """The run asks a person a question."""
 
     type: Literal["await_clarification"] = "await_clarification"
-    """The discriminator of `Event`."""
     question: AwaitClarification
     """The question."""
 
@@ -211,7 +199,6 @@ class AwaitConfirmationEvent(BaseEvent):
     """The run asks a person whether a call may run."""
 
     type: Literal["await_confirmation"] = "await_confirmation"
-    """The discriminator of `Event`."""
     confirmation: AwaitConfirmation
     """The call, and what the person is asked."""
 
@@ -220,7 +207,6 @@ class AwaitExternalToolsEvent(BaseEvent):
     """The run waits for results from outside."""
 
     type: Literal["await_external_tools"] = "await_external_tools"
-    """The discriminator of `Event`."""
     external: AwaitExternalTools
     """The calls that a program outside the run executes."""
 
@@ -229,7 +215,6 @@ class AwaitAnsweredEvent(BaseEvent):
     """A wait ended."""
 
     type: Literal["await_answered"] = "await_answered"
-    """The discriminator of `Event`."""
     await_id: str
     """The id of the wait."""
     approved: bool | None = None
@@ -261,14 +246,12 @@ class RunPausedEvent(_Steered):
     """The run is paused: it starts no new plan or call."""
 
     type: Literal["run_paused"] = "run_paused"
-    """The discriminator of `Event`."""
 
 
 class RunResumedEvent(_Steered):
     """The run continues after a pause."""
 
     type: Literal["run_resumed"] = "run_resumed"
-    """The discriminator of `Event`."""
     messages: list[str] = []
     """Messages to the planner that came with the resume; they begin a new user turn."""
 
@@ -280,7 +263,6 @@ class RunContinuedEvent(BaseEvent):
     """
 
     type: Literal["run_continued"] = "run_continued"
-    """The discriminator of `Event`."""
     executions: int
     """Number of executions of the run that have ended, this one included."""
     is_start: bool = False
@@ -296,7 +278,6 @@ class MessageReceivedEvent(BaseEvent):
     """A conversation has accepted a message."""
 
     type: Literal["message_received"] = "message_received"
-    """The discriminator of `Event`."""
     message_id: str
     """The id of the message, its sender's or one that was made."""
     message: Message
@@ -318,21 +299,18 @@ class TurnStartedEvent(_OfTurn):
     """A message opened a turn of a conversation."""
 
     type: Literal["turn_started"] = "turn_started"
-    """The discriminator of `Event`."""
 
 
 class TurnSteeredEvent(_OfTurn):
     """Messages joined the present turn of a conversation; the plan that begins sees them."""
 
     type: Literal["turn_steered"] = "turn_steered"
-    """The discriminator of `Event`."""
 
 
 class TurnCompletedEvent(_OfTurn):
     """A turn of a conversation ended with an answer."""
 
     type: Literal["turn_completed"] = "turn_completed"
-    """The discriminator of `Event`."""
     output: RunOutput
     """The answer, why the turn ended, and what it used."""
 
@@ -341,7 +319,6 @@ class TurnFailedEvent(_OfTurn):
     """A turn of a conversation failed; the conversation goes on with the next message."""
 
     type: Literal["turn_failed"] = "turn_failed"
-    """The discriminator of `Event`."""
     error: ToolError
     """The chain of causes, outermost first."""
 
@@ -350,7 +327,6 @@ class MemoryChangedEvent(BaseEvent):
     """A plan, or the result of a call, changed the run's memory."""
 
     type: Literal["memory_changed"] = "memory_changed"
-    """The discriminator of `Event`."""
     patch: dict[str, Any]
     """The change, as a JSON Merge Patch (RFC 7396)."""
     tool_call_id: str | None = None
@@ -361,21 +337,18 @@ class LimitReachedEvent(_Limit):
     """A limit of the run's policy is reached; the planner gets its last turn."""
 
     type: Literal["limit_reached"] = "limit_reached"
-    """The discriminator of `Event`."""
 
 
 class RetriesStoppedEvent(_Limit):
     """A safeguard stopped a planner that repeats itself; the message is for the person."""
 
     type: Literal["retries_stopped"] = "retries_stopped"
-    """The discriminator of `Event`."""
 
 
 class RunCompletedEvent(BaseEvent):
     """The run ended with an answer."""
 
     type: Literal["run_completed"] = "run_completed"
-    """The discriminator of `Event`."""
     output: RunOutput | None = None
     """The output; None where it cannot be read."""
 
@@ -391,7 +364,6 @@ class RunFailedEvent(_Ended):
     """The run failed."""
 
     type: Literal["run_failed"] = "run_failed"
-    """The discriminator of `Event`."""
     error: ToolError | None = None
     """The chain of causes, outermost first; `text` is the same in one line."""
 
@@ -400,35 +372,30 @@ class RunCanceledEvent(_Ended):
     """The run was canceled."""
 
     type: Literal["run_canceled"] = "run_canceled"
-    """The discriminator of `Event`."""
 
 
 class RunTerminatedEvent(_Ended):
     """The run was terminated."""
 
     type: Literal["run_terminated"] = "run_terminated"
-    """The discriminator of `Event`."""
 
 
 class RunTimedOutEvent(_Ended):
     """The run exceeded its execution time-out."""
 
     type: Literal["run_timed_out"] = "run_timed_out"
-    """The discriminator of `Event`."""
 
 
 class RunStreamEndEvent(BaseEvent):
     """The last event of a run."""
 
     type: Literal["run_stream_end"] = "run_stream_end"
-    """The discriminator of `Event`."""
 
 
 class ToolRetryEvent(BaseEvent):
     """A call or a plan is attempted again; live only, with no `event_id`."""
 
     type: Literal["tool_retry"] = "tool_retry"
-    """The discriminator of `Event`."""
     tool_call_id: str
     """The id of the call; empty for a plan."""
     tool_name: str = ""
@@ -445,7 +412,6 @@ class ToolUpdateEvent(BaseEvent):
     """The progress of a call; live only, with no `event_id`."""
 
     type: Literal["tool_update"] = "tool_update"
-    """The discriminator of `Event`."""
     tool_call_id: str
     """The id of the call; empty for a plan."""
     tool_name: str = ""
@@ -462,7 +428,6 @@ class TextDeltaEvent(BaseEvent):
     """The next piece of the message that the planner is writing; live only, with no `event_id`."""
 
     type: Literal["text_delta"] = "text_delta"
-    """The discriminator of `Event`."""
     text: str
     """The piece."""
 
@@ -471,7 +436,6 @@ class ThinkingDeltaEvent(BaseEvent):
     """The next piece of the model's reasoning; live only, with no `event_id`."""
 
     type: Literal["thinking_delta"] = "thinking_delta"
-    """The discriminator of `Event`."""
     text: str
     """The piece."""
 
@@ -480,7 +444,6 @@ class ToolCallDeltaEvent(BaseEvent):
     """The next piece of a call that the planner is writing; live only, with no `event_id`."""
 
     type: Literal["tool_call_delta"] = "tool_call_delta"
-    """The discriminator of `Event`."""
     index: int = 0
     """The index of the call in the plan, from 0."""
     tool_name: str
@@ -493,7 +456,6 @@ class StreamRestartedEvent(BaseEvent):
     """The planner begins its plan again, so that earlier deltas of this plan are void; live only."""
 
     type: Literal["stream_restarted"] = "stream_restarted"
-    """The discriminator of `Event`."""
     plan: int
     """The number of the plan in the run, from 1."""
     attempt: int

@@ -118,21 +118,12 @@ class ToolId(str):
 
 
 def place_of(event_id: str) -> tuple[int, ...]:
-    """Return the place of an event in its run, for comparison.
-
-    As texts, the ids of a tenth execution would come before those of a ninth.
-    """
+    """Return the place of an event in its run, for comparison."""
     return tuple(int(number) for number in event_id.split("-")) if event_id else ()
 
 
 def place_in(executions: int, length: int, k: int = 0) -> str:
-    """Return the id of an event of a record of a run's history.
-
-    Args:
-        executions: How many executions the run has had.
-        length: The id of the record in its execution's history.
-        k: The number of the event among those of the record.
-    """
+    """Return the id of an event of a record of a run's history."""
     return f"{executions}-{length:06d}-{k:05d}"
 
 

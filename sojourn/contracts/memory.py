@@ -1,7 +1,4 @@
-"""The memory of a run, besides its transcript.
-
-It is a JSON object that planners and tools read, and change by patches.
-"""
+"""The memory of a run, besides its transcript."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Generic, NoReturn, TypeVar, cast
@@ -28,7 +25,6 @@ class _Object(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make a copy an ordinary object."""
         return dict, (dict(self),)
 
 
@@ -39,7 +35,6 @@ class _Array(list[Any]):
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make a copy an ordinary array."""
         return list, (list(self),)
 
 

@@ -28,25 +28,23 @@ _READ = ("payload", "raw", "readings", "written")
 """Fields that a call shares with its part of a message, besides name and id."""
 
 
-class _Part(Record):
+class _BasePart(Record):
     provider_metadata: dict[str, Any] | None = None
     """What the model provider needs back unchanged."""
 
 
-class TextPart(_Part):
+class TextPart(_BasePart):
     """Plain text."""
 
     type: Literal["text"]
-    """The discriminator of `Part`."""
     text: str
     """The text."""
 
 
-class ToolCallPart(_Part):
+class ToolCallPart(_BasePart):
     """A call that the assistant requested; exactly one tool_result answers it."""
 
     type: Literal["tool_call"]
-    """The discriminator of `Part`."""
     tool_call_id: str
     """Unique in the run."""
     name: str
@@ -77,31 +75,28 @@ class ToolCallPart(_Part):
         return self.model_copy(update={name: getattr(call, name) for name in _READ})
 
 
-class ToolResultPart(_Part):
+class ToolResultPart(_BasePart):
     """The result of one tool_call."""
 
     type: Literal["tool_result"]
-    """The discriminator of `Part`."""
     result: ToolResult
     """The result, with the id of its call."""
 
 
-class ThinkingPart(_Part):
+class ThinkingPart(_BasePart):
     """A model's reasoning, kept because providers require it back."""
 
     type: Literal["thinking"]
-    """The discriminator of `Part`."""
     text: str = ""
     """The reasoning."""
     signature: str | None = None
     """The provider's proof that the reasoning is unchanged."""
 
 
-class ImagePart(_Part):
+class ImagePart(_BasePart):
     """A picture: `data` (base64) or `url`; a URL is never fetched by Sojourn."""
 
     type: Literal["image"]
-    """The discriminator of `Part`."""
     media_type: str
     """MIME type, such as `image/png`."""
     data: str | None = None
@@ -110,11 +105,10 @@ class ImagePart(_Part):
     """A URL that the provider may fetch."""
 
 
-class DocumentPart(_Part):
+class DocumentPart(_BasePart):
     """A document: `data` (base64) or `url`; a URL is never fetched by Sojourn."""
 
     type: Literal["document"]
-    """The discriminator of `Part`."""
     media_type: str
     """MIME type, such as `application/pdf`."""
     data: str | None = None
@@ -125,7 +119,7 @@ class DocumentPart(_Part):
     """A name to show."""
 
 
-class CompactionPart(_Part):
+class CompactionPart(_BasePart):
     """A compaction of the transcript: what models read from this message on in place of earlier messages.
 
     It is the first part of the message by the model that read the compacted transcript for the first time. Indices are those of the whole
@@ -133,7 +127,6 @@ class CompactionPart(_Part):
     """
 
     type: Literal["compaction"]
-    """The discriminator of `Part`."""
     summary: str = ""
     """What models read in place of the first `until` messages."""
     until: int = 0
@@ -148,7 +141,7 @@ class CompactionPart(_Part):
     """Most characters that are read of each result in the first `at` messages; None for no limit."""
 
 
-class OtherPart(_Part):
+class OtherPart(_BasePart):
     """A part whose kind a newer version defined; carried unchanged."""
 
     model_config = ConfigDict(extra="allow")

@@ -1,7 +1,4 @@
-"""The principal that asked for a run.
-
-The program that started the run has identified it.
-"""
+"""The principal that asked for a run."""
 
 import hashlib
 from collections.abc import Sequence

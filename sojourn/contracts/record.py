@@ -1,9 +1,8 @@
 """The base classes of contracts, which reject a misspelt field.
 
-The classes are `Record`, `Input` and `Declaration`. A policy with a misspelt field would run
-without the limit that it should set. So the class raises a `DefinitionError`, which names the field
-and the closest one that exists. Only the call of a class does so: what pydantic reads, such as the
-body of an HTTP request, stays a `ValidationError`.
+A policy with a misspelt field would run without the limit that it should set, so the class raises a
+`DefinitionError` with the closest field. What pydantic reads, such as the body of an HTTP request, stays a
+`ValidationError`.
 """
 
 import inspect
@@ -46,10 +45,7 @@ class Record(BaseModel):
     )
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Use a factory for defaults such as `[]` and `Caps()`.
-
-        Pydantic would deep-copy the defaults, at four times the cost.
-        """
+        """Pydantic would deep-copy the defaults, at four times the cost."""
         super().__init_subclass__(**options)
         for name in inspect.get_annotations(cls):
             default = vars(cls).get(name)
@@ -84,17 +80,13 @@ PositiveDuration = Annotated[timedelta, Field(gt=timedelta(0))]
 """A time limit. Temporal rejects a non-positive one at every attempt, and the run would hang."""
 
 _MAX_FAULTS = 5
-"""Most faults that are named. Further ones are counted."""
 
 
 if TYPE_CHECKING:  # type checkers read the fields of the class
-
-    class Declaration(Input):
-        """A frozen record that an author declares. A fault is a `DefinitionError`."""
-
+    _DeclarationType = type(BaseModel)
 else:
 
-    class _Declared(type(BaseModel)):
+    class _DeclarationType(type(BaseModel)):
         def __call__(cls, *values: Any, **fields: Any) -> Any:
             if values:
                 first = next(iter(cls.model_fields))
@@ -106,26 +98,19 @@ else:
                     f"{cls.__name__}: {faults_of(error, list(cls.model_fields))}"
                 ) from error
 
-    class Declaration(Input, metaclass=_Declared):
-        """A frozen record that an author declares. A fault is a `DefinitionError`."""
+
+class Declaration(Input, metaclass=_DeclarationType):
+    """A frozen record that an author declares. A fault is a `DefinitionError`."""
 
 
 def faults_of(error: ValidationError, fields: Sequence[str] = ()) -> str:
-    """Return what pydantic refuses, in one sentence without the values.
-
-    The sentence has the field, and what fits it.
-
-    Args:
-        error: The refusal.
-        fields: The fields of the class, for the closest name to an unknown one.
-    """
+    """Return what pydantic refuses, in one sentence without the values."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     more = [f"{len(faults) - _MAX_FAULTS} more"] if len(faults) > _MAX_FAULTS else []
     return "; ".join([*(_fault(fault, fields) for fault in faults[:_MAX_FAULTS]), *more])
 
 
 def _fault(fault: "ErrorDetails", fields: Sequence[str]) -> str:
-    """One fault as a clause: `max_tool_calls should be greater than or equal to 0`."""
     place, text = ".".join(map(str, fault["loc"])), fault["msg"]
     if not place:
         return text
@@ -137,10 +122,7 @@ def _fault(fault: "ErrorDetails", fields: Sequence[str]) -> str:
 
 
 def suggestion(name: str, names: Sequence[str]) -> str:
-    """Return the closest of the names, as the end of a sentence.
-
-    For example `; did you mean 'destructive'?`. Empty if no name is close.
-    """
+    """Return the closest of the names, as the end of a sentence."""
     found = get_close_matches(name.casefold(), names, n=1)
     return f"; did you mean {found[0]!r}?" if found else ""
 

@@ -328,17 +328,12 @@ class CallStatus(Record):
 
 
 IDLE = "(idle)"
-"""`RunStatus.awaiting` of a conversation that waits for its next message.
-
-It equals `sojourn.search_attributes.IDLE`.
-"""
+"""`RunStatus.awaiting` of a conversation that waits for its next message."""
 
 PAUSED = "(paused)"
-"""`RunStatus.awaiting` of a paused run. Equals `sojourn.search_attributes.PAUSED`."""
 
 
 OPEN_STATUSES = ("running", "waiting", "paused", "idle")
-"""`RunStatus.status` of a run that has not ended."""
 
 
 class RunStatus(Record):

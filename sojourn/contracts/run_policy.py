@@ -40,10 +40,7 @@ _STRICTNESS: dict[Asks, int] = {"nothing": 0, "marked": 1, "changes": 2, "everyt
 
 
 StopAsking = Literal["turn", "run", "never"]
-"""Time for which an approval of a whole tool holds.
-
-To the end of the turn, to the end of the run, or not at all.
-"""
+"""Time for which an approval of a whole tool holds."""
 
 _PATIENCE: dict[StopAsking, int] = {"never": 0, "turn": 1, "run": 2}
 
@@ -104,10 +101,6 @@ class ApprovalPolicy(Declaration):
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write every field, defaults too.
-
-        So a later default never changes a recorded policy.
-        """
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     @classmethod
@@ -150,10 +143,6 @@ class ApprovalPolicy(Declaration):
         )
 
     def _narrowing(self, rule: ApprovalRule) -> ApprovalRule:
-        """Return a rule of an override, marked as narrowing.
-
-        A rule that this policy has itself is returned unchanged.
-        """
         return rule if rule in self.rules else rule.model_copy(update={"narrows": True})
 
     def rules_for(self, tool: str, tags: Collection[str]) -> list[ApprovalRule]:
@@ -162,16 +151,12 @@ class ApprovalPolicy(Declaration):
 
 
 def in_both(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    """Return the tool patterns that both lists cover.
-
-    A pattern is a tool's id, a toolset as `ops.devices.*`, or `*` for all.
-    """
+    """Return the tool patterns that both lists cover."""
     narrower = [pattern for pattern in left if _covered(pattern, right)]
     return list(dict.fromkeys([*narrower, *(pattern for pattern in right if _covered(pattern, left))]))
 
 
 def _covered(pattern: str, by: Sequence[str]) -> bool:
-    """Check whether one pattern of `by` covers every tool that `pattern` covers."""
     return any(
         other in (pattern, "*") or (other.endswith(".*") and pattern.startswith(other[:-1])) for other in by
     )
@@ -226,10 +211,7 @@ _ACTS_FOR = "acts_for"
 
 
 OnMissingFields = Literal["resume", "await_clarification", "finalize"]
-"""Reaction to a call without required fields.
-
-The planner decides, a person gets a question, or the run ends.
-"""
+"""Reaction to a call without required fields."""
 
 
 class Limits(Record):
@@ -291,10 +273,6 @@ class RunPolicy(Limits, Declaration):
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write every field, defaults too.
-
-        So a later default never changes a recorded policy.
-        """
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     def tightened(self, override: "RunPolicyOverride | None") -> "RunPolicy":

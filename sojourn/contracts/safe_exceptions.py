@@ -28,7 +28,6 @@ __all__ = [
 ]
 
 MAX_KIND = 100
-"""Longest class name kept, in characters."""
 
 _T = TypeVar("_T")
 
@@ -65,10 +64,7 @@ def roots(error: BaseException) -> set[str]:
 
 
 def is_key(error: BaseException) -> bool:
-    """Check whether the exception is a `KeyError` whose text is Python's own.
-
-    That text is only its key, in quotes.
-    """
+    """Check whether the exception is a `KeyError` whose text is Python's own."""
     if not is_a(error, KeyError):
         return False
     return next(base for base in _BASES.__get__(type(error)) if "__str__" in _OWN.__get__(base)) is KeyError
@@ -80,10 +76,7 @@ def before(error: BaseException) -> BaseException | None:
 
 
 def chain(error: BaseException, most: int) -> Iterator[BaseException]:
-    """Yield the exception and its causes, each once, outermost first.
-
-    At most `most` of them.
-    """
+    """Yield the exception and its causes, each once, outermost first."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen and len(seen) < most:
@@ -98,10 +91,7 @@ def parts(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def members(error: BaseException, most: int) -> Iterator[BaseException]:
-    """Yield the exception, its causes, and the members of the groups among them.
-
-    Members come with their own causes. Each exception comes once, and at most `most` of them.
-    """
+    """Yield the exception, its causes, and the members of the groups among them."""
     seen: set[int] = set()
     waiting = [error]
     while waiting and len(seen) < most:
@@ -133,15 +123,11 @@ def leaves(error: BaseException, most: int) -> list[BaseException]:
 
 
 def trace(error: BaseException) -> TracebackType | None:
-    """Return the traceback of an exception."""
     return _TRACEBACK.__get__(error)
 
 
 def attribute(error: BaseException, name: str) -> Any:
-    """Return the value of an attribute, or None if the class raises.
-
-    This runs code of the class.
-    """
+    """Return the value of an attribute, or None if the class raises."""
     try:
         return getattr(error, name, None)
     except BaseException:  # noqa: BLE001 - a foreign class's property
@@ -149,10 +135,7 @@ def attribute(error: BaseException, name: str) -> Any:
 
 
 def text(error: BaseException) -> str:
-    """Return the text of an exception, or an empty text if the class raises.
-
-    This runs code of the class.
-    """
+    """Return the text of an exception, or an empty text if the class raises."""
     try:
         return copied(str(error))
     except BaseException:  # noqa: BLE001 - a foreign class's `__str__`; the class name still helps
@@ -160,7 +143,6 @@ def text(error: BaseException) -> str:
 
 
 MAX_NAME = 100
-"""Longest name of a file, in characters."""
 
 _OURS = ("sojourn", "activities", "workflows")
 _LIBRARIES = {"site-packages", "dist-packages"}
@@ -168,11 +150,7 @@ _STANDARD = PurePath(types.__file__).parent
 
 
 def source_location(error: BaseException) -> str | None:
-    """Return the innermost line of the author's own code in a traceback.
-
-    For example `desk.py:41`. None if the traceback has no such line, and for errors of Sojourn and
-    Temporal, which are sentences for people.
-    """
+    """Return the innermost line of the author's own code in a traceback."""
     if any(root in ("sojourn", "temporalio") for root in roots(error)):
         return None
     place, step = None, trace(error)

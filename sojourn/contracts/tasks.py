@@ -36,29 +36,22 @@ __all__ = [
 
 
 _LIMITS, _CAPS = Limits(), Caps()
-"""The defaults of `PlanTask`.
-
-Pydantic requests a default each time it writes a task, to leave the default out.
-"""
+"""The defaults of `PlanTask`."""
 
 
 class PlanTask(Record):
     """The input of `PlanActivity`: the turn, and what is new since the last plan."""
 
     agent_id: str
-    """The agent that plans."""
     session_id: str = ""
-    """The run's session."""
     turn_id: str = "t1"
     """The user turn that is planned."""
     parent: RunLink | None = None
     """In a child run: the parent's call that the run answers."""
     labels: dict[str, str] = {}
-    """The run's labels."""
     principal: Principal | None = None
     """For whom the turn acts: who sent its message, else who asked for the run."""
     depth: int = 0
-    """Number of agents above this one."""
     callers: list[str] = []
     """Ids of the agents above this one, outermost first."""
     answer: dict[str, Any] | None = None
@@ -84,7 +77,6 @@ class PlanTask(Record):
     limits: Limits = Field(default_factory=lambda: _LIMITS)
     """On later plans: the recorded policy's limits for one plan."""
     caps: Caps = Field(default_factory=lambda: _CAPS)
-    """What is left of the limits."""
     finalize: Finalize | None = None
     """When set, the planner may only answer or fail."""
     correction: str | None = None
@@ -119,10 +111,7 @@ class PlanTask(Record):
         return self.turn_start >= self.after
 
     def recorded(self) -> "PlanTask":
-        """Return the input without what can be rebuilt from the history.
-
-        That is the memory, and new messages if they are results only.
-        """
+        """Return the input without what can be rebuilt from the history."""
         changes: dict[str, Any] = {"memory": {}} if self.memory else {}
         if self.new and all(message.role == "tool" for message in self.new):
             changes |= {"new": [], "until": self.after + len(self.new)}
@@ -143,9 +132,7 @@ class PlanOutcome(Record):
     refused: str | None = None
     """Why calls have no dispatch: `max_calls_per_step`, `max_tool_calls`, `max_tool_rounds`, `plan_size` or `final_turn`."""
     final: Message | None = None
-    """The answer."""
     result: Any = None
-    """The typed answer."""
     await_: AwaitClarification | None = Field(
         default=None, validation_alias=AliasChoices("await", "await_"), serialization_alias="await"
     )
@@ -159,21 +146,15 @@ class PlanOutcome(Record):
     wait_: timedelta | None = Field(
         default=None, validation_alias=AliasChoices("wait", "wait_"), serialization_alias="wait"
     )
-    """How long to sleep."""
     wait_counts: bool = False
-    """Whether the sleep counts as active time."""
     failure: ToolError | None = None
-    """The error with which the planner failed the run."""
     decision: PolicyDecision | None = None
     """The policy engine's decision, where it changed something."""
     message: Message | None = None
     """The assistant message as the model wrote it; None where it can be made from the calls."""
     notes: list[str] = []
-    """Notes for people who follow the run."""
     memory: dict[str, Any] = {}
-    """The change of the run's memory."""
     usage: Usage | None = None
-    """What the plan used of a model."""
     fault: str | None = None
     """Why the planner's result is refused; the planner gets two more tries."""
     fault_code: str | None = None
@@ -181,7 +162,6 @@ class PlanOutcome(Record):
     policy: RunPolicy | None = None
     """In the first plan's result: the run's policy, in full."""
     attempt: int = 1
-    """The attempt that made this result."""
     overtime: bool = False
     """Whether the time budget was used up before the planner answered."""
     version: int = 0
@@ -200,10 +180,7 @@ class PlanOutcome(Record):
     """
 
     def recorded(self) -> "PlanOutcome":
-        """Return the outcome without what follows from the rest of it.
-
-        Calls that the message contains, and default dispatches, are left out.
-        """
+        """Return the outcome without what follows from the rest of it."""
         changes: dict[str, Any] = {}
         if self.message and self.calls == _calls_of(self.message):
             changes["calls"] = []
@@ -228,21 +205,16 @@ class ToolTask(Record):
     """The input of `ExecuteToolActivity`; the activity's own context gives run id, call id and attempt."""
 
     name: str
-    """The tool's id."""
     payload: dict[str, Any] = {}
-    """The arguments."""
     raw: str | None = None
     """The arguments as the model wrote them; when set, the boundary parses them."""
     agent_id: str
-    """The agent that requested the call."""
     session_id: str = ""
-    """The run's session."""
     turn_id: str = "t1"
     """The user turn that produced the call."""
     parent_tool_call_id: str | None = None
     """In a child run: the parent's call that started the run."""
     labels: dict[str, str] = {}
-    """The run's labels."""
     principal: Principal | None = None
     """For whom the call is made: who sent the message of its turn, else who asked for the run."""
     spec_digest: str | None = None
@@ -275,17 +247,13 @@ class ApprovalTask(Record):
     """The input of `CheckApprovalActivity`: an approved call, and what was shown of its tool."""
 
     name: str
-    """The tool's id."""
     payload: dict[str, Any] = {}
-    """The arguments."""
     raw: str | None = None
     """The arguments as the model wrote them; when set, the boundary parses them."""
     agent_id: str
-    """The agent that requested the call."""
     spec_digest: str | None = None
     """The digest of the tool's declaration that was shown."""
     shown: ShownTool | None = None
-    """What was shown of the tool."""
     await_id: str = ""
     """The confirmation that was answered; empty for a local activity, whose id it is."""
     rules: list[ApprovalRule] = []
@@ -296,11 +264,9 @@ class ApproverTask(Record):
     """The input of `JudgeApproverActivity`: a decision whose sender a function of the author's judges."""
 
     agent_id: str
-    """The agent that requested the call."""
     wait: AwaitConfirmation
     """The call, with what is decided on."""
     principal: Principal
-    """Who decides."""
     sent: dict[str, Any] = {}
     """The decision, as it was sent."""
     by_signal: bool = False
@@ -311,20 +277,15 @@ class ApproverVerdict(Record):
     """The result of `JudgeApproverActivity`."""
 
     allowed: bool = False
-    """Whether the principal may decide."""
     why: str = ""
-    """Why it may not, as a clause."""
 
 
 class StoreTask(Record):
     """The input of `StoreTranscriptActivity`: the messages of a run that go to external storage."""
 
     agent_id: str
-    """The run's agent."""
     after: int = 0
-    """Index of the first message."""
     until: int
-    """The index after the last message."""
 
 
 class Stored(Record):
@@ -340,7 +301,6 @@ class ArchiveTask(Record):
     """The input of `ArchiveEventsActivity`: the executions of a run whose events go to external storage."""
 
     agent_id: str
-    """The run's agent."""
     after: int = 0
     """Number of executions whose events are archived."""
     until: int

@@ -88,7 +88,6 @@ class ToolInput(Record):
 
 
 MAX_WRITTEN = 8_000
-"""Longest `written`, in characters."""
 
 
 class ToolRequest(Record):

@@ -25,10 +25,8 @@ __all__ = [
 ]
 
 MAX_MESSAGE = 2_000
-"""Longest message kept, in characters."""
 
 MAX_CODE = 100
-"""Longest code kept, in characters."""
 
 MAX_CAUSES = 8
 """Longest chain of causes. A longer one keeps its outermost errors and its root."""
@@ -155,7 +153,6 @@ class ToolError(Record):
 
 
 def _chained(links: Iterable[ToolError]) -> ToolError:
-    """Join errors into one chain, each the cause of the one before."""
     built: ToolError | None = None
     for link in reversed(list(links)):
         built = link if link.cause is built else link.model_copy(update={"cause": built})
@@ -164,10 +161,6 @@ def _chained(links: Iterable[ToolError]) -> ToolError:
 
 
 def _shortened(links: list[ToolError], most: int = MAX_CAUSES) -> list[ToolError]:
-    """Return at most `most` errors: the outermost and the innermost.
-
-    One error between them counts the errors left out.
-    """
     if len(links) <= most:
         return links
     head, tail = links[: most // 2], links[-(most // 2 - 1) :]
@@ -176,16 +169,11 @@ def _shortened(links: list[ToolError], most: int = MAX_CAUSES) -> list[ToolError
 
 
 def _counted(link: ToolError) -> int:
-    """Return the number of errors that a link of the chain represents."""
     number = link.message.removeprefix("(").removesuffix(" more)")
     return int(number) if link.code == LEFT_OUT and number.isdecimal() and len(number) < 10 else 1
 
 
 def _without(message: str, below: tuple[str, ...]) -> str:
-    """Return a message without the texts of its causes at its end.
-
-    Empty if nothing else is left.
-    """
     for text in filter(None, below):
         if message == text:
             return ""
@@ -202,10 +190,6 @@ def _clean(link: ToolError) -> ToolError:
 
 
 def _carried(error: BaseException) -> list[ToolError]:
-    """Return the chain that an exception carries as its `error`.
-
-    Empty if it cannot be read.
-    """
     carried = safe_exceptions.attribute(error, "error")
     if not safe_exceptions.is_a(carried, ToolError):
         return []
@@ -219,12 +203,9 @@ def _carried(error: BaseException) -> list[ToolError]:
 
 
 def _text(error: BaseException) -> str:
-    """Return the text of an exception.
-
-    It follows the name of the class if the text alone says nothing, as in `KeyError: 'x'`. The text
-    of a validation error has neither the input nor the link to its documentation. It follows the
-    name of the Sojourn record that was made wrongly.
-    """
+    # It follows the name of the class if the text alone says nothing, as in `KeyError: 'x'`. The text of a
+    # validation error has neither the input nor the link to its documentation. It follows the name of the
+    # Sojourn record that was made wrongly.
     if not safe_exceptions.is_a(error, ValidationError):
         text = safe_exceptions.text(error)
         if safe_exceptions.is_key(error) or not any(map(str.isalpha, text)):
@@ -363,11 +344,6 @@ class RetryHint(Record):
         )
 
     def _missing_names(self) -> list[str]:
-        """Return the fields to ask for: those missing, and those that exclude each other.
-
-        They have their names, or their JSON pointers if another field of the payload may have the
-        same name.
-        """
         pointers = [
             issue.field
             for issue in self.issues

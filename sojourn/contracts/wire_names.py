@@ -1,8 +1,6 @@
 """The names that histories, clients and Temporal's screens use for parts of a run.
 
-Histories store them, so a name never changes: under a new one, old histories would not replay, and
-clients of an earlier version would call names that do not exist. Code refers to these constants. The
-name of a removed part stays here.
+Histories store them, so a name never changes, and the name of a removed part stays here.
 """
 
 from typing import Final
@@ -97,15 +95,9 @@ SEND: Final = "send"
 INTERRUPT: Final = "interrupt"
 CLOSE: Final = "close"
 REMEMBER: Final = "remember"
-"""The signal with the id of a message that answered a question of a child run.
-
-Its receiver is the conversation.
-"""
+"""The signal with the id of a message that answered a question of a child run."""
 CHILD_SPENT: Final = "child_spent"
-"""The signal with the usage of a child run, sent before it ends as canceled.
-
-A cancellation carries no data.
-"""
+"""The signal with the usage of a child run, sent before it ends as canceled."""
 
 MESSAGES: Final = frozenset(
     {
@@ -140,15 +132,9 @@ MESSAGE: Final = "message"
 FORKED_FROM: Final = "forked_from"
 """In a fork: the id of the run that it was forked from."""
 TENANT: Final = "tenant"
-"""The tenant of the principal that started the run.
-
-It is present also in a namespace without the search attribute.
-"""
+"""The tenant of the principal that started the run."""
 VISIBLE_TO: Final = "visible_to"
-"""Marks of the principals who may see a run of the visibility `subject`.
-
-The same as in the search attribute.
-"""
+"""Marks of the principals who may see a run of the visibility `subject`."""
 STARTED_AT: Final = "started_at"
 """Start time of a run of several executions, in ISO 8601."""
 TURN_ENDED: Final = "turn_ended"
@@ -158,10 +144,7 @@ It has `turn_id`, and `error` or `output`. It also has the `message_ids` of the 
 history does not show that plan.
 """
 IN_DOUBT: Final = "in_doubt"
-"""A run was canceled while a call might have taken effect.
-
-It is set just before the run ends.
-"""
+"""A run was canceled while a call might have taken effect."""
 
 MEMOS: Final = frozenset({MESSAGE, FORKED_FROM, TENANT, VISIBLE_TO, STARTED_AT, TURN_ENDED, IN_DOUBT})
 

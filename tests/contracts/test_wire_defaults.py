@@ -42,7 +42,7 @@ from sojourn import (
     ToolResult,
     data_converter,
 )
-from sojourn.contracts import message
+from sojourn.contracts import message, tasks
 from sojourn.contracts.event import BaseEvent
 from sojourn.contracts.record import Declaration, Input, Record
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
@@ -163,13 +163,16 @@ def test_every_field_is_in_the_snapshot() -> None:
 
 
 def test_every_field_is_described() -> None:
-    """Each contract and each field has a docstring, which is also its description in the JSON Schema."""
+    """Each contract and each field has a docstring, which is also its description in the JSON Schema.
+
+    A discriminator needs none, nor does a task of an activity, which is in no schema.
+    """
     assert [name for name, kind in CONTRACTS.items() if not kind.__doc__] == []
     assert [
         f"{kind.__name__}.{name}"
         for kind in CONTRACTS.values()
         for name, field in kind.model_fields.items()
-        if not field.description
+        if not field.description and name != "type" and kind.__module__ != tasks.__name__
     ] == []
 
 
