@@ -3,7 +3,8 @@
 from typing import Any
 
 from bench import load
-from sojourn import Agent, App, PlanResult, RunPolicy, Tool, Toolset, Turn
+from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn
+from sojourn.authoring import Tool
 from sojourn.planner import PlanFunction
 
 __all__ = ["app", "echo", "echo_locally", "planning", "policy", "tools"]

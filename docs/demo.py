@@ -24,11 +24,12 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from sojourn import AwaitClarification, AwaitConfirmation, Client, Event, Run, ToolResult
+from sojourn import AwaitClarification, AwaitConfirmation, Client, Run, ToolResult
 from sojourn.answers import Decision
 from sojourn.cli.follow import show_end
 from sojourn.cli.screen.prompt import ask_approval, read_line
 from sojourn.cli.screen.view import RunView
+from sojourn.events import Event
 from sojourn.private import private_folder
 from sojourn.process import Program
 from sojourn.server import Server

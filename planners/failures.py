@@ -5,7 +5,8 @@ from itertools import takewhile
 from planners.defaults import defaults
 from planners.replies import declines
 from planners.wording import joined
-from sojourn import CallFailed, Case, RetryReason, ToolResult, repair_payload
+from sojourn import CallFailed, Case, RetryReason, ToolResult
+from sojourn.repair import repair_payload
 
 __all__ = ["sentence_of"]
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import sojourn
+import sojourn.errors
 from planners.facts import Advice
 
 __all__ = ["DEFAULTS", "advisor", "assistant", "chosen_model"]
@@ -78,7 +79,7 @@ def chosen_model(environment: Mapping[str, str]) -> str | None:
         return None
     try:
         sojourn.ModelPlanner  # noqa: B018 # pyright: ignore[reportUnusedExpression] - imported on first use
-    except sojourn.DefinitionError as missing:
+    except sojourn.errors.DefinitionError as missing:
         if named:
             raise
         warnings.warn(f"{key} is set, and rules decide: {missing}", RuntimeWarning, stacklevel=2)

@@ -14,7 +14,7 @@ from planners.facts import (
     SiteList,
     WorkOrderList,
 )
-from sojourn import ToolReference
+from sojourn.flows import ToolReference
 
 __all__ = [
     "ASK_ADVICE",

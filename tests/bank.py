@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from sojourn import http_client, network_faults
+from sojourn.network import http_client, network_faults
 
 __all__ = ["Bank", "mishaps_of", "read_ledger", "receipt_of"]
 

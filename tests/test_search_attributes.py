@@ -8,7 +8,8 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest, ListS
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.service import RPCError, RPCStatusCode
 
-from sojourn import Agent, App, Client, DefinitionError, InvalidInput, PlanResult, Worker
+from sojourn import Agent, App, Client, InvalidInput, PlanResult, Worker
+from sojourn.errors import DefinitionError
 from sojourn.search_attributes import NAMES, register
 from sojourn.testing.scripted import ScriptedPlanner
 

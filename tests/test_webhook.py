@@ -11,7 +11,9 @@ import pytest
 import standardwebhooks
 from temporalio.exceptions import ApplicationError
 
-from sojourn import Agent, App, DefinitionError, Notice, PlanResult, Webhook
+from sojourn import Agent, App, Notice, PlanResult
+from sojourn.errors import DefinitionError
+from sojourn.webhook import Webhook
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

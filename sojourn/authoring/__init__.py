@@ -5,3 +5,7 @@ names the place and the remedy of an invalid one (`DefinitionError`). It may imp
 the pure core, neither Temporal nor a run. Begin with `toolset.py` and `tool.py`, then `agent.py`
 and `app.py`.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]

@@ -4,3 +4,7 @@ Programs outside a run use this package. It decides how a caller reaches the ser
 a failed RPC becomes. It may import the events and the Temporal SDK's client, no planner and no
 tool. Begin with `client.py` and `run.py`. `sojourn.connection` makes the connection.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]

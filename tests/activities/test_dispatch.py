@@ -13,12 +13,12 @@ from sojourn import (
     App,
     AwaitExternalTools,
     PlanResult,
-    PolicyDecision,
     RunContext,
     ToolRequest,
     Toolset,
 )
 from sojourn.contracts.run_policy import Limits
+from sojourn.policy import PolicyDecision
 from sojourn.testing import ScriptedPlanner
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -8,8 +8,10 @@ from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
 
 from activities.results import offloaded
-from sojourn import Artifact, FolderStorage, ToolRequest, ToolResult, Toolset
+from sojourn import ToolRequest, ToolResult, Toolset
+from sojourn.contracts import Artifact
 from sojourn.core.payload.result_check import Oversized
+from sojourn.storage import FolderStorage
 from sojourn.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
 
 CALL = ToolRequest(name="test.tools.read", tool_call_id="c1")

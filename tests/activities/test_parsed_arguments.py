@@ -11,20 +11,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
 from activities.planning import Planning
-from sojourn import (
-    Agent,
-    App,
-    Message,
-    PlanResult,
-    PolicyDecision,
-    PolicyInput,
-    ToolCallMeta,
-    ToolRequest,
-    ToolResult,
-    Toolset,
-)
+from sojourn import Agent, App, Message, PlanResult, ToolCallMeta, ToolRequest, ToolResult, Toolset
 from sojourn.contracts.run_policy import Caps, Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
+from sojourn.policy import PolicyDecision, PolicyInput
 from sojourn.testing import ScriptedPlanner
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -1,7 +1,8 @@
 """Pictures: a worker keeps those of the calls that it executed, and reads none of another run."""
 
 from activities.transcripts import Pictures
-from sojourn import Artifact, ToolResult
+from sojourn import ToolResult
+from sojourn.contracts import Artifact
 
 
 def pictured(size: int) -> ToolResult:

@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
-from sojourn import (
-    Agent,
-    AgentTool,
-    App,
-    DefinitionWarning,
-    ModelPlanner,
-    PlanResult,
-    RepairingPlanner,
-    Toolset,
-    Turn,
-)
+from sojourn import Agent, AgentTool, App, ModelPlanner, PlanResult, Toolset, Turn
+from sojourn.authoring import DefinitionWarning
+from sojourn.repair import RepairingPlanner
 
 
 async def plan(turn: Turn) -> PlanResult:

@@ -9,16 +9,16 @@ from pydantic import BaseModel, Field
 from sojourn import (
     Agent,
     AgentTool,
-    AgentToolset,
-    DefinitionError,
     Message,
     ModelPlanner,
     PlanResult,
-    RepairingPlanner,
     RunPolicy,
     ToolRequest,
     Toolset,
 )
+from sojourn.authoring import AgentToolset
+from sojourn.errors import DefinitionError
+from sojourn.repair import RepairingPlanner
 
 
 async def plan(turn: Any) -> PlanResult:

@@ -7,17 +7,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from sojourn import (
-    Agent,
-    AgentTool,
-    App,
-    DefinitionError,
-    PlanResult,
-    RunPolicy,
-    RunPolicyOverride,
-    ToolId,
-    Toolset,
-)
+from sojourn import Agent, AgentTool, App, PlanResult, RunPolicy, RunPolicyOverride, Toolset
+from sojourn.contracts import ToolId
+from sojourn.errors import DefinitionError
 
 
 async def plan(turn: Any) -> PlanResult:

@@ -3,7 +3,9 @@
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from sojourn import ArtifactKind, DefinitionError, ToolError, ToolRequest, ToolResult, Toolset, WithArtifacts
+from sojourn import ToolError, ToolRequest, ToolResult, Toolset, WithArtifacts
+from sojourn.authoring import ArtifactKind
+from sojourn.errors import DefinitionError
 
 
 class Series(BaseModel):

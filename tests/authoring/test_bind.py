@@ -6,8 +6,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
-from sojourn import Agent, App, DefinitionError, PlanResult, ToolCallMeta, ToolRequest, ToolResult, Toolset
+from sojourn import Agent, App, PlanResult, ToolCallMeta, ToolRequest, ToolResult, Toolset
 from sojourn.authoring.tool import MalformedResultError
+from sojourn.errors import DefinitionError
 
 META = ToolCallMeta(run_id="r", session_id="s", tool_call_id="c")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn import DefinitionError
+from sojourn.errors import DefinitionError
 
 SETUP = """
 from collections.abc import Callable

@@ -11,15 +11,12 @@ from sojourn import (
     Agent,
     App,
     ApprovalPolicy,
-    DefinitionError,
     FieldIssue,
-    Finalize,
     Message,
     PlanInput,
     PlanResult,
     PlanResumeInput,
     RateLimited,
-    RepairingPlanner,
     Retry,
     RetryHint,
     RunContext,
@@ -30,13 +27,13 @@ from sojourn import (
     ToolResult,
     Toolset,
     ToolUnavailable,
-    clarification_for,
-    repair_calls,
-    wait_or_substitute,
 )
+from sojourn.contracts import Finalize
 from sojourn.contracts.run_policy import Caps
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.hints import hint_for_issues
+from sojourn.errors import DefinitionError
+from sojourn.repair import RepairingPlanner, clarification_for, repair_calls, wait_or_substitute
 
 TIMER = EventType.EVENT_TYPE_TIMER_STARTED
 ONCE = Retry(max_attempts=1)

@@ -10,8 +10,9 @@ import pytest
 from pydantic import BaseModel, Field, RootModel, ValidationError, field_serializer
 from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
 
-from sojourn import DefinitionError, Toolset
+from sojourn import Toolset
 from sojourn.authoring.shape import Shape, as_payload
+from sojourn.errors import DefinitionError
 
 
 class Model(BaseModel):

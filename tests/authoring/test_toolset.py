@@ -9,18 +9,10 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
 
-from sojourn import (
-    Annotations,
-    DefinitionError,
-    Retry,
-    Tool,
-    ToolCallMeta,
-    ToolError,
-    ToolId,
-    ToolRequest,
-    ToolResult,
-    Toolset,
-)
+from sojourn import Retry, ToolCallMeta, ToolError, ToolRequest, ToolResult, Toolset
+from sojourn.authoring import Tool
+from sojourn.contracts import Annotations, ToolId
+from sojourn.errors import DefinitionError
 
 META = ToolCallMeta(run_id="r", tool_call_id="c1")
 

@@ -26,9 +26,9 @@ from pydantic import (
 from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
 
-from sojourn import DefinitionError
 from sojourn.authoring.shape import Shape, Transform
 from sojourn.core.schema.compatibility import mismatches
+from sojourn.errors import DefinitionError
 
 
 def to_method(source: Any, target: Any) -> Transform:

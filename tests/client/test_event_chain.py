@@ -20,13 +20,13 @@ from sojourn import (
     Client,
     Message,
     PlanResult,
-    RunInput,
     RunOutput,
     RunPolicy,
     ToolRequest,
     Toolset,
     Turn,
 )
+from sojourn.contracts import RunInput
 from sojourn.events.cursor import Position
 from sojourn.events.stream import stream
 from sojourn.testing.scripted import ScriptedPlanner

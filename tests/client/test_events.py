@@ -18,12 +18,12 @@ from sojourn import (
     InvalidInput,
     PlanResult,
     RunPolicy,
-    ServerUnavailable,
     ToolRequest,
     Toolset,
     Usage,
 )
 from sojourn.connection import rpc_errors
+from sojourn.errors import ServerUnavailable
 from sojourn.events.one_run import events_of
 from sojourn.testing.scripted import ScriptedPlanner
 

@@ -14,12 +14,12 @@ from sojourn import (
     AwaitClarification,
     AwaitClosed,
     Client,
-    NoWorker,
     PlanResult,
     RunPolicy,
     Worker,
 )
 from sojourn.client import sending
+from sojourn.errors import NoWorker
 from sojourn.testing.scripted import ScriptedPlanner
 
 

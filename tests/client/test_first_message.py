@@ -21,7 +21,6 @@ from sojourn import (
     Client,
     InvalidInput,
     Message,
-    NoWorker,
     PlanResult,
     RunPolicyOverride,
     Worker,
@@ -29,6 +28,7 @@ from sojourn import (
 from sojourn.client import sending
 from sojourn.client.start import start_workflow
 from sojourn.contracts.run import RunInput
+from sojourn.errors import NoWorker
 from sojourn.search_attributes import AGENT
 
 

@@ -20,22 +20,14 @@ from sojourn import (
     AwaitClarification,
     AwaitConfirmation,
     Client,
-    Event,
     InvalidInput,
-    NotApprover,
-    NoWorker,
     PlanResult,
-    PolicyDecision,
-    PolicyInput,
     Principal,
     Run,
-    RunAlreadyExists,
-    RunCanceled,
     RunFailed,
     RunNotFound,
     RunPolicy,
     RunPolicyOverride,
-    RunUnreadable,
     ToolCallMeta,
     ToolError,
     ToolRequest,
@@ -45,7 +37,10 @@ from sojourn import (
     Usage,
     Worker,
 )
+from sojourn.errors import NotApprover, NoWorker, RunAlreadyExists, RunCanceled, RunUnreadable
+from sojourn.events import Event
 from sojourn.events.open_waits import waiting_in_history
+from sojourn.policy import PolicyDecision, PolicyInput
 from sojourn.testing.scripted import ScriptedPlanner
 from tests.conftest import Serve
 

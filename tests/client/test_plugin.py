@@ -12,12 +12,12 @@ from sojourn import (
     Client,
     Message,
     PlanResult,
-    RunInput,
     RunOutput,
     SojournPlugin,
     ToolRequest,
     Toolset,
 )
+from sojourn.contracts import RunInput
 from sojourn.testing.scripted import ScriptedPlanner
 
 

@@ -17,11 +17,8 @@ from sojourn import (
     InvalidInput,
     Message,
     PlanResult,
-    PolicyDecision,
     Principal,
-    RunInput,
     RunPolicy,
-    RunUnreadable,
     SessionPolicy,
     ToolCallMeta,
     ToolRequest,
@@ -29,7 +26,10 @@ from sojourn import (
     search_attributes,
 )
 from sojourn.client.conversation_id import conversation_id, is_conversation, tenant_of
+from sojourn.contracts import RunInput
 from sojourn.contracts.ids import RUN_ID
+from sojourn.errors import RunUnreadable
+from sojourn.policy import PolicyDecision
 from tests.encrypted.keys import FernetCodec
 
 room = importlib.import_module("workflows.history_budget")

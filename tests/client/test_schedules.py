@@ -21,10 +21,9 @@ from sojourn import (
     RunNotFound,
     RunPolicy,
     RunPolicyOverride,
-    ScheduleAlreadyExists,
-    ScheduleNotFound,
     SessionPolicy,
 )
+from sojourn.errors import ScheduleAlreadyExists, ScheduleNotFound
 
 DAY = timedelta(days=1)
 

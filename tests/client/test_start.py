@@ -6,20 +6,9 @@ import uuid
 
 import pytest
 
-from sojourn import (
-    Agent,
-    App,
-    Client,
-    InvalidInput,
-    Message,
-    NoWorker,
-    PlanResult,
-    RunAlreadyExists,
-    RunFailed,
-    ServerUnavailable,
-    Worker,
-)
+from sojourn import Agent, App, Client, InvalidInput, Message, PlanResult, RunFailed, Worker
 from sojourn.contracts.message import TextPart
+from sojourn.errors import NoWorker, RunAlreadyExists, ServerUnavailable
 from sojourn.testing.scripted import ScriptedPlanner
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sojourn import Message, PlanResult, RunInput
+from sojourn import Message, PlanResult
+from sojourn.contracts import RunInput
 
 
 async def answer(turn):

@@ -17,17 +17,15 @@ from sojourn import (
     PlanResult,
     PlanResumeInput,
     Retry,
-    RunCanceled,
     RunFailed,
-    RunInput,
     RunNotFound,
     RunPolicy,
-    RunTerminated,
-    RunTimedOut,
     ToolRequest,
     Toolset,
 )
+from sojourn.contracts import RunInput
 from sojourn.contracts.message import Message
+from sojourn.errors import RunCanceled, RunTerminated, RunTimedOut
 from sojourn.events.one_run import status_in_history
 from sojourn.testing.scripted import ScriptedPlanner
 

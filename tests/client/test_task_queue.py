@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from sojourn import Agent, App, Client, InvalidInput, NoWorker, PlanResult, Worker
+from sojourn import Agent, App, Client, InvalidInput, PlanResult, Worker
 from sojourn.client.access import queues_serving
+from sojourn.errors import NoWorker
 from sojourn.testing.scripted import ScriptedPlanner
 
 

@@ -7,8 +7,9 @@ from functools import partial
 import pytest
 from temporalio.service import GrpcCompression
 
-from sojourn import Client, DefinitionError
+from sojourn import Client
 from sojourn.connection.settings import connect_options
+from sojourn.errors import DefinitionError
 from tests.accepting import accepting, relay
 
 TEXT = "x" * 100_000

@@ -4,7 +4,8 @@ import socket
 
 import pytest
 
-from sojourn import Client, DefinitionError, ServerUnavailable
+from sojourn import Client
+from sojourn.errors import DefinitionError, ServerUnavailable
 
 from .tls import Authority, listening
 

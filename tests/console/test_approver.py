@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from sojourn import Principal, http_client
+from sojourn import Principal
 from sojourn.console.form import Form
 from sojourn.console.page import Links, Visit
 from sojourn.console.reading_answers import read_answer
@@ -13,6 +13,7 @@ from sojourn.console.templating import _templates as templates
 from sojourn.console.views.arguments import MOST_ROWS, arguments_of
 from sojourn.console.views.wait_view import wait_form
 from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.network import http_client
 from tests.console.approver import json_shown, leaves, table_shown
 from tests.console.office import office
 from tests.hostile_payloads import payloads

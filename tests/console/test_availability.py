@@ -3,8 +3,8 @@
 import psutil
 from playwright.async_api import expect
 
-from sojourn import http_client
 from sojourn.asgi import create_app
+from sojourn.network import http_client
 from sojourn.server import Server
 from tests.http.conftest import listening
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from playwright.async_api import expect
 
-from sojourn import http_client
 from sojourn.console.views.decisions import COLUMNS, DecisionRow, csv_of
 from sojourn.contracts.event import AwaitAnsweredEvent
+from sojourn.network import http_client
 from tests.console.office import office
 
 __all__ = ["office"]

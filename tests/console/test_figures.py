@@ -11,9 +11,10 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunPolicy, Toolset, Turn, http_client
+from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunPolicy, Toolset, Turn
 from sojourn.asgi import create_app
 from sojourn.events import Cursor
+from sojourn.network import http_client
 from tests.console.counting import Asked, made
 from tests.http.conftest import listening
 

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Client, Worker, http_client
+from sojourn import Client, Worker
 from sojourn.asgi import create_app
 from sojourn.console.views.health import parted
+from sojourn.network import http_client
 from tests.http.conftest import listening
 
 pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.essential]

@@ -7,10 +7,11 @@ import uuid
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Client, http_client
+from sojourn import Client
 from sojourn.asgi import create_app
 from sojourn.http import ApiKeys
 from sojourn.http.security.keys import create_key
+from sojourn.network import http_client
 from tests.console import office as the_office
 from tests.console.axe import violations_for_all
 from tests.console.office import office

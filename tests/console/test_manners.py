@@ -17,10 +17,11 @@ from playwright.async_api import expect
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 
-from sojourn import Client, Worker, http_client
+from sojourn import Client, Worker
 from sojourn.asgi import create_app
 from sojourn.console.views.markdown import spoken
 from sojourn.contracts.ids import SESSION_ID, WORKERS_QUEUE
+from sojourn.network import http_client
 from sojourn.values.visible import one_line, readable, visible
 from tests.console.axe import violations, violations_for_all
 from tests.console.conftest import SIZES, resize

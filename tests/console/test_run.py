@@ -11,9 +11,11 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import DefinitionError, Principal, http_client
+from sojourn import Principal
 from sojourn.asgi import create_app
 from sojourn.contracts.principal import ROLES
+from sojourn.errors import DefinitionError
+from sojourn.network import http_client
 from tests.console import desk_app
 from tests.console.conftest import TEMPORAL_UI
 from tests.http.conftest import listening

@@ -8,20 +8,11 @@ import zlib
 import pytest
 from playwright.async_api import expect
 
-from sojourn import (
-    Agent,
-    AgentTool,
-    App,
-    Client,
-    FolderStorage,
-    PlanResult,
-    Toolset,
-    Turn,
-    WithArtifacts,
-    http_client,
-)
+from sojourn import Agent, AgentTool, App, Client, PlanResult, Toolset, Turn, WithArtifacts
 from sojourn.asgi import create_app
 from sojourn.console.views.artifacts import MOST_SHOWN
+from sojourn.network import http_client
+from sojourn.storage import FolderStorage
 from tests.console.axe import violations
 from tests.console.conftest import Console
 from tests.http.conftest import listening

@@ -6,11 +6,12 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn, http_client
+from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
 from sojourn.asgi import create_app
 from sojourn.console import newer
 from sojourn.console.watched import KEPT, SharedTranscript
 from sojourn.contracts.message import Message
+from sojourn.network import http_client
 from tests.console.axe import violations
 from tests.console.conftest import Console
 from tests.http.conftest import listening

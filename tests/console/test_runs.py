@@ -5,9 +5,10 @@ import uuid
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Principal, http_client
+from sojourn import Principal
 from sojourn.asgi import create_app
 from sojourn.contracts.principal import ROLES
+from sojourn.network import http_client
 from tests.http.conftest import listening
 
 

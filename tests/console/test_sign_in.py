@@ -3,10 +3,11 @@
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Client, http_client
+from sojourn import Client
 from sojourn.asgi import create_app
 from sojourn.http import ApiKeys
 from sojourn.http.security.keys import create_key, revoke_key
+from sojourn.network import http_client
 from tests.http.conftest import listening
 
 

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn import http_client
 from sojourn.console import watched
 from sojourn.console.page import Visit
+from sojourn.network import http_client
 from sojourn.reader import read_conversation
 from tests.console.office import office
 from workflows import history_budget

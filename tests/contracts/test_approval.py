@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import ApprovalPolicy, DefinitionError
+from sojourn import ApprovalPolicy
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.run_policy import in_both
+from sojourn.errors import DefinitionError
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 PATTERNS = st.lists(

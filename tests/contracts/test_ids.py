@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from sojourn import ToolId
+from sojourn.contracts import ToolId
 from sojourn.contracts.ids import CALL_ID, EVENT_ID, RUN_ID, TOOL_NAME, TOOLSET_ID, place_of
 
 ADAPTER = TypeAdapter(ToolId)

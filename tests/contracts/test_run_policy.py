@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import ApprovalPolicy, DefinitionError, RunPolicy, RunPolicyOverride, SessionPolicy
+from sojourn import ApprovalPolicy, RunPolicy, RunPolicyOverride, SessionPolicy
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.run_policy import OnMissingFields
+from sojourn.errors import DefinitionError
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 TOOLS = ["ops.devices.list", "ops.devices.reset", "ops.other.list", "a.b.c"]

@@ -34,14 +34,14 @@ from sojourn import (
     ExternalCall,
     Message,
     PlanResult,
-    PolicyDecision,
     RunPolicy,
     RunPolicyOverride,
     SessionPolicy,
-    ToolId,
     ToolResult,
     data_converter,
 )
+from sojourn.contracts import ToolId
+from sojourn.policy import PolicyDecision
 from sojourn.contracts import message, tasks
 from sojourn.contracts.event import BaseEvent
 from sojourn.contracts.record import Declaration, Input, Record

@@ -7,21 +7,20 @@ import pytest
 
 from sojourn import (
     Agent,
-    Annotations,
     App,
     ApprovalPolicy,
-    ApprovalVoid,
     AwaitClosed,
     Client,
-    DefinitionError,
     InvalidInput,
-    PolicyDecision,
     RunPolicy,
     RunPolicyOverride,
     Toolset,
     Worker,
 )
+from sojourn.contracts import Annotations
 from sojourn.core.run.approval import judge
+from sojourn.errors import ApprovalVoid, DefinitionError
+from sojourn.policy import PolicyDecision
 from tests.docs.text_model import TextModel
 
 ASKS = RunPolicy(interrupts_allowed=True)

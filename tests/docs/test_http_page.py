@@ -13,10 +13,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from sojourn import http_client
 from sojourn.asgi import create_app
 from sojourn.error_kinds import _KINDS
 from sojourn.http.problems import _BY_STATUS
+from sojourn.network import http_client
 from sojourn.reader import FeedStopped, SlowSubscriber
 from sojourn.server.ports import pick
 from tests.http.conftest import listening

@@ -12,19 +12,16 @@ from sojourn import (
     Agent,
     App,
     AwaitClarification,
-    Caps,
     PlanResult,
-    PolicyDecision,
-    PolicyInput,
     Principal,
     RunPolicy,
     RunPolicyOverride,
     RunStatus,
-    Safeguards,
     ToolRequest,
     Toolset,
     Usage,
 )
+from sojourn.contracts import Safeguards
 from sojourn.core.run.limits import _ENDINGS
 from sojourn.core.safeguards import error_classes
 from sojourn.core.safeguards.error_classes import ERROR_CLASSES, classify
@@ -32,6 +29,7 @@ from sojourn.core.safeguards.error_patterns import MAX_ENTRIES, STRIKES
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.core.safeguards.loops import _LIMITS, MAX_CALLS
 from sojourn.events import RetriesStoppedEvent
+from sojourn.policy import Caps, PolicyDecision, PolicyInput
 from sojourn.testing import ScriptedPlanner
 from tests.docs.text_model import TextModel
 

@@ -13,9 +13,9 @@ import pytest
 from pydantic_ai.models import infer_model
 
 from planners import models
-from sojourn import Compaction, ModelPlanner, RunFailed, RunPolicy
+from sojourn import ModelPlanner, RunFailed, RunPolicy
 from sojourn.checks.application import MODEL_VARIABLES
-from sojourn.models import outcome, planner, provider_errors
+from sojourn.models import Compaction, outcome, planner, provider_errors
 from sojourn.testing.providers import HttpError, ProviderServer, Reply, Text, Thinking, ToolCall, calls, says
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from sojourn import Agent, App, PlanResult, format_network_error
-from sojourn.network import RETRIED_STATUSES
+from sojourn import Agent, App, PlanResult
+from sojourn.network import RETRIED_STATUSES, format_network_error
 from sojourn.network.client import PROVIDER_TIMEOUTS, Timeouts
 from sojourn.testing import ScriptedPlanner
 

@@ -5,7 +5,8 @@ import re
 import pytest
 from standardwebhooks.webhooks import WebhookVerificationError
 
-from sojourn import Notice, Webhook
+from sojourn import Notice
+from sojourn.webhook import Webhook
 from tests.test_webhook import NOTICE, SECRET, Receiver
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from sojourn import Agent, App, PlanResult, ScheduleNotFound
+from sojourn import Agent, App, PlanResult
+from sojourn.errors import ScheduleNotFound
 
 
 async def clerk(turn) -> PlanResult:

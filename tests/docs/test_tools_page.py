@@ -6,18 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sojourn import (
-    Agent,
-    App,
-    DefinitionError,
-    PlanResult,
-    Principal,
-    ToolCallMeta,
-    ToolRequest,
-    Toolset,
-)
+from sojourn import Agent, App, PlanResult, Principal, ToolCallMeta, ToolRequest, Toolset
 from sojourn.cli.commands.catalog import catalog
 from sojourn.contracts.tool_error import MAX_CAUSES, MAX_MESSAGE
+from sojourn.errors import DefinitionError
 from sojourn.testing import ScriptedPlanner
 from sojourn.values import wire
 from tests.docs.text_model import TextModel

@@ -17,17 +17,17 @@ from sojourn import (
     AwaitClosed,
     Client,
     InvalidInput,
-    NoWorker,
     PlanResult,
     RunFailed,
     RunPolicy,
     RunPolicyOverride,
     ToolCallMeta,
-    ToolInput,
     Toolset,
     Worker,
 )
+from sojourn.contracts import ToolInput
 from sojourn.contracts.event import EVENT_CLASSES
+from sojourn.errors import NoWorker
 from sojourn.testing import ScriptedPlanner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "waiting.md").read_text()

@@ -20,9 +20,8 @@ from sojourn import (
     ToolRequest,
     Toolset,
     flow,
-    http_client,
-    network_faults,
 )
+from sojourn.network import http_client, network_faults
 from tests.docs.text_model import TextModel
 
 BANK = os.environ["BANK_URL"]

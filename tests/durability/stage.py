@@ -14,7 +14,9 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.common import RawValue
 
-from sojourn import Client, Event, Run, http_client
+from sojourn import Client, Run
+from sojourn.events import Event
+from sojourn.network import http_client
 from sojourn.values.wire import encode
 from tests.chain import SHORTEN, history_of
 

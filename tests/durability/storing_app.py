@@ -4,7 +4,8 @@ from durable_app import STAGE, recorded
 from temporalio import activity
 
 import workflows.history_budget
-from sojourn import Agent, App, FolderStorage, PlanResult, Turn
+from sojourn import Agent, App, PlanResult, Turn
+from sojourn.storage import FolderStorage
 
 workflows.history_budget.CONTINUE_EVENTS = 20
 

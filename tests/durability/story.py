@@ -8,7 +8,8 @@ from typing import Any
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
-from sojourn import Event, RunOutput
+from sojourn import RunOutput
+from sojourn.events import Event
 
 UNSTEADY = ("telemetry", "duration", "identity")
 """Fields that differ between two runs of one script, at any depth."""

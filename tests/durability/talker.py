@@ -10,7 +10,8 @@ import sys
 import zlib
 from pathlib import Path
 
-from sojourn import Client, NoWorker, RunFailed, ServerUnavailable, SessionBusy
+from sojourn import Client, RunFailed
+from sojourn.errors import NoWorker, ServerUnavailable, SessionBusy
 
 AT_ONCE = 8
 

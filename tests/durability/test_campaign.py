@@ -16,7 +16,8 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus
 
-from sojourn import Run, RunError
+from sojourn import Run
+from sojourn.errors import RunError
 from sojourn.server import Server
 from tests.failed_tasks import failed_tasks
 

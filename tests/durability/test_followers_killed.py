@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from sojourn import http_client
+from sojourn.network import http_client
 from sojourn.server import Server
 from sojourn.server.ports import pick
 

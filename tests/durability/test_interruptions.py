@@ -21,19 +21,11 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 import workflows.history_budget
-from sojourn import (
-    AwaitConfirmation,
-    AwaitExternalTools,
-    Event,
-    NoWorker,
-    RunError,
-    RunFailed,
-    ServerUnavailable,
-    Session,
-    SessionTurn,
-    data_converter,
-)
+from sojourn import AwaitConfirmation, AwaitExternalTools, RunFailed, Session, data_converter
+from sojourn.client import SessionTurn
 from sojourn.contracts.ids import place_of
+from sojourn.errors import NoWorker, RunError, ServerUnavailable
+from sojourn.events import Event
 from sojourn.events.one_run import executions_before, present_execution, status_in_history
 from tests.chain import history_of
 from tests.failed_tasks import failed_tasks

@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from sojourn import Run, RunCanceled, RunError, RunFailed, RunNotFound, SessionTurn
+from sojourn import Run, RunFailed, RunNotFound
+from sojourn.client import SessionTurn
+from sojourn.errors import RunCanceled, RunError
 from tests.bank import read_ledger
 
 from .sojourn_process import SojournProcess

@@ -17,8 +17,8 @@ import httpx2
 import psutil
 import pytest
 
-from sojourn import http_client
 from sojourn.http.security.keys import create_key
+from sojourn.network import http_client
 from sojourn.server.ports import pick
 
 from .stage import Stage

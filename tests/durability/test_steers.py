@@ -16,7 +16,9 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
-from sojourn import NoWorker, ServerUnavailable, Session, SessionBusy, SessionTurn
+from sojourn import Session
+from sojourn.client import SessionTurn
+from sojourn.errors import NoWorker, ServerUnavailable, SessionBusy
 from tests.chain import history_of
 from tests.failed_tasks import failed_tasks
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sojourn import FolderStorage
+from sojourn.storage import FolderStorage
 
 PROMPTLY = 45
 """Most seconds until the messages are answered: the heartbeat time-out of 15 s, and the start of a worker."""

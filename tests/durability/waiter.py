@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sojourn import Await, Run
+from sojourn import Run
+from sojourn.contracts import Await
 
 from .until import until
 

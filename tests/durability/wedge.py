@@ -32,11 +32,11 @@ from sojourn import (
     Client,
     PlanResult,
     Run,
-    RunError,
     RunPolicy,
     Toolset,
     Worker,
 )
+from sojourn.errors import RunError
 from tests.encrypted.keys import FernetCodec
 from tests.failed_tasks import failed_tasks
 

@@ -17,7 +17,8 @@ from temporalio.converter import (
     WorkflowSerializationContext,
 )
 
-from sojourn import RunInput, data_converter
+from sojourn import data_converter
+from sojourn.contracts import RunInput
 from sojourn.converter.codec import CodecFailedError, GuardedCodec, UnreadableError
 from sojourn.storage import FolderStorage
 from sojourn.values.undecodable import Undecodable

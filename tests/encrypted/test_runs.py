@@ -16,14 +16,13 @@ from sojourn import (
     App,
     AwaitClarification,
     Client,
-    DefinitionError,
     PlanResult,
     RunFailed,
     RunPolicy,
-    RunUnreadable,
     Toolset,
 )
 from sojourn.connection.connect import converter_with
+from sojourn.errors import DefinitionError, RunUnreadable
 from sojourn.storage import FolderStorage, load
 from sojourn.testing.scripted import ScriptedPlanner
 from sojourn.worker import shell

@@ -9,17 +9,17 @@ from sojourn import (
     ApprovalRule,
     Case,
     InvalidInput,
-    NotApprover,
     Principal,
     Retry,
     RunFailed,
     RunPolicy,
     ToolRequest,
     Toolset,
-    approvals,
     flow,
 )
 from sojourn.core.run.approval import confirmation_of
+from sojourn.errors import NotApprover
+from sojourn.flows import approvals
 
 ANA = Principal(subject="ana", roles=["user", "finance", "approver"])
 FIN = Principal(subject="fin", roles=["finance"])

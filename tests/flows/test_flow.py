@@ -10,16 +10,16 @@ from pydantic import BaseModel
 from sojourn import (
     CallFailed,
     Case,
-    DefinitionError,
     PlanResult,
     RunFailed,
     RunPolicy,
     ToolFailed,
-    ToolReference,
     Toolset,
     Turn,
     flow,
 )
+from sojourn.errors import DefinitionError
+from sojourn.flows import ToolReference
 from sojourn.testing import skip_time
 
 tools = Toolset("ops.flow")

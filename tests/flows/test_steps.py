@@ -6,9 +6,10 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
-from sojourn import Case, DefinitionError, RunFailed, RunPolicy, ToolFailed, ToolRequest, Toolset, flow
+from sojourn import Case, RunFailed, RunPolicy, ToolFailed, ToolRequest, Toolset, flow
 from sojourn.core.run.approval import APPROVE
 from sojourn.core.run.ids import id_of, is_named
+from sojourn.errors import DefinitionError
 from sojourn.flows.steps import ChangedFlowError, Recorded, Steps
 
 paid: list[tuple[str, object]] = []

@@ -19,10 +19,11 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.requests import Request
 
-from sojourn import Client, Principal, Worker, http_client
+from sojourn import Client, Principal, Worker
 from sojourn.asgi import create_app
 from sojourn.contracts.principal import ROLES
 from sojourn.http.security.headers import MAX_HEAD
+from sojourn.network import http_client
 from tests.http.conftest import Shop, listening
 from tests.http.test_document import PATHS
 

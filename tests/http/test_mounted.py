@@ -3,8 +3,8 @@
 import pytest
 from fastapi import FastAPI
 
-from sojourn import http_client
 from sojourn.asgi import create_app
+from sojourn.network import http_client
 from tests.http.conftest import listening
 
 

@@ -13,8 +13,8 @@ import openai
 import pytest
 from fastapi import FastAPI
 
-from sojourn import http_client
 from sojourn.asgi import create_app
+from sojourn.network import http_client
 from tests.http.conftest import SHOP, listening
 from tests.http.requests_that_wait import WAITING, connected, request_of, requests, streams
 

@@ -9,9 +9,10 @@ import uuid
 import pytest
 from fastapi import Request
 
-from sojourn import Client, http_client
+from sojourn import Client
 from sojourn.asgi import create_app
 from sojourn.contracts.principal import ROLES, Principal
+from sojourn.network import http_client
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import connected, request_of, streams
 from tests.http.test_document import PATHS

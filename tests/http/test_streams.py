@@ -9,7 +9,6 @@ from collections import defaultdict
 import httpx2
 import pytest
 
-from sojourn import http_client
 from sojourn.asgi import create_app
 from sojourn.contracts.ids import place_of
 from sojourn.events import Cursor
@@ -17,6 +16,7 @@ from sojourn.http import event_streams
 from sojourn.http.metrics import Metrics
 from sojourn.http.redaction import redact
 from sojourn.live.transport import topic_of
+from sojourn.network import http_client
 from sojourn.reader import Feeds, SlowSubscriber
 from tests.http.conftest import Frame, Shop, listening
 from workflows import history_budget

@@ -5,10 +5,10 @@ import uuid
 import pytest
 from structlog.testing import capture_logs
 
-from sojourn import http_client
 from sojourn.asgi import create_app
 from sojourn.http import ApiKeys
 from sojourn.http.security.keys import create_key
+from sojourn.network import http_client
 from tests.http.conftest import listening
 
 

@@ -8,8 +8,9 @@ import pytest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import Interceptor, OutboundInterceptor
 
-from sojourn import Client, http_client
+from sojourn import Client
 from sojourn.asgi import create_app
+from sojourn.network import http_client
 from tests.http.conftest import listening
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from sojourn import DefinitionError
+from sojourn.errors import DefinitionError
 from sojourn.live import hub as answers_module
 from sojourn.live import hub as module
 from sojourn.live import unix as unix_module

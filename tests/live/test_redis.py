@@ -7,7 +7,8 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
-from sojourn import App, DefinitionError
+from sojourn import App
+from sojourn.errors import DefinitionError
 from sojourn.live import LiveTransport, LocalTransport
 from sojourn.live import redis as module
 from sojourn.live.address import as_transport

@@ -32,13 +32,13 @@ from sojourn import (
     ToolRequest,
     ToolResult,
     Toolset,
-    ToolTelemetry,
     ToolUnavailable,
     Turn,
     WithArtifacts,
     mcp,
     progress,
 )
+from sojourn.contracts import ToolTelemetry
 from sojourn.contracts.tool_call import InputForm, InputRequired
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.contracts.tool_spec import Retry

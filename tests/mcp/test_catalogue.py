@@ -12,8 +12,9 @@ import mcp_types as types
 import pytest
 from structlog.testing import capture_logs
 
-from sojourn import Agent, App, Bounds, ToolRequest, mcp
+from sojourn import Agent, App, ToolRequest, mcp
 from sojourn.checks.application import check_toolsets
+from sojourn.contracts import Bounds
 from sojourn.contracts.tool_spec import Annotations, Retry
 from sojourn.core.payload import boundary
 from sojourn.errors import DefinitionError, ToolUnavailable

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from sojourn import App, ApprovalPolicy, Client, DefinitionError, RunPolicy, Worker, mcp
+from sojourn import App, ApprovalPolicy, Client, RunPolicy, Worker, mcp
 from sojourn.contracts.tool_spec import Annotations
+from sojourn.errors import DefinitionError
 
 pytestmark = pytest.mark.usefixtures("processes")
 

@@ -7,18 +7,10 @@ from typing import Any
 import pytest
 from temporalio.api.enums.v1 import EventType
 
-from sojourn import (
-    Agent,
-    App,
-    Compaction,
-    DefinitionError,
-    Message,
-    ModelPlanner,
-    RunFailed,
-    RunPolicy,
-    Toolset,
-)
+from sojourn import Agent, App, Message, ModelPlanner, RunFailed, RunPolicy, Toolset
 from sojourn.contracts.message import CompactionPart
+from sojourn.errors import DefinitionError
+from sojourn.models import Compaction
 from sojourn.models.compaction import Summarize
 from sojourn.testing.providers import HttpError, Reply, Request, Text, ToolCall, Usage, says
 

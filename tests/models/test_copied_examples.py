@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from sojourn import Agent, App, ModelPlanner, PlanResult, RepairingPlanner, RunPolicy, ToolRequest, Toolset
+from sojourn import Agent, App, ModelPlanner, PlanResult, RunPolicy, ToolRequest, Toolset
+from sojourn.repair import RepairingPlanner
 from sojourn.testing.providers import ProviderServer, Reply, Request, ToolCall, calls, says
 
 REFUND, FIND, SEARCH = "desk__orders__refund", "desk__orders__find", "desk__orders__search"

@@ -10,7 +10,6 @@ from structlog.testing import capture_logs
 from temporalio.exceptions import ApplicationError
 
 from sojourn import (
-    DefinitionError,
     Message,
     ModelPlanner,
     PlanInput,
@@ -24,6 +23,7 @@ from sojourn.contracts.ids import ToolId
 from sojourn.contracts.message import ImagePart
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
+from sojourn.errors import DefinitionError
 from sojourn.testing.providers import (
     Body,
     Protocol,

@@ -3,7 +3,6 @@
 import pytest
 
 from sojourn import (
-    Bounds,
     Message,
     PlanInput,
     PlanResumeInput,
@@ -13,6 +12,7 @@ from sojourn import (
     ToolResult,
     Toolset,
 )
+from sojourn.contracts import Bounds
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.tool_spec import ToolSpec

@@ -9,7 +9,7 @@ from pydantic_ai.exceptions import ModelRateLimitError
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models.function import FunctionModel
 
-from sojourn import DefinitionError
+from sojourn.errors import DefinitionError
 from sojourn.models import rate_limits as module
 from sojourn.models.guarded import settings_for, timeouts_name
 from sojourn.models.rate_limits import (

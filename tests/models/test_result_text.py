@@ -7,7 +7,8 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from sojourn import Artifact, ToolError, ToolResult, Toolset
+from sojourn import ToolError, ToolResult, Toolset
+from sojourn.contracts import Artifact
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import checked
 from sojourn.core.schema.validate import Validator

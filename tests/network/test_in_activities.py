@@ -6,19 +6,9 @@ import httpx2
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from sojourn import (
-    NetworkRetriesExhausted,
-    PlanResult,
-    RateLimited,
-    Retry,
-    RetryReason,
-    ToolError,
-    Toolset,
-    ToolUnavailable,
-    http_client,
-    network_faults,
-    with_network_retry,
-)
+from sojourn import PlanResult, RateLimited, Retry, RetryReason, ToolError, Toolset, ToolUnavailable
+from sojourn.errors import NetworkRetriesExhausted
+from sojourn.network import http_client, network_faults, with_network_retry
 from sojourn.testing import ScriptedPlanner
 
 

@@ -15,17 +15,18 @@ from email.utils import format_datetime
 import httpx2
 import pytest
 
-from sojourn import (
-    DefinitionError,
-    NetworkRetriesExhausted,
-    SojournError,
+from sojourn import SojournError
+from sojourn.connection.settings import connect_options
+from sojourn.errors import DefinitionError, NetworkRetriesExhausted
+from sojourn.network import (
+    RETRIED_STATUSES,
+    Timeouts,
     format_network_error,
     http_client,
+    http_transport,
     timeouts_for,
     with_network_retry,
 )
-from sojourn.connection.settings import connect_options
-from sojourn.network import RETRIED_STATUSES, Timeouts, http_transport
 
 
 class Counted:

@@ -10,7 +10,6 @@ import pytest
 
 from sojourn import (
     AwaitClarification,
-    Finalize,
     Message,
     PlanInput,
     PlanResult,
@@ -25,6 +24,7 @@ from sojourn import (
     ToolUnavailable,
 )
 from sojourn.authoring.agent import ExportedTool
+from sojourn.contracts import Finalize
 from sojourn.core.awaits.confirmation import denied
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from planners import tools
-from sojourn import ToolReference
+from sojourn.flows import ToolReference
 from worker import app
 
 pytestmark = pytest.mark.usefixtures("mcp_server")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from temporalio.client import WorkflowHistory
 
-from sojourn import Event, RunOutput, ToolError, ToolResult, ToolTelemetry, Usage, data_converter
+from sojourn import RunOutput, ToolError, ToolResult, Usage, data_converter
+from sojourn.contracts import ToolTelemetry
 from sojourn.core.history.fold import Fold
 from sojourn.events import (
     AgentRunStartedEvent,
@@ -18,6 +19,7 @@ from sojourn.events import (
     AwaitClarificationEvent,
     AwaitConfirmationEvent,
     AwaitExternalToolsEvent,
+    Event,
     LimitReachedEvent,
     RetriesStoppedEvent,
     RunCompletedEvent,

@@ -33,22 +33,12 @@ import activities.dispatch  # noqa: E402
 import activities.heartbeat  # noqa: E402
 import sojourn.core.run.retry  # noqa: E402
 import workflows.history_budget  # noqa: E402
-from sojourn import (  # noqa: E402
-    Agent,
-    App,
-    Client,
-    FolderStorage,
-    Message,
-    Notice,
-    PlanResult,
-    Run,
-    RunInput,
-    Worker,
-    data_converter,
-)
+from sojourn import Agent, App, Client, Message, Notice, PlanResult, Run, Worker, data_converter  # noqa: E402
 from sojourn.client.start import start_workflow  # noqa: E402
+from sojourn.contracts import RunInput  # noqa: E402
 from sojourn.events.one_run import first_execution  # noqa: E402
 from sojourn.server import Server, start_dev  # noqa: E402
+from sojourn.storage import FolderStorage  # noqa: E402
 from sojourn.testing.scripted import ScriptedPlanner  # noqa: E402
 
 QUEUE = "replay"

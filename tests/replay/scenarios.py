@@ -14,27 +14,22 @@ from sojourn import (
     AgentTool,
     App,
     ApprovalPolicy,
-    ApprovalVoid,
-    Await,
     AwaitClarification,
     AwaitConfirmation,
     InputForm,
     InputRequired,
     InvalidInput,
     Message,
-    NotApprover,
     PlanResult,
     Principal,
     RateLimited,
     Retry,
     RetryHint,
     Run,
-    RunError,
     RunFailed,
     RunPolicy,
     RunPolicyOverride,
     SessionPolicy,
-    SessionTurn,
     ToolCallMeta,
     ToolError,
     ToolFailed,
@@ -45,9 +40,11 @@ from sojourn import (
     Turn,
     Usage,
     WithArtifacts,
-    WithMemory,
 )
+from sojourn.client import SessionTurn
+from sojourn.contracts import Await, WithMemory
 from sojourn.contracts.message import ThinkingPart
+from sojourn.errors import ApprovalVoid, NotApprover, RunError
 from sojourn.testing.scripted import ScriptedPlanner, Step
 from sojourn.values.wire import MAX_INLINE_BYTES
 

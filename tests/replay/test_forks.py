@@ -23,7 +23,6 @@ from sojourn import (
     App,
     AwaitClosed,
     Client,
-    Event,
     Message,
     PlanResult,
     Run,
@@ -44,7 +43,7 @@ from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed
-from sojourn.events import RunStartedEvent
+from sojourn.events import Event, RunStartedEvent
 from sojourn.events.history import HistoryReader
 
 HERE = Path(__file__).parent

@@ -24,7 +24,8 @@ from temporalio.worker.workflow_sandbox._importer import Importer
 from temporalio.worker.workflow_sandbox._restrictions import RestrictionContext
 from temporalio.workflow import NondeterminismError
 
-from sojourn import App, Event, data_converter
+from sojourn import App, data_converter
+from sojourn.events import Event
 from sojourn.worker import shell
 
 HERE = Path(__file__).parent

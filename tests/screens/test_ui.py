@@ -5,7 +5,8 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import FrameLocator, Page, expect
 
-from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, ToolRequest, Toolset, disclose
+from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, ToolRequest, Toolset
+from sojourn.answers import disclose
 
 HOSTILE = (
     "Which site?\n"

@@ -11,7 +11,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from sojourn import FolderStorage
+from sojourn.storage import FolderStorage
 
 CONTEXT = StorageDriverStoreContext()
 PAYLOAD = Payload(data=b"much")

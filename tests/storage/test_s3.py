@@ -9,18 +9,10 @@ from temporalio.converter import (
     StorageDriverRetrieveContext,
 )
 
-from sojourn import (
-    Agent,
-    App,
-    ArtifactNotFound,
-    Client,
-    PlanResult,
-    RunUnreadable,
-    Toolset,
-    WithArtifacts,
-)
+from sojourn import Agent, App, Client, PlanResult, Toolset, WithArtifacts
 from sojourn.checks.storage import check_storage
 from sojourn.core.run.continuation import KEY
+from sojourn.errors import ArtifactNotFound, RunUnreadable
 from sojourn.storage.s3 import S3Storage
 from sojourn.testing import ScriptedPlanner
 from sojourn.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES

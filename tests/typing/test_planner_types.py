@@ -6,7 +6,8 @@ only the agents outside `TYPE_CHECKING` are made.
 
 from typing import TYPE_CHECKING
 
-from sojourn import Agent, PlanInput, Planner, PlanResult, PlanResumeInput, RepairingPlanner, Turn
+from sojourn import Agent, PlanInput, Planner, PlanResult, PlanResumeInput, Turn
+from sojourn.repair import RepairingPlanner
 
 
 async def of_a_turn(turn: Turn) -> PlanResult:

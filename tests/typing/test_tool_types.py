@@ -10,17 +10,16 @@ from pydantic import BaseModel
 from sojourn import (
     Agent,
     AgentTool,
-    ArtifactKind,
     PlanResult,
     ToolCallMeta,
     ToolRequest,
     ToolResult,
     Toolset,
-    Transform,
     Turn,
     WithArtifacts,
-    WithMemory,
 )
+from sojourn.authoring import ArtifactKind, Transform
+from sojourn.contracts import WithMemory
 
 
 class Query(BaseModel):

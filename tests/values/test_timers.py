@@ -7,8 +7,9 @@ from google.protobuf.duration_pb2 import Duration
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import Agent, DefinitionError, RateLimited, RunPolicy, Toolset, ToolUnavailable
+from sojourn import Agent, RateLimited, RunPolicy, Toolset, ToolUnavailable
 from sojourn.contracts.tool_spec import Retry
+from sojourn.errors import DefinitionError
 from sojourn.mcp import Http
 from sojourn.mcp.toolset import McpToolset
 from sojourn.values.timers import LONGEST, bounded, duration_fault

@@ -18,7 +18,6 @@ from sojourn import (
     InputRequired,
     PlanResult,
     Run,
-    RunError,
     RunPolicy,
     ToolCallMeta,
     ToolRequest,
@@ -26,6 +25,7 @@ from sojourn import (
     Toolset,
     Usage,
 )
+from sojourn.errors import RunError
 
 FORM = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

@@ -17,13 +17,13 @@ from sojourn import (
     Message,
     PlanResult,
     PlanResumeInput,
-    RunCanceled,
     RunPolicy,
     ToolCallMeta,
     ToolRequest,
     Toolset,
     Usage,
 )
+from sojourn.errors import RunCanceled
 from sojourn.testing import ScriptedPlanner
 
 AGENT, SESSION = (SearchAttributeKey.for_keyword(name) for name in ("SojournAgent", "SojournSession"))

@@ -14,7 +14,6 @@ from pydantic import BaseModel, PlainSerializer
 from sojourn import (
     Agent,
     App,
-    Artifact,
     PlanResult,
     RateLimited,
     RetryHint,
@@ -25,9 +24,9 @@ from sojourn import (
     ToolRequest,
     ToolResult,
     Toolset,
-    ToolTelemetry,
     ToolUnavailable,
 )
+from sojourn.contracts import Artifact, ToolTelemetry
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.contracts.tool_spec import Retry
 from sojourn.testing import ScriptedPlanner

@@ -22,10 +22,10 @@ from sojourn import (
     AwaitExternalTools,
     Client,
     Run,
-    RunError,
     RunPolicy,
     Worker,
 )
+from sojourn.errors import RunError
 from tests.durability.story import Story, comparable
 
 from .anything import NAMES, AnyPlanner, Question, make_tools

@@ -19,10 +19,10 @@ from sojourn import (
     PlanResult,
     RunFailed,
     RunPolicy,
-    SessionTurn,
     Worker,
     data_converter,
 )
+from sojourn.client import SessionTurn
 from sojourn.events.one_run import executions_before, present_execution
 from sojourn.worker import shell
 

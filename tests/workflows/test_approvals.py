@@ -17,11 +17,9 @@ from sojourn import (
     AgentTool,
     App,
     ApprovalPolicy,
-    ApprovalVoid,
     AwaitClosed,
     AwaitConfirmation,
     Client,
-    DefinitionError,
     InvalidInput,
     PlanResult,
     Run,
@@ -32,6 +30,7 @@ from sojourn import (
     Worker,
 )
 from sojourn.core.run import approval
+from sojourn.errors import ApprovalVoid, DefinitionError
 from sojourn.testing.scripted import ScriptedPlanner
 from sojourn.values.wire import encode_readable
 

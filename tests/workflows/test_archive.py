@@ -12,9 +12,11 @@ from temporalio.api.workflowservice.v1 import (
     ResetWorkflowExecutionRequest,
 )
 
-from sojourn import Agent, App, Client, FolderStorage, RunCanceled, RunPolicy, RunUnreadable, Toolset
+from sojourn import Agent, App, Client, RunPolicy, Toolset
 from sojourn.core.run.continuation import KEY
+from sojourn.errors import RunCanceled, RunUnreadable
 from sojourn.events import one_run
+from sojourn.storage import FolderStorage
 from tests.chain import history_of
 from tests.workflows.test_endless import counting, short
 from tests.workflows.test_stored_transcripts import answer_of, arguments

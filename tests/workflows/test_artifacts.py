@@ -8,9 +8,7 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
-    ArtifactNotFound,
     Client,
-    FolderStorage,
     InvalidInput,
     PlanResult,
     PlanResumeInput,
@@ -20,6 +18,8 @@ from sojourn import (
     Toolset,
     WithArtifacts,
 )
+from sojourn.errors import ArtifactNotFound
+from sojourn.storage import FolderStorage
 from sojourn.testing import ScriptedPlanner
 
 

@@ -12,7 +12,8 @@ from temporalio.client import WorkflowFailureError
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from sojourn import Message, PlanResult, RunFailed, RunUnreadable
+from sojourn import Message, PlanResult, RunFailed
+from sojourn.errors import RunUnreadable
 from sojourn.testing.scripted import ScriptedPlanner
 from sojourn.values.wire import encode
 

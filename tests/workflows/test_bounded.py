@@ -9,8 +9,6 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
-    Bounds,
-    DefinitionError,
     Message,
     PlanResult,
     ToolCallMeta,
@@ -18,7 +16,9 @@ from sojourn import (
     ToolResult,
     Toolset,
 )
+from sojourn.contracts import Bounds
 from sojourn.contracts.tool_call import InputForm, InputRequired
+from sojourn.errors import DefinitionError
 from sojourn.testing import ScriptedPlanner
 
 

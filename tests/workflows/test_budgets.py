@@ -15,7 +15,6 @@ from sojourn import (
     InputRequired,
     PlanResult,
     PlanResumeInput,
-    RunCanceled,
     RunPolicy,
     RunPolicyOverride,
     ToolRequest,
@@ -23,6 +22,7 @@ from sojourn import (
     Toolset,
     Usage,
 )
+from sojourn.errors import RunCanceled
 from sojourn.testing.scripted import ScriptedPlanner
 
 

@@ -8,15 +8,9 @@ import psutil
 import pytest
 from temporalio.api.enums.v1 import EventType
 
-from sojourn import (
-    AwaitClarification,
-    PlanResult,
-    RunCanceled,
-    RunPolicy,
-    ToolRequest,
-    Toolset,
-    run_process,
-)
+from sojourn import AwaitClarification, PlanResult, RunPolicy, ToolRequest, Toolset
+from sojourn.errors import RunCanceled
+from sojourn.process import run_process
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunCanceled, Turn, Worker
+from sojourn import Agent, App, AwaitClarification, Client, PlanResult, Turn, Worker
+from sojourn.errors import RunCanceled
 from tests.workflows.test_endless import executions, flood, short
 from tests.workflows.test_external import warehouse
 from tests.workflows.test_steps_go_on import MIXED, POLICY, WIPE, planning, tools

@@ -16,13 +16,13 @@ from sojourn import (
     InputForm,
     InputRequired,
     PlanResult,
-    RunCanceled,
     RunPolicy,
     ToolCallMeta,
     ToolRequest,
     ToolResult,
     Toolset,
 )
+from sojourn.errors import RunCanceled
 
 BEGINNINGS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,

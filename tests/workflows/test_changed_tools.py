@@ -16,11 +16,9 @@ from sojourn import (
     App,
     ApprovalPolicy,
     ApprovalRule,
-    ApprovalVoid,
     AwaitClarification,
     AwaitClosed,
     Client,
-    NotApprover,
     PlanResult,
     Principal,
     Retry,
@@ -30,6 +28,7 @@ from sojourn import (
     Toolset,
     Worker,
 )
+from sojourn.errors import ApprovalVoid, NotApprover
 from sojourn.testing.scripted import ScriptedPlanner
 
 ASKS = RunPolicy(interrupts_allowed=True)

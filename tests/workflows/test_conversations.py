@@ -10,15 +10,14 @@ from sojourn import (
     AwaitClosed,
     InvalidInput,
     PlanResult,
-    RunCanceled,
     RunFailed,
     RunPolicy,
-    SessionBusy,
-    SessionTurn,
     ToolRequest,
     Toolset,
     Turn,
 )
+from sojourn.client import SessionTurn
+from sojourn.errors import RunCanceled, SessionBusy
 from sojourn.events.one_run import status_in_history
 
 tools = Toolset("talk.tools")

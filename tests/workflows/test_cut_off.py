@@ -17,8 +17,6 @@ from sojourn import (
     Case,
     PlanResult,
     Retry,
-    RunCanceled,
-    RunError,
     RunFailed,
     RunPolicy,
     RunPolicyOverride,
@@ -29,6 +27,7 @@ from sojourn import (
     ToolUnavailable,
     flow,
 )
+from sojourn.errors import RunCanceled, RunError
 from tests.bank import Bank, receipt_of
 from tests.docs.text_model import TextModel
 

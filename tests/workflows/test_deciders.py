@@ -10,16 +10,12 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
-    Approval,
     ApprovalPolicy,
     ApprovalRule,
     AwaitConfirmation,
     Case,
     InvalidInput,
-    NotApprover,
     PlanResult,
-    PolicyDecision,
-    PolicyInput,
     Principal,
     RunPolicy,
     RunPolicyOverride,
@@ -29,7 +25,10 @@ from sojourn import (
     Turn,
     flow,
 )
+from sojourn.contracts import Approval
 from sojourn.core.awaits.deciding import in_words
+from sojourn.errors import NotApprover
+from sojourn.policy import PolicyDecision, PolicyInput
 
 ANA = Principal(subject="ana", tenant="acme", roles=["user", "finance", "approver"])
 FIN = Principal(subject="fin", tenant="acme", roles=["finance"])

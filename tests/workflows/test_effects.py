@@ -27,10 +27,9 @@ from sojourn import (
     Toolset,
     ToolUnavailable,
     flow,
-    http_client,
-    network_faults,
 )
 from sojourn.core.run import retry
+from sojourn.network import http_client, network_faults
 from tests.bank import Bank, receipt_of
 
 

@@ -22,7 +22,6 @@ from sojourn import (
     Client,
     InvalidInput,
     PlanResult,
-    RunCanceled,
     RunFailed,
     RunPolicy,
     ToolRequest,
@@ -35,6 +34,7 @@ from sojourn.contracts.run import PAUSED
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.history.fold import Fold
 from sojourn.core.run.state import RunState
+from sojourn.errors import RunCanceled
 from sojourn.events import one_run
 from sojourn.testing import skip_time
 from sojourn.values.frozen import changed

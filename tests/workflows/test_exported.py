@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn import FolderStorage
 from sojourn.events.exported import exported, fetch_histories
+from sojourn.storage import FolderStorage
 from sojourn.testing import replays
 from tests.workflows.test_archive import app_of, delete, executions_of
 from tests.workflows.test_endless import short

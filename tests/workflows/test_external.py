@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from sojourn import (
     AwaitClosed,
     AwaitExternalTools,
-    DefinitionError,
     ExternalCall,
     InvalidInput,
     PlanResult,
@@ -17,6 +16,7 @@ from sojourn import (
     ToolRequest,
     Toolset,
 )
+from sojourn.errors import DefinitionError
 from sojourn.testing.scripted import ScriptedPlanner
 
 

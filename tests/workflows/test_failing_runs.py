@@ -13,8 +13,6 @@ from sojourn import (
     App,
     PlanResult,
     PlanResumeInput,
-    RepairingPlanner,
-    RunCanceled,
     RunFailed,
     RunPolicy,
     ToolError,
@@ -23,6 +21,8 @@ from sojourn import (
     Usage,
     WithArtifacts,
 )
+from sojourn.errors import RunCanceled
+from sojourn.repair import RepairingPlanner
 
 LOCKED = ToolError.with_cause("no advice today", KeyError("vault"))
 

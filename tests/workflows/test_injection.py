@@ -9,8 +9,6 @@ from sojourn import (
     Agent,
     App,
     Client,
-    DefinitionError,
-    FolderStorage,
     PlanResult,
     RateLimited,
     ToolCallMeta,
@@ -18,6 +16,8 @@ from sojourn import (
     ToolRequest,
     Toolset,
 )
+from sojourn.errors import DefinitionError
+from sojourn.storage import FolderStorage
 from sojourn.testing import ScriptedPlanner
 
 SECRET = "tok-5f2c91d7"  # a token that an interceptor injects

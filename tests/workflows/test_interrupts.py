@@ -21,7 +21,6 @@ from sojourn import (
     InvalidInput,
     Message,
     PlanResult,
-    RunCanceled,
     RunFailed,
     RunPolicy,
     ToolRequest,
@@ -29,6 +28,7 @@ from sojourn import (
     data_converter,
 )
 from sojourn.contracts.message import ImagePart, TextPart
+from sojourn.errors import RunCanceled
 from sojourn.events.one_run import status_in_history
 from workflows.agent_run import AgentRun
 

@@ -9,15 +9,14 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
-    Caps,
     PlanResult,
-    PolicyDecision,
     RunPolicy,
     ToolRequest,
     Toolset,
     Usage,
     WithArtifacts,
 )
+from sojourn.policy import Caps, PolicyDecision
 from sojourn.testing.scripted import ScriptedPlanner
 
 

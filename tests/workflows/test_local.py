@@ -3,7 +3,8 @@
 import pytest
 from temporalio.api.enums.v1 import EventType
 
-from sojourn import Agent, App, DefinitionError, PlanResult, RateLimited, ToolCallMeta, Toolset
+from sojourn import Agent, App, PlanResult, RateLimited, ToolCallMeta, Toolset
+from sojourn.errors import DefinitionError
 from sojourn.testing import ScriptedPlanner
 
 

@@ -12,7 +12,8 @@ import pytest
 from temporalio import activity
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from sojourn import Agent, App, PlanResult, RunFailed, RunInput, Toolset, Turn, data_converter
+from sojourn import Agent, App, PlanResult, RunFailed, Toolset, Turn, data_converter
+from sojourn.contracts import RunInput
 from sojourn.events.one_run import status_in_history, transcript_of
 from sojourn.worker import shell
 

@@ -11,7 +11,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from activities.transcripts import Transcripts
-from sojourn import Agent, App, PlanResult, RunCanceled, RunPolicy, Toolset, Turn, data_converter
+from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn, data_converter
+from sojourn.errors import RunCanceled
 from sojourn.testing import ScriptedPlanner
 from sojourn.worker import shell
 

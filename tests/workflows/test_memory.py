@@ -18,8 +18,8 @@ from sojourn import (
     Toolset,
     Turn,
     WithArtifacts,
-    WithMemory,
 )
+from sojourn.contracts import WithMemory
 from sojourn.contracts.memory import MAX_MEMORY_BYTES
 from tests.workflows.test_endless import executions
 

@@ -14,9 +14,8 @@ from sojourn import (
     RunPolicy,
     ToolRequest,
     Toolset,
-    clarification_for,
-    repair_calls,
 )
+from sojourn.repair import clarification_for, repair_calls
 
 shop = Toolset("nested.shop")
 SENT = {"zip": "10115", "to": {"street": "Ufer 1"}, "lines": [{"sku": "a"}, {"sku": "b", "qty": 2}]}

@@ -9,10 +9,7 @@ from sojourn import (
     Agent,
     App,
     ApprovalPolicy,
-    Caps,
-    DefinitionError,
     PlanResult,
-    PolicyDecision,
     RunPolicy,
     RunPolicyOverride,
     ToolRequest,
@@ -20,6 +17,8 @@ from sojourn import (
     policy,
 )
 from sojourn.contracts import tool_error
+from sojourn.errors import DefinitionError
+from sojourn.policy import Caps, PolicyDecision
 from sojourn.testing.scripted import ScriptedPlanner
 
 

@@ -12,16 +12,15 @@ from sojourn import (
     AwaitConfirmation,
     Case,
     PlanResult,
-    PolicyDecision,
-    PolicyInput,
     RunPolicy,
     ToolCallMeta,
     ToolRequest,
     Toolset,
     flow,
-    http_client,
 )
 from sojourn.asgi import create_app
+from sojourn.network import http_client
+from sojourn.policy import PolicyDecision, PolicyInput
 from sojourn.testing import ScriptedPlanner
 from tests.http.conftest import listening
 

@@ -10,10 +10,8 @@ from sojourn import (
     Agent,
     App,
     AwaitClosed,
-    Caps,
     InvalidInput,
     PlanResult,
-    PolicyDecision,
     RunFailed,
     RunPolicy,
     RunPolicyOverride,
@@ -21,6 +19,7 @@ from sojourn import (
     Toolset,
     Usage,
 )
+from sojourn.policy import Caps, PolicyDecision
 
 tools = Toolset("limited.tools")
 release = asyncio.Event()

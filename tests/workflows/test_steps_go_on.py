@@ -12,13 +12,11 @@ from sojourn import (
     Agent,
     App,
     ApprovalPolicy,
-    ApprovalVoid,
     AwaitClosed,
     InputForm,
     InputRequired,
     InvalidInput,
     PlanResult,
-    RunCanceled,
     RunPolicy,
     ToolCallMeta,
     ToolRequest,
@@ -26,6 +24,7 @@ from sojourn import (
     Toolset,
     Turn,
 )
+from sojourn.errors import ApprovalVoid, RunCanceled
 from sojourn.testing import skip_time
 from tests.workflows.test_endless import flood, same_from_both_ends, short
 from tests.workflows.test_external import warehouse

@@ -8,19 +8,11 @@ import uuid
 import pytest
 from temporalio.client import Client as TemporalClient
 
-from sojourn import (
-    Agent,
-    App,
-    Client,
-    FolderStorage,
-    InvalidInput,
-    RunFailed,
-    RunPolicy,
-    RunUnreadable,
-    Toolset,
-)
+from sojourn import Agent, App, Client, InvalidInput, RunFailed, RunPolicy, Toolset
 from sojourn.core.run.continuation import KEY
+from sojourn.errors import RunUnreadable
 from sojourn.events import one_run
+from sojourn.storage import FolderStorage
 from tests.workflows.test_endless import counting, flood, short
 
 __all__ = ["short"]

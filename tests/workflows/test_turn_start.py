@@ -9,12 +9,12 @@ from sojourn import (
     Case,
     Message,
     PlanResult,
-    RepairingPlanner,
     RunFailed,
     ToolFailed,
     Toolset,
     flow,
 )
+from sojourn.repair import RepairingPlanner
 
 tools = Toolset("start.tools")
 

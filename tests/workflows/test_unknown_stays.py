@@ -15,7 +15,6 @@ from sojourn import (
     InputRequired,
     PlanResult,
     Retry,
-    RunCanceled,
     RunPolicy,
     ToolCallMeta,
     ToolRequest,
@@ -24,6 +23,7 @@ from sojourn import (
     Worker,
     flow,
 )
+from sojourn.errors import RunCanceled
 from tests.bank import Bank, receipt_of
 
 ASKS = RunPolicy(interrupts_allowed=True)

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from sojourn import Principal, RunCanceled
+from sojourn import Principal
+from sojourn.errors import RunCanceled
 
 
 async def test_a_text_answers_the_one_question(served):

@@ -6,7 +6,8 @@ import workflows.history_budget
 from sojourn import Client
 
 LONG = """
-from sojourn import Agent, App, FolderStorage, PlanResult, Toolset
+from sojourn import Agent, App, PlanResult, Toolset
+from sojourn.storage import FolderStorage
 
 tools = Toolset("far.tools")
 

@@ -10,7 +10,8 @@ import uuid
 import pytest
 from pydantic import BaseModel
 
-from sojourn import Agent, AgentTool, App, AwaitClarification, PlanResult, RunInput, RunPolicy, Toolset, Turn
+from sojourn import Agent, AgentTool, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
+from sojourn.contracts import RunInput
 from tests.cli.proxy import Line
 from tests.programs.terminal import Terminal
 

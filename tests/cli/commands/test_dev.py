@@ -12,8 +12,9 @@ import httpx2
 import psutil
 import pytest
 
-from sojourn import Client, http_client
+from sojourn import Client
 from sojourn.cli import reload
+from sojourn.network import http_client
 from tests.programs import Command
 
 ROOT = Path(__file__).parents[3]

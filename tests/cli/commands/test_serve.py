@@ -8,7 +8,7 @@ import socket
 import httpx2
 import pytest
 
-from sojourn import http_client
+from sojourn.network import http_client
 from tests.cli.conftest import DESK
 from tests.http.security.issuer import bearer, issuer
 

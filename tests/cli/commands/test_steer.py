@@ -5,7 +5,8 @@ import uuid
 
 import pytest
 
-from sojourn import RunCanceled, Worker
+from sojourn import Worker
+from sojourn.errors import RunCanceled
 
 
 async def test_a_run_is_paused_and_resumed_with_a_message(served):

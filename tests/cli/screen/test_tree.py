@@ -7,9 +7,10 @@ from itertools import count
 import pytest
 from rich.console import Console
 
-from sojourn import AwaitConfirmation, Message, RunLink, ToolError, ToolRequest, ToolResult
+from sojourn import AwaitConfirmation, Message, ToolError, ToolRequest, ToolResult
 from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.run_trees import RunTrees
+from sojourn.contracts import RunLink
 from sojourn.contracts.event import EVENT_CLASSES, Event
 from sojourn.contracts.run import RunOutput
 

@@ -10,14 +10,10 @@ import pytest
 from rich.console import Console
 
 from sojourn import (
-    ArgumentReading,
     AwaitClarification,
     AwaitConfirmation,
     AwaitExternalTools,
     ExternalCall,
-    Finalize,
-    PolicyDecision,
-    RunLink,
     ToolError,
     ToolRequest,
     ToolResult,
@@ -26,7 +22,9 @@ from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.run_trees import RunTrees
 from sojourn.cli.screen.text import text_lines
 from sojourn.cli.screen.view import RunView
+from sojourn.contracts import ArgumentReading, Finalize, RunLink
 from sojourn.contracts.event import EVENT_CLASSES
+from sojourn.policy import PolicyDecision
 
 
 def drawn(kind: str, *, terminal: bool = False, detail: Detail = Detail.ALL, **fields: Any) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from sojourn import ToolSpec, TypeSpec
+from sojourn.contracts import ToolSpec, TypeSpec
 from sojourn.core.awaits.form import form_of, has_fields, is_closed, mismatch_of, values_of
 from sojourn.core.schema.enforceable import forbid_unknown_fields
 from sojourn.core.schema.validate import Validator

@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 
 from sojourn import (
     AwaitClarification,
-    Event,
-    Finalize,
     Message,
-    RunInput,
-    RunLink,
     RunOutput,
     RunPolicy,
     ToolError,
@@ -23,11 +19,12 @@ from sojourn import (
     ToolResult,
     Usage,
 )
+from sojourn.contracts import Finalize, RunInput, RunLink
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.core.history.fold import END, Fold, HistoryRecord
 from sojourn.core.run import outcomes
-from sojourn.events import RunStartedEvent
+from sojourn.events import Event, RunStartedEvent
 
 from .written import RUN, START, History, only, request, types
 

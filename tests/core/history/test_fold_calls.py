@@ -7,12 +7,9 @@ import pytest
 from sojourn import (
     AwaitClarification,
     AwaitConfirmation,
-    Event,
-    Finalize,
     InputForm,
     InputRequired,
     Message,
-    RunInput,
     RunOutput,
     RunPolicy,
     RunStatus,
@@ -21,8 +18,10 @@ from sojourn import (
     ToolResult,
     Usage,
 )
+from sojourn.contracts import Finalize, RunInput
 from sojourn.contracts.dispatch import REPEATED, Dispatch
 from sojourn.contracts.tasks import PlanOutcome, ToolTask
+from sojourn.events import Event
 from sojourn.values.timers import TIME_BUDGET, expiry_of
 
 from .written import RUN, History, only, request, types

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sojourn import Finalize, Message, RunOutput, ToolError, ToolResult
+from sojourn import Message, RunOutput, ToolError, ToolResult
+from sojourn.contracts import Finalize
 from sojourn.contracts.dispatch import WRONG_WORKER, Dispatch
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.core.history.fold import Fold

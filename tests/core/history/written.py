@@ -3,9 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sojourn import Event, Message, RunInput, ToolRequest
+from sojourn import Message, ToolRequest
+from sojourn.contracts import RunInput
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.core.history.fold import Fold, HistoryRecord
+from sojourn.events import Event
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 RUN = RunInput(agent_id="a.b", session_id="s", messages=[Message.system("x"), Message.user("hi")])

@@ -8,8 +8,6 @@ import pytest
 from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError, field_validator, model_validator
 
 from sojourn import (
-    Artifact,
-    Bounds,
     FieldIssue,
     InputForm,
     InputRequired,
@@ -17,10 +15,9 @@ from sojourn import (
     ToolError,
     ToolRequest,
     ToolResult,
-    ToolSpec,
-    TypeSpec,
     WithArtifacts,
 )
+from sojourn.contracts import Artifact, Bounds, ToolSpec, TypeSpec
 from sojourn.core.payload.boundary import checked, delivered, issues_of, parsed_call, refusal, refused
 from sojourn.core.payload.reading import is_settled
 from sojourn.core.schema.validate import Validator

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import Bounds
+from sojourn.contracts import Bounds
 from sojourn.core.payload.boundary import bounds_of, inconsistency, with_note
 
 

@@ -9,19 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import (
-    Artifact,
-    Bounds,
-    Message,
-    RetryHint,
-    RunLink,
-    ToolError,
-    ToolRequest,
-    ToolResult,
-    ToolSpec,
-    ToolTelemetry,
-    TypeSpec,
-)
+from sojourn import Message, RetryHint, ToolError, ToolRequest, ToolResult
+from sojourn.contracts import Artifact, Bounds, RunLink, ToolSpec, ToolTelemetry, TypeSpec
 from sojourn.contracts.message import ToolResultPart
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.result_check import Oversized, checked_result

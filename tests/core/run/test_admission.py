@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import Caps, ToolRequest
+from sojourn import ToolRequest
 from sojourn.contracts.run_policy import Limits
 from sojourn.core.run.plan_rules import Admission, admit, not_executed
+from sojourn.policy import Caps
 from sojourn.values.wire import MAX_STEP_BYTES
 
 

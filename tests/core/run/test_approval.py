@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import ApprovalPolicy, ApprovalRule, PolicyDecision, ToolRequest, ToolSpec, TypeSpec
+from sojourn import ApprovalPolicy, ApprovalRule, ToolRequest
+from sojourn.contracts import ToolSpec, TypeSpec
 from sojourn.contracts.tool_spec import Annotations
 from sojourn.core.awaits.factories import with_payload
 from sojourn.core.run.approval import (
@@ -19,6 +20,7 @@ from sojourn.core.run.approval import (
     judge,
     shown_of,
 )
+from sojourn.policy import PolicyDecision
 
 SCHEMA = {
     "type": "object",

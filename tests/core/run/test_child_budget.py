@@ -7,10 +7,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sojourn import ApprovalPolicy, Caps, RunPolicyOverride, Usage
+from sojourn import ApprovalPolicy, RunPolicyOverride, Usage
 from sojourn.contracts.run_policy import Limits
 from sojourn.core.run.child_runs import inherited, lacking_in, share_of
 from sojourn.core.run.limits import caps_after
+from sojourn.policy import Caps
 
 SECOND = timedelta(seconds=1)
 LEFT = st.none() | st.integers(0, 1_000)

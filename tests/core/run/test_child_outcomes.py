@@ -2,17 +2,8 @@
 
 import pytest
 
-from sojourn import (
-    Artifact,
-    Message,
-    RunLink,
-    RunOutput,
-    ToolError,
-    ToolRequest,
-    ToolResult,
-    ToolTelemetry,
-    Usage,
-)
+from sojourn import Message, RunOutput, ToolError, ToolRequest, ToolResult, Usage
+from sojourn.contracts import Artifact, RunLink, ToolTelemetry
 from sojourn.contracts.run import Spent
 from sojourn.core.run import child_runs
 from sojourn.core.run.child_runs import MALFORMED_ANSWER

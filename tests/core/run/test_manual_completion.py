@@ -9,9 +9,9 @@ from sojourn import (
     ToolError,
     ToolRequest,
     ToolResult,
-    ToolTelemetry,
     Usage,
 )
+from sojourn.contracts import ToolTelemetry
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.manual_completion import no_plan, no_result, plan_fault, right_result, right_usage
 from sojourn.values.undecodable import Undecodable

@@ -1,6 +1,7 @@
 """Outcomes: results of calls that ended outside the tool (SR-130, SR-140)."""
 
-from sojourn import RunLink, ToolError, ToolRequest, ToolResult
+from sojourn import ToolError, ToolRequest, ToolResult
+from sojourn.contracts import RunLink
 from sojourn.core.payload.unknown_outcome import doubt_about
 from sojourn.core.run import outcomes
 

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import PolicyDecision, ToolSpec, TypeSpec
+from sojourn.contracts import ToolSpec, TypeSpec
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.run_policy import Limits
 from sojourn.core.run.policy import offered, withheld
+from sojourn.policy import PolicyDecision
 
 TOOL = "ops.devices.list"
 NOT_AMONG = "it is not among the tools that this run's policy allows"

@@ -5,10 +5,10 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import Caps, PolicyDecision
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.run_policy import Limits
 from sojourn.core.run.policy import MAX_NAMES, merged, policy_fault, withheld
+from sojourn.policy import Caps, PolicyDecision
 
 
 def test_an_empty_and_a_full_decision_have_no_fault() -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from sojourn import PlanResult, RateLimited, ToolSpec, ToolUnavailable, TypeSpec
+from sojourn import PlanResult, RateLimited, ToolUnavailable
+from sojourn.contracts import ToolSpec, TypeSpec
 from sojourn.contracts.plan import PolicyDecision
 from sojourn.contracts.tool_spec import Annotations, Retry
 from sojourn.core.run.retry import (

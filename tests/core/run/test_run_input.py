@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from sojourn import Message, RunInput, RunLink, RunPolicyOverride
+from sojourn import Message, RunPolicyOverride
+from sojourn.contracts import RunInput, RunLink
 from sojourn.contracts.message import TextPart
 from sojourn.core.run.run_input import (
     MAX_OPENING_BYTES,

@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from sojourn import Artifact, RunLink, ToolTelemetry, Usage
+from sojourn import Usage
+from sojourn.contracts import Artifact, RunLink, ToolTelemetry
 from sojourn.contracts.run import Spent
 from sojourn.core.run.totals import MAX_ARTIFACTS, RunTotals, read_child_spent, read_spent, spent_by
 from sojourn.values.wire import encode

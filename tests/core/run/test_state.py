@@ -5,20 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sojourn import (
-    Artifact,
-    AwaitClarification,
-    Caps,
-    Finalize,
-    Message,
-    PolicyDecision,
-    RunInput,
-    RunLink,
-    RunPolicy,
-    ToolError,
-    ToolRequest,
-    ToolResult,
-)
+from sojourn import AwaitClarification, Message, RunPolicy, ToolError, ToolRequest, ToolResult
+from sojourn.contracts import Artifact, Finalize, RunInput, RunLink
 from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.run import CallStatus
 from sojourn.contracts.tasks import PlanOutcome
@@ -27,6 +15,7 @@ from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.run.state import MAX_CALLS_CARRIED, MAX_CALLS_SHOWN, MAX_NOTES, RunState, call_status
 from sojourn.core.run.status import status_of
 from sojourn.core.run.totals import MAX_ARTIFACTS
+from sojourn.policy import Caps, PolicyDecision
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LINK = RunLink(run_id="r/c1", agent_id="a.child", parent_run_id="r", parent_tool_call_id="c1")

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import ApprovalPolicy, Caps, RetryHint, RunPolicy, ToolError, ToolResult, ToolTelemetry, Usage
+from sojourn import ApprovalPolicy, RetryHint, RunPolicy, ToolError, ToolResult, Usage
+from sojourn.contracts import ToolTelemetry
 from sojourn.contracts.run_policy import Limits
 from sojourn.core.awaits.factories import lacks_fields
 from sojourn.core.run.limits import caps_left, exhausted, finalize, limits_of, lowered, stricter_caps
 from sojourn.core.run.totals import RunTotals, add_usage, settle
+from sojourn.policy import Caps
 
 GOOD = ToolResult(result=1)
 BAD = ToolResult(error=ToolError.new("no"))

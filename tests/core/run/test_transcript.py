@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import AwaitClarification, Message, RunLink, ToolRequest, ToolResult, ToolTelemetry
+from sojourn import AwaitClarification, Message, ToolRequest, ToolResult
+from sojourn.contracts import RunLink, ToolTelemetry
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run import transcript
 from sojourn.core.run.transcript import (

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import TypeAdapter
 
-from sojourn import Artifact, FieldIssue, RetryHint, ToolError, ToolRequest, ToolResult
+from sojourn import FieldIssue, RetryHint, ToolError, ToolRequest, ToolResult
+from sojourn.contracts import Artifact
 from sojourn.core.safeguards.error_patterns import ErrorPatterns
 from sojourn.core.safeguards.judge import SafeguardState
 

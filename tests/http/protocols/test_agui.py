@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from sojourn import http_client
 from sojourn.asgi import create_app
 from sojourn.events.stream import stream
+from sojourn.network import http_client
 from tests.http.conftest import listening
 
 

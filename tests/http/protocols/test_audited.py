@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from sojourn import http_client
 from sojourn.asgi import create_app
+from sojourn.network import http_client
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import request_of
 

@@ -20,9 +20,9 @@ from sojourn import (
     ToolRequest,
     Toolset,
     Turn,
-    http_client,
 )
 from sojourn.asgi import create_app
+from sojourn.network import http_client
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import request_of
 

@@ -14,10 +14,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, Request, RequestParams, Result
 from sse_starlette.sse import AppStatus
 
-from sojourn import http_client
 from sojourn.answers import wait_view
 from sojourn.asgi import create_app
 from sojourn.http.protocols.mcp import server
+from sojourn.network import http_client
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import request_of
 

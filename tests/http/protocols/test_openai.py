@@ -14,11 +14,12 @@ from fastapi import APIRouter
 from markdown_it import MarkdownIt
 from openai import AsyncOpenAI
 
-from sojourn import disclose, http_client
+from sojourn.answers import disclose
 from sojourn.asgi import create_app
 from sojourn.http.protocols.openai import routes
 from sojourn.http.protocols.openai.errors import OpenAIRoute
 from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.network import http_client
 from tests.http.conftest import listening
 
 MODEL = "shop.clerk"

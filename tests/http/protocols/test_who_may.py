@@ -6,8 +6,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from sojourn import Principal, http_client
+from sojourn import Principal
 from sojourn.asgi import create_app
+from sojourn.network import http_client
 from tests.http.conftest import listening
 
 

@@ -13,11 +13,12 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from sojourn import Principal, http_client
+from sojourn import Principal
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security import audit
 from sojourn.http.security.middleware import SecurityMiddleware
 from sojourn.http.security.principals import Asking, require
+from sojourn.network import http_client
 
 ROUTES = ("viewer", "user", "approver", "operator")
 

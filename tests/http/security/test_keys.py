@@ -9,7 +9,8 @@ from datetime import datetime
 
 import pytest
 
-from sojourn import DefinitionError, InvalidInput
+from sojourn import InvalidInput
+from sojourn.errors import DefinitionError
 from sojourn.http.security.keys import ApiKeys, Key, create_key, key_of, read_keys, revoke_key, rotate_key
 from tests.programs import Program
 

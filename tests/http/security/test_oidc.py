@@ -9,7 +9,7 @@ import time
 import pytest
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
-from sojourn import DefinitionError
+from sojourn.errors import DefinitionError
 from sojourn.http.security import oidc
 from sojourn.http.security.oidc import Oidc
 from tests.http.security.issuer import Issuer, bearer, issuer, rsa_key

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from sojourn import DefinitionError, Principal
+from sojourn import Principal
+from sojourn.errors import DefinitionError
 from sojourn.http.security.middleware import SecuritySettings
 from sojourn.http.security.origins import OriginCheck
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import httpx2
 
-from sojourn import Client, Worker, http_client
+from sojourn import Client, Worker
 from sojourn.asgi import create_app
 from sojourn.http import ApiKeys, FirstOf, Oidc, SecuritySettings
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.security.keys import create_key
+from sojourn.network import http_client
 from tests.http.conftest import listening
 from tests.http.security.test_oidc import Issuer
 
