@@ -36,7 +36,6 @@ from sojourn.answers.wait_view import (
 )
 from sojourn.core.awaits.confirmation import NO_EDIT
 from sojourn.core.awaits.deciding import may_look
-from sojourn.core.awaits.disclosure import Disclosure, disclose
 
 __all__ = [
     "NO_EDIT",

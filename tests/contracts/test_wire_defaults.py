@@ -40,14 +40,13 @@ from sojourn import (
     ToolResult,
     data_converter,
 )
-from sojourn.contracts import ToolId
-from sojourn.policy import PolicyDecision
-from sojourn.contracts import message, tasks
+from sojourn.contracts import ToolId, message, tasks
 from sojourn.contracts.event import BaseEvent
 from sojourn.contracts.record import Declaration, Input, Record
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_spec import Retry
 from sojourn.errors import DefinitionError
+from sojourn.policy import PolicyDecision
 
 CASES = int(os.environ.get("SOJOURN_CASES", "10"))
 """How many instances of each contract are written and read."""
