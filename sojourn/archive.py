@@ -32,8 +32,6 @@ _EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a run's archive, as it is stored."""
-
     run_id: str
     chain: int
     """The first number of the event ids of the execution that follows."""
@@ -43,7 +41,6 @@ class Part:
     """A JSON array of events, compressed, in Base64."""
 
     def events(self) -> list[Event]:
-        """Return the events of the part, unpacked."""
         return _EVENTS.validate_json(decompressed(self.archive, MAX_PART_BYTES))
 
 
@@ -59,13 +56,7 @@ async def store_part(
     chain: int,
     before: Claim | None,
 ) -> Claim:
-    """Store the next part of a run's archive, and return its claim.
-
-    Errors of the driver and the codec are raised too.
-
-    Raises:
-        ValueError: The events exceed `MAX_PART_BYTES`.
-    """
+    """Store the next part of a run's archive, and return its claim."""
     data = _EVENTS.dump_json([*events], exclude_defaults=True)
     if len(data) > MAX_PART_BYTES:
         raise ValueError(f"the events have {len(data):,} bytes, and a part has at most {MAX_PART_BYTES:,}")
@@ -75,13 +66,7 @@ async def store_part(
 
 
 async def load_part(client: Client, driver: StorageDriver, run_id: str, claim: Claim) -> Part:
-    """Load a part of a run's archive.
-
-    Errors of the driver and the codec are raised too.
-
-    Raises:
-        ValueError: The claim is not one of this run's archive and this storage, or what it names was changed.
-    """
+    """Load a part of a run's archive. Raises errors of the driver and the codec too."""
     codec = codec_for(client.data_converter, client.namespace, run_id)
     part = _PART.validate_json(await load(driver, claim, codec))
     if part.run_id != run_id:
@@ -92,14 +77,7 @@ async def load_part(client: Client, driver: StorageDriver, run_id: str, claim: C
 async def archived_events(
     client: Client, driver: StorageDriver, run_id: str, last: Part
 ) -> AsyncIterator[Event]:
-    """Yield the events of a run's archive, in order.
-
-    Args:
-        client: The client, with the codec that encrypts what runs store.
-        driver: The storage.
-        run_id: The run.
-        last: The last part.
-    """
+    """Yield the events of a run's archive, in order."""
     parts = [last]
     while parts[-1].before and len(parts) < MAX_PARTS:
         parts.append(await load_part(client, driver, run_id, parts[-1].before))

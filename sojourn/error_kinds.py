@@ -57,8 +57,6 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class ErrorKind:
-    """The meaning of an error to a caller."""
-
     code: str
     """For programs."""
     status: int
@@ -144,9 +142,6 @@ def kind_of(error: BaseException) -> ErrorKind | None:
 
 
 def details_of(error: BaseException) -> dict[str, Any]:
-    """Return the details that an error names.
-
-    They are the run, the wait, changes of a tool, and the cursor at which to resume.
-    """
+    """Return the run, the wait, the changes of a tool, and the cursor at which to resume."""
     found = {name: getattr(error, name, None) for name in ("run_id", "await_id", "changes", "after")}
     return {name: value for name, value in found.items() if value}

@@ -26,8 +26,6 @@ __all__ = ["compressed", "decompressed", "load_segments", "of_run", "store_segme
 
 @dataclass(frozen=True)
 class _Segment:
-    """A segment as it is stored."""
-
     run_id: str
     messages: str
     """A JSON array of messages, compressed, in Base64."""
@@ -43,19 +41,7 @@ _PRESET = 1
 
 
 async def store_segment(client: Client, driver: StorageDriver, run_id: str, messages: bytes) -> Claim:
-    """Store messages of a run, and return their claim.
-
-    Errors of the driver and the codec are raised too.
-
-    Args:
-        client: The client, with the codec that encrypts what runs store.
-        driver: The storage.
-        run_id: The run.
-        messages: A JSON array of messages.
-
-    Raises:
-        ValueError: The messages exceed `MAX_SEGMENT_BYTES`.
-    """
+    """Store messages of a run, and return their claim."""
     if len(messages) > MAX_SEGMENT_BYTES:
         raise ValueError(
             f"the messages have {len(messages):,} bytes, and a segment has at most {MAX_SEGMENT_BYTES:,}"
@@ -66,25 +52,14 @@ async def store_segment(client: Client, driver: StorageDriver, run_id: str, mess
 
 
 async def compressed(data: bytes) -> str:
-    """Return data compressed, in Base64."""
     return b64encode(await asyncio.to_thread(lzma.compress, data, preset=_PRESET)).decode()
 
 
 def decompressed(text: str, most: int) -> bytes:
-    """Return data that was compressed.
-
-    Args:
-        text: The data, in Base64.
-        most: Most bytes of the result.
-
-    Raises:
-        ValueError: The data is damaged, or larger.
-    """
     return inflate(b64decode(text), most)
 
 
 def of_run(client: Client, run_id: str) -> StorageDriverStoreContext:
-    """Return the context in which a driver stores the data of a run."""
     return StorageDriverStoreContext(
         target=StorageDriverWorkflowInfo(namespace=client.namespace, id=run_id, type=AGENT_RUN)
     )
@@ -93,20 +68,7 @@ def of_run(client: Client, run_id: str) -> StorageDriverStoreContext:
 async def load_segments(
     client: Client, driver: StorageDriver | None, run_id: str, claims: Sequence[Claim]
 ) -> list[Message]:
-    """Load messages of a run.
-
-    Errors of the driver and the codec are raised too.
-
-    Args:
-        client: The client, with the codec that encrypts what runs store.
-        driver: The storage.
-        run_id: The run.
-        claims: The claims of consecutive segments.
-
-    Raises:
-        LookupError: There is no storage here.
-        ValueError: A claim is not one of this run and this storage, or what it names was changed.
-    """
+    """Load messages of a run. Raises errors of the driver and the codec too."""
     if claims and driver is None:
         raise LookupError(
             "the beginning of its transcript is in external storage, and none is set here: App(storage=...), "

@@ -16,7 +16,6 @@ import sojourn
 from sojourn import errors
 
 PUBLIC = (
-    "answers",
     "authoring",
     "client",
     "contracts",

@@ -76,7 +76,6 @@ class Decision:
 
     @property
     def done(self) -> str:
-        """The outcome in one word: `approved` or `denied`."""
         return "approved" if self.approved else "denied"
 
 
@@ -116,8 +115,6 @@ GivenAnswer = Decision | Answer | Declined | Results
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The run accepted an answer."""
-
     run_id: str
     await_id: str
     done: str
@@ -137,8 +134,6 @@ class AlreadyAnswered(Answered):
 
 @dataclass(frozen=True, slots=True)
 class ClosedWait:
-    """A wait that has an answer, or has expired."""
-
     view: WaitView
     event: AwaitAnsweredEvent
     void: ApprovalVoid | None = None
@@ -204,17 +199,9 @@ async def submit(
 
 
 def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answer: GivenAnswer) -> None:
-    """Check that a principal has the roles to give an answer.
+    """Raise `MissingRole` or `NotApprover` if a principal lacks the role to give an answer.
 
-    `submit` checks this too.
-
-    Args:
-        principal: The principal that answers. None is refused only if the call's tool or rules say who may decide.
-        wait: The open wait, or the `WaitRef` of one that is not open.
-        answer: The answer.
-
-    Raises:
-        MissingRole: It may not give the answer. `NotApprover` if it may not decide.
+    None as the principal is refused only if the call's tool or rules say who may decide.
     """
     if not isinstance(answer, Decision):
         if principal is not None and USER not in principal.roles:
@@ -241,13 +228,6 @@ async def answered_before(
 ) -> AlreadyAnswered | None:
     """Return this answer if a closed wait has it already, or None without such a wait.
 
-    Args:
-        run: The run that waits, or with `children` a run above it.
-        principal: The principal that answers. None compares the answers only.
-        wait: The reference or the id of the wait.
-        answer: The answer.
-        children: Whether the wait may be one of a child run.
-
     Raises:
         ApprovalVoid: The tool was changed since the approval, so that the call did not run.
         AwaitClosed: The wait has another answer, or has expired.
@@ -268,10 +248,9 @@ async def answered_before(
 
 
 def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal | None = None) -> bool:
-    """Return whether a closed wait already has this answer from this principal.
+    """Return whether a closed wait already has this answer from this principal, or with None from any.
 
-    With None as the principal, only the answers are compared. The history has no results of
-    external calls to compare, so any results count as the same if an answer ended the wait.
+    The history has no results of external calls to compare, so any results count as the same.
     """
     event = closed.event
     if principal is not None and not _is_by(event, principal):
@@ -291,17 +270,7 @@ def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal
 async def closed_wait(
     run: Run, is_it: Callable[[WaitView], bool], *, children: bool = False
 ) -> ClosedWait | None:
-    """Find a closed wait in the events of its run, or return None if there is none.
-
-    Args:
-        run: The run that waits, or with `children` a run above it.
-        is_it: Whether a wait is the one.
-        children: Whether to read the events of child runs too.
-
-    Raises:
-        RunNotFound: There is no such run.
-        RunUnreadable: Its records cannot be decoded here.
-    """
+    """Find a closed wait in the events of its run, and with `children` of its child runs."""
     view: WaitView | None = None
     closed: ClosedWait | None = None
     async with aclosing(run.events(follow=False, children=children)) as events:
@@ -324,11 +293,7 @@ async def closed_wait(
 
 
 def audit_facts(wait: WaitView | WaitRef, answer: GivenAnswer) -> dict[str, Any]:
-    """Return the fields that the audit log records of an answer.
-
-    These are the run and the wait. A decision adds the verdict, the scope, and the digest of the
-    arguments.
-    """
+    """Return the fields that the audit log records of an answer."""
     facts: dict[str, Any] = {"run_id": wait.run_id, "await_id": wait.await_id}
     if isinstance(answer, Decision):
         digest = answer.digest if answer.digest is not None else wait.digest
@@ -343,7 +308,6 @@ def _ref(run: Run, wait: WaitView | WaitRef | str) -> WaitRef:
 
 
 async def _open_call(run: Run, await_id: str) -> WaitView | None:
-    """Return the call that waits for approval under this id, or None."""
     status = await run.status()
     waits = [wait for wait in status.awaits if wait.id == await_id and isinstance(wait, AwaitConfirmation)]
     return wait_view(waits[0], run.id, status=status) if waits else None
@@ -379,13 +343,7 @@ async def _send(
 
 
 def _check_bound(ref: WaitRef, wait: WaitView | WaitRef | str, answer: GivenAnswer) -> None:
-    """Check that an approval names the digest that was displayed.
-
-    Otherwise it could apply to a call that opens meanwhile.
-
-    Raises:
-        InvalidInput: It names no digest.
-    """
+    """Check that an approval names the digest that was displayed, or it could apply to a call that opens meanwhile."""
     if isinstance(wait, WaitView) or not isinstance(answer, Decision) or not answer.approved:
         return
     if not (answer.digest or ref.digest):
@@ -409,7 +367,6 @@ def _is_by(event: AwaitAnsweredEvent, principal: Principal) -> bool:
 
 
 def _voided(closed: ClosedWait, event: Event) -> ClosedWait:
-    """Return the closed wait, with the reason if this event voids its approval."""
     call = closed.view.call
     if call is None or event.run_id != closed.view.run_id:
         return closed
@@ -429,7 +386,6 @@ def _voided(closed: ClosedWait, event: Event) -> ClosedWait:
 
 
 def _how_closed(closed: ClosedWait, answer: GivenAnswer) -> str:
-    """Describe how a wait was closed, for a sender with a different answer."""
     event, await_id = closed.event, visible(closed.view.await_id)
     if event.code == "expired":
         return f"{await_id} has expired"

@@ -12,10 +12,7 @@ _DIGEST = 64
 
 @dataclass(frozen=True, slots=True)
 class WaitRef:
-    """A wait as it was displayed.
-
-    If the wait has changed since, an answer to this reference fits no open wait.
-    """
+    """A wait as it was displayed. If it has changed since, an answer to this reference fits no open wait."""
 
     run_id: str
     """The run that waits: the one that a client follows, or a child run of it."""
@@ -67,6 +64,5 @@ class WaitRef:
 
 
 def _bound(text: str) -> tuple[str, str]:
-    """Return the digest or the call of a token."""
     is_digest = len(text) == _DIGEST and set(text) <= set("0123456789abcdef")
     return (text, "") if is_digest else ("", text)

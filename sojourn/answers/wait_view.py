@@ -151,7 +151,6 @@ class WaitView(_Shape):
 
     @property
     def key(self) -> str:
-        """Key of the wait, unique across all runs."""
         return f"{self.run_id} {self.await_id}"
 
     @property
@@ -161,14 +160,10 @@ class WaitView(_Shape):
 
     @property
     def ref(self) -> WaitRef:
-        """Reference that an answer to this wait is bound to."""
         return WaitRef(self.run_id, self.await_id, self.digest or "")
 
     def refs(self) -> Iterator[tuple[WaitRef, ExternalCall | None]]:
-        """Yield the reference of each answer.
-
-        A wait for results has one reference per call, with the call. Any other wait has one, without a call.
-        """
+        """Yield the reference of each answer: one for each external call, or one for the wait."""
         if self.kind != "tool_results":
             yield self.ref, None
         for call in self.calls:
@@ -176,17 +171,14 @@ class WaitView(_Shape):
 
     @property
     def call(self) -> AwaitConfirmation | None:
-        """The call to approve, or None for another kind of wait."""
         return self.wait if isinstance(self.wait, AwaitConfirmation) else None
 
     @property
     def question(self) -> AwaitClarification | None:
-        """The question, or None for another kind of wait."""
         return self.wait if isinstance(self.wait, AwaitClarification) else None
 
     @property
     def tools(self) -> list[str]:
-        """Names of the tools that the wait is about, without duplicates."""
         own = [self.tool] if self.tool else []
         return list(dict.fromkeys([*own, *(call.tool for call in self.calls)]))
 
@@ -194,10 +186,7 @@ class WaitView(_Shape):
 
     @property
     def roles(self) -> Sequence[Sequence[str]]:
-        """Lists of roles: a principal needs one role of each list to answer.
-
-        Empty if only a function of the app decides who may answer.
-        """
+        """Lists of roles, of each of which a principal needs one. Empty if only a function of the app decides."""
         return needed_roles(self.call) if self.call else [["user"]]
 
     @property
@@ -229,10 +218,7 @@ class WaitView(_Shape):
         return self.call is not None and is_restricted(self.call)
 
     def may_answer(self, principal: Principal) -> bool:
-        """Return whether a principal may give any answer to the wait.
-
-        A principal that asked for a call may at least deny it.
-        """
+        """Return whether a principal may give any answer: who asked for a call may at least deny it."""
         if self.call is None:
             return "user" in principal.roles
         return may_decide(self.call, principal, approved=False)
@@ -264,15 +250,7 @@ def wait_view(
     status: RunStatus | None = None,
     context: WaitContext | None = None,
 ) -> WaitView:
-    """Describe a wait.
-
-    Args:
-        wait: The wait.
-        run_id: The run that waits.
-        since: Since when it is open, if that is known.
-        status: The status of the run, or of a run above it.
-        context: What the run is about.
-    """
+    """Describe a wait."""
     return WaitView(
         run_id=run_id,
         await_id=wait.id,
@@ -289,10 +267,7 @@ def wait_view(
 
 
 def open_waits(status: RunStatus) -> list[WaitView]:
-    """Return the open waits of a run and its child runs, the run's own first.
-
-    External calls of the run that have a result are left out.
-    """
+    """Return the open waits of a run and its child runs, without external calls that have a result."""
     given = [call.tool_call_id for call in status.calls if call.state not in _AWAITED]
     own = [wait_view(wait, status.run_id, status=status).without_calls(given) for wait in status.awaits]
     own = [view for view in own if view.calls or view.kind != "tool_results"]
@@ -305,7 +280,6 @@ def open_waits(status: RunStatus) -> list[WaitView]:
 
 
 def status_view(status: RunStatus) -> StatusView:
-    """Return the status, with its waits as views."""
     fields: dict[str, Any] = {name: getattr(status, name) for name in RunStatus.model_fields}
     fields["awaits"] = [wait_view(wait, status.run_id, status=status) for wait in status.awaits]
     fields["child_awaits"] = {
@@ -316,13 +290,7 @@ def status_view(status: RunStatus) -> StatusView:
 
 
 def context_of(status: RunStatus, asked: str, said: str) -> WaitContext:
-    """Return what a run is about, to help the person who answers.
-
-    Args:
-        status: The run.
-        asked: The last message of the user.
-        said: The last text of the planner.
-    """
+    """Return what a run is about, to help the person who answers."""
     return WaitContext(
         asked=asked[:MAX_TEXT], said=said[:MAX_TEXT], started_at=status.started_at, paused=status.paused
     )

@@ -164,10 +164,6 @@ def _queues(workers: list[Announced], agent_id: str) -> list[str]:
 
 
 def _nobody(workers: list[Announced], agent_id: str) -> str:
-    """Return the text of the error if no worker serves an agent.
-
-    It lists the agents that are served, and how to start a worker.
-    """
     served = sorted({agent for worker in workers for agent in worker.agents})
     close = difflib.get_close_matches(agent_id, served, n=3)
     if close:

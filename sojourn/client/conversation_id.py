@@ -76,10 +76,7 @@ def tenant_part(tenant: str) -> str:
 
 
 def _session_part(prefix: str, session_id: str) -> str:
-    """Return a session's id in run ids, which is its own or a digest.
-
-    No other session has the digest as its id.
-    """
+    """No other session has the digest of an id as its own id."""
     is_plain = RUN_ID.match(prefix + session_id) and not is_session_digest(session_id)
     return session_id if is_plain else f"s+{_digest(session_id)}"
 

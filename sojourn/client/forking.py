@@ -304,10 +304,7 @@ async def fork_of(
 
 
 async def _unfit(app: "App", fork: Fork) -> str | None:
-    """Return why edited arguments do not fit the tool of their call, or None.
-
-    None also if the app does not know the tool.
-    """
+    """Return why edited arguments do not fit the tool of their call, or None, also if the app does not know the tool."""
     begins = fork.begins
     if begins.forked is None:
         return None
@@ -377,10 +374,7 @@ def _forked(origin: ForkOrigin, asked: ForkRequest) -> Fork | str:
 
 
 def _warning(change: Change, origin: ForkOrigin) -> str:
-    """Return a warning if the origin carried out, or may have, the call to change.
-
-    The fork makes that call with other arguments. Empty if the origin did not carry it out.
-    """
+    """Return a warning if the origin carried out, or may have, the call that the fork makes with other arguments."""
     effects = origin.points.effects
     for call_id in change.arguments:
         made = effects.made.get(call_id)
@@ -394,7 +388,6 @@ _Choice = tuple[ForkPoint, Change, str | None]
 
 
 def _chosen(origin: ForkOrigin, asked: ForkRequest) -> _Choice | str:
-    """Return the point and the change, or why there is no such point."""
     changes = (
         asked.result is not MISSING,
         *(each is not None for each in (asked.answer, asked.approve, asked.arguments)),
@@ -422,7 +415,6 @@ def _chosen(origin: ForkOrigin, asked: ForkRequest) -> _Choice | str:
 
 
 def _decided(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
-    """Return the step with the call that is decided on again."""
     if asked.message is not None:
         return "a fork that decides on a call takes no message: the step goes on from there"
     point = origin.points.step
@@ -434,7 +426,6 @@ def _decided(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | st
 
 
 def _edited(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
-    """Return the step with the call that gets other arguments."""
     if asked.message is not None:
         return "a fork that calls with other arguments takes no message: the step goes on from there"
     point, begun = origin.points.step, origin.event
@@ -475,7 +466,6 @@ def _arguments_fault(given: Any) -> str | None:
 
 
 def _replaced(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
-    """Return the step with the call whose result is replaced."""
     point, call_id = origin.points.step, _call_at(origin)
     known = point.step.results.get(call_id) if point and point.step else None
     if not (point and known):
@@ -501,7 +491,6 @@ def _message_fault(text: str) -> str | None:
 
 
 def _wait_at(origin: ForkOrigin) -> str:
-    """Return the wait that the event is about, or else the last wait."""
     event = origin.event
     if event is None:
         return origin.last_wait
@@ -523,7 +512,6 @@ def _call_of(event: Event) -> str:
 
 
 def _result(known: ToolResult, given: Any) -> ToolResult | str:
-    """Return the result in place of a call's, or why it cannot be one."""
     if isinstance(given, ToolResult):
         return given.model_copy(update={"name": known.name, "tool_call_id": known.tool_call_id})
     if fault := json_fault(given):

@@ -115,14 +115,11 @@ async def _groups(runs: AsyncIterator[RunStatus]) -> AsyncGenerator[list[RunStat
 
 
 class _KnownLabels:
-    """A cache of the labels of the runs that were listed last."""
-
     def __init__(self) -> None:
         self._known: OrderedDict[_Start, dict[str, str]] = OrderedDict()
         self._reading: dict[_Start, asyncio.Task[dict[str, str]]] = {}
 
     async def of(self, client: Client, run: RunStatus) -> dict[str, str]:
-        """Return the labels of a run. Raises as `labels_of_run`."""
         start = (run.run_id, run.started_at.isoformat() if run.started_at else "")
         if start in self._known:
             self._known.move_to_end(start)
@@ -237,10 +234,7 @@ class Selection:
 
     @property
     def _seen(self) -> list[str]:
-        """The clauses of the runs that the viewer may see.
-
-        They include child runs, which have the marks of their parents.
-        """
+        """The clauses of the runs that the viewer may see. Child runs have the marks of their parents."""
         awaits = [f"SojournAwaiting STARTS_WITH {quoted(self.awaits)}"] if self.awaits else []
         if not self.viewer:
             return awaits

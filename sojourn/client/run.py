@@ -105,14 +105,12 @@ _ABSENT: Any = object()
 
 
 def _sender(by: str | None, principal: Principal | None) -> Fields:
-    """Return the fields for the sender of an answer or a decision."""
     if principal is None:
         return {"by": by}
     return {"by": by or principal.subject, PRINCIPAL: written_principal(principal)}
 
 
 def _several(texts: Sequence[str] | str) -> list[str]:
-    """Return the texts as a list, with a single text as a list of one."""
     return [texts] if isinstance(texts, str) else list(texts)
 
 
@@ -341,11 +339,6 @@ class Run:
     async def _hints(
         self, described: WorkflowExecutionDescription, found: RunStatus, *, is_served: bool
     ) -> list[str]:
-        """Return hints for an operator about an open run.
-
-        They are a missing worker, a cancel that no worker has handled, and activities that are
-        retried.
-        """
         queue, pending = described.task_queue, described.raw_description.pending_activities
         gone = [] if is_served else [f"no worker polls task queue {queue}"]
         asked = described.raw_description.workflow_extended_info.cancel_requested
@@ -354,7 +347,6 @@ class Run:
         return [*gone, *cancel, *await retrying(pending, self.client.temporal.data_converter, tools)]
 
     async def _child_awaits(self, status: RunStatus) -> dict[str, list[Await]]:
-        """Return the open waits of all open child runs below, by run id."""
         links = [call.run_link for call in status.calls if call.run_link and call.state == "running"]
         below: dict[str, list[Await]] = {}
         for link in links[:MAX_CHILDREN_ASKED]:
@@ -513,7 +505,6 @@ class Run:
         sent = {"id": seen or "", "payload_digest": payload_digest, **decision}
 
         async def named() -> dict[str, Any]:
-            """Return the decision, with the open call's digest if the caller gave none."""
             calls = [] if payload_digest else await self._open_calls(seen)
             only = calls[0] if len(calls) == 1 else None
             if not (calls or seen or payload_digest):
@@ -530,7 +521,6 @@ class Run:
         message_id: str | None,
         await_id: str | None,
     ) -> str:
-        """Send an answer to a wait as a message of this id, and return the await's id."""
         if message_id is not None and not is_message_id(message_id):
             raise InvalidInput(
                 f"{self.id}: `message_id` is a text of at most {MAX_MESSAGE_ID} characters", run_id=self.id
@@ -543,7 +533,6 @@ class Run:
         return answered
 
     async def _open_calls(self, await_id: str | None) -> list[AwaitConfirmation]:
-        """Return the open confirmations, with this id or all."""
         status = await self._queried() or await status_in_history(self.client.temporal, self.id)
         calls = [wait for wait in status.awaits if isinstance(wait, AwaitConfirmation)]
         return [call for call in calls if await_id in (None, "", call.id)]
@@ -725,8 +714,6 @@ class Run:
     async def _send(
         self, name: str, value: Fields | Callable[[], Awaitable[Fields]], update_id: str | None = None
     ) -> Any:
-        """Send an update, as `sending.send` does."""
-
         async def update(fields: Fields) -> Any:
             return await self._handle.execute_update(name, fields, id=update_id)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
@@ -747,10 +734,7 @@ class Run:
             raise translated(error, self.id) from error
 
     async def _goes_on(self) -> bool:
-        """Return whether the terminated execution was only reset.
-
-        A newer execution is then open or has ended.
-        """
+        """Return whether the terminated execution was only reset: a newer one is then open or has ended."""
         return (await self._handle.describe()).status != WorkflowExecutionStatus.TERMINATED
 
     async def _failure(self, cause: BaseException | None) -> RunError:
@@ -775,10 +759,7 @@ class Run:
         return RunFailed(f"run {self.id} failed: {error}", run_id=self.id, code=code, error=error)
 
     async def _cancel_request(self) -> tuple[str | None, str | None, bool]:
-        """Return a cancellation's reason, its sender, and whether a call may have acted.
-
-        They are in the history, because a workflow that closes as Canceled has no output.
-        """
+        """Read a cancellation from the history, because a workflow that closes as Canceled has no output."""
         parent, asked, is_open = "", None, False
         async for event in self._handle.fetch_history_events():
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:

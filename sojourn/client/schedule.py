@@ -306,7 +306,6 @@ def _timing(spec: ScheduleSpec) -> str:
 
 
 def _period(every: timedelta) -> str:
-    """Return an interval in words, such as `1 day 12 hours`."""
     left, parts = int(every.total_seconds()), list[str]()
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
         count, left = divmod(left, size)

@@ -179,7 +179,6 @@ def _stop_if_cancelled(error: Exception) -> None:
 
 
 def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str, sent: Fields) -> RunError:
-    """Return the error of an update that the run refuses for this type of reason."""
     if refused == NOT_VISIBLE:
         return hidden(run_id)
     reason = getattr(error.cause, "message", error)
@@ -199,10 +198,7 @@ def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str, sent: 
 
 
 def _details(error: WorkflowUpdateFailedError) -> dict[str, Any]:
-    """Return the run's details of the wait, or of the approval that is void.
-
-    Empty from a worker of an earlier version.
-    """
+    """Return the run's details of the wait, or of the approval that is void. Empty from a worker of an earlier version."""
     details: Sequence[Any] = getattr(error.cause, "details", ())
     return cast("dict[str, Any]", details[0]) if details and isinstance(details[0], dict) else {}
 
@@ -218,8 +214,7 @@ def hidden(run_id: str) -> RunNotFound:
 def _may_pass(error: RPCError) -> bool:
     """Return whether another attempt may succeed.
 
-    It may if the server is busy, if the run is just continuing in a new execution, or if its
-    workflow task is being retried.
+    It may if the server is busy, if the run is just continuing in a new execution, or if its workflow task is being retried.
     """
     is_busy = error.status == RPCStatusCode.RESOURCE_EXHAUSTED
     return is_busy or _says(error, NOT_TAKEN + TASK_FAILS + ENDED)

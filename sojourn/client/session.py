@@ -113,10 +113,6 @@ class SessionTurn:
                 return
 
     def _events(self, *, children: bool, deltas: bool) -> AsyncGenerator[Event]:
-        """Return the events of the run from the message on.
-
-        Earlier events are read only if the handle has not read them for an earlier turn.
-        """
         client = self.run.client
         return stream(
             client.temporal,
@@ -274,7 +270,6 @@ class Session:
         return SessionTurn(self.run, accepted, self._kept)
 
     async def _known(self, message_id: str | None) -> Accepted | None:
-        """Return the message of this id, if the conversation accepted it before it ended."""
         if not message_id:
             return None
         return await accepted_before(self._client.temporal, self.run.id, message_id)

@@ -146,7 +146,6 @@ async def start_workflow(
 async def _start_with(
     client: Client, name: str, value: Any, workflow: str, argument: Any, **options: Any
 ) -> Any:
-    """Start a workflow unless it is open, with an update, whose outcome is returned."""
     operation: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
         workflow, argument, id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING, **options
     )
@@ -195,7 +194,6 @@ async def messages_at_start(client: Client, run_id: str) -> list[Message] | None
 
 
 async def _beginning(client: Client, run_id: str) -> RunInput | Continuation | None:
-    """Return the input of the first remaining execution of a run, or None."""
     reader = HistoryReader(client.data_converter)
     try:
         execution = await first_execution(client, run_id)

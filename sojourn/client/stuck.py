@@ -62,7 +62,6 @@ async def stuck_runs(client: Access, run_ids: Sequence[str]) -> dict[str, Stuck]
     asked: dict[str, asyncio.Task[bool]] = {}
 
     async def is_served(queue: str) -> bool:
-        """Look each queue up once, however many of the runs are on it."""
         if queue not in asked:
             asked[queue] = asyncio.ensure_future(client.is_served(queue))
         return await asyncio.shield(asked[queue])
@@ -141,10 +140,6 @@ def _is_scheduled(pending: PendingActivityInfo) -> bool:
 
 
 async def _reason(client: Access, run_id: str) -> str:
-    """Return the message of the newest workflow task failure in the history.
-
-    Empty if the last events have none.
-    """
     answer = await client.temporal.workflow_service.get_workflow_execution_history_reverse(
         GetWorkflowExecutionHistoryReverseRequest(
             namespace=client.temporal.namespace,

@@ -19,8 +19,6 @@ __all__ = ["Beginning", "beginning_of", "unreadable_archive"]
 
 @dataclass(frozen=True)
 class Beginning:
-    """The archived beginning of a run's history."""
-
     last: Part
     """The last part of the archive that is used."""
     execution: str
@@ -30,19 +28,9 @@ class Beginning:
 async def beginning_of(
     client: Client, storage: StorageDriver | None, run_id: str, oldest: str
 ) -> Beginning | None:
-    """Return the archived beginning of a run whose first executions were deleted.
+    """Return the archived beginning of a run whose first executions were deleted, or None.
 
-    None if no execution was deleted, or nothing is archived. The claim of an archive is with the
-    executions that follow it, so the remaining executions are read until one has it.
-
-    Args:
-        client: The client.
-        storage: The storage with the archive, or None if there is none here.
-        run_id: The run.
-        oldest: The oldest remaining execution.
-
-    Raises:
-        RunUnreadable: The archive cannot be read.
+    The remaining executions are read until one has the claim of the archive.
     """
     left: list[str] = []
     deleted, execution = 0, oldest
@@ -85,6 +73,5 @@ async def _read(client: Client, storage: StorageDriver, run_id: str, claim: Clai
 
 
 def unreadable_archive(run_id: str, error: Exception) -> RunUnreadable:
-    """Return the error of an archive that cannot be read."""
     why = ToolError.from_error(error).message
     return RunUnreadable(f"the archived events of run {run_id} cannot be read: {why}", run_id=run_id)

@@ -31,24 +31,16 @@ Clients send cursors back in headers, URLs and frames of streams.
 
 
 class Position(NamedTuple):
-    """The last event_id read of each run."""
-
     after: Mapping[str, str]
     """By run id."""
     is_whole: bool = False
     """Whether every open child run is in `after`, so that one that is not has been read to its end."""
 
     def of(self, run_id: str) -> str:
-        """Return the event_id after which the events of a run begin. Empty for all."""
         return self.after.get(run_id, "")
 
     def below(self, event: AgentRunStartedEvent, *, is_new: bool) -> "Position | None":
-        """Return the position in a child run, or None if all its events were read before.
-
-        Args:
-            event: The start of the child run.
-            is_new: Whether the event comes after this position. The child run was then started again.
-        """
+        """Return the position in a child run, or None if all its events were read before."""
         run_id = event.run_link.run_id
         if not self.is_whole:
             return self
@@ -101,7 +93,6 @@ class Cursor:
         return str(self)
 
     def _close(self, child: str) -> None:
-        """Leave out a child run and those below it."""
         for run_id in [each for each in self._after if each == child or each.startswith(f"{child}/")]:
             if run_id != self._run_id:
                 del self._after[run_id]
@@ -125,11 +116,7 @@ class Cursor:
 
 
 def position_of(run_id: str, after: str | Mapping[str, str] | None) -> Position:
-    """Return the position that a caller passes as `after`.
-
-    Raises:
-        ValueError: It is neither an event_id, nor a cursor, nor event_ids by run id.
-    """
+    """Return the position that a caller passes as `after`."""
     if after is None or isinstance(after, Mapping):
         for event_id in filter(None, (after or {}).values()):
             _check(event_id)

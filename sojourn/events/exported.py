@@ -21,7 +21,6 @@ EARLIER = "earlier"
 
 
 async def fetch_histories(client: Client, run_id: str) -> list[WorkflowHistory]:
-    """Return the histories of a run's remaining executions, oldest first."""
     present = await present_execution(client, run_id)
     executions = [*reversed(await executions_before(client, run_id, present, MAX_CHAIN)), present]
     return [
@@ -30,17 +29,12 @@ async def fetch_histories(client: Client, run_id: str) -> list[WorkflowHistory]:
 
 
 def exported(histories: Sequence[WorkflowHistory]) -> dict[str, Any]:
-    """Return the histories of one run, oldest first, as the content of a file."""
     *earlier, last = (json.loads(history.to_json()) for history in histories)
     return {**last, EARLIER: earlier} if earlier else last
 
 
 def histories_in(text: str) -> list[WorkflowHistory]:
-    """Return the histories of one run in the content of a file, oldest first.
-
-    Raises:
-        ValueError: The text is not a history.
-    """
+    """Return the histories of one run in the content of a file, oldest first."""
     try:
         last: dict[str, Any] = json.loads(text)
         earlier: list[dict[str, Any]] = last.pop(EARLIER, [])
@@ -54,5 +48,4 @@ def histories_in(text: str) -> list[WorkflowHistory]:
 
 
 def _named(history: dict[str, Any]) -> str:
-    """Return the run's id, which the first event names."""
     return cast("str", history["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"])

@@ -33,8 +33,6 @@ Records = AsyncIterator[tuple[HistoryRecord, list[Event]]]
 
 @dataclass(slots=True)
 class ForkOrigin:
-    """A run up to an event."""
-
     points: ForkPoints
     task_queue: str
     """The task queue of the run."""
@@ -56,16 +54,6 @@ async def origin_on_server(
     """Read a run up to an event, or its last execution if no event is given.
 
     The last execution begins with the state of all that happened before.
-
-    Args:
-        client: The client.
-        run_id: The run.
-        at: The id of the event.
-        storage: The storage with the beginning of a long run's transcript.
-
-    Raises:
-        RPCError: The server does not answer, or has no such run.
-        RunUnreadable: The records of its workers cannot be decoded here.
     """
     described = await client.get_workflow_handle(run_id).describe()
     execution = await (first_execution if at else present_execution)(client, run_id)
@@ -78,10 +66,6 @@ async def origin_on_server(
 async def _with_stored(
     origin: ForkOrigin, client: Client, storage: StorageDriver | None, execution: str
 ) -> Records:
-    """Yield the records of an execution and of those that continue it.
-
-    The messages that the executions have in storage are loaded first.
-    """
     fold = origin.points.fold
     async for record, events in records_of(client, fold, execution, follow=False):
         if isinstance(record.value, Continuation) and not origin.event:
@@ -93,17 +77,7 @@ async def _with_stored(
 async def origin_in_file(
     client: Client, histories: Sequence[WorkflowHistory], at: str | None, storage: StorageDriver | None
 ) -> ForkOrigin:
-    """Read exported histories up to an event.
-
-    Args:
-        client: The client, which decodes the histories.
-        histories: The histories of the run's executions, oldest first.
-        at: The id of the event.
-        storage: The storage with the beginning of a long run's transcript.
-
-    Raises:
-        RunUnreadable: The records of the run's workers cannot be decoded here.
-    """
+    """Read exported histories up to an event."""
     fold = Fold(histories[0].workflow_id)
     queue = histories[-1].events[0].workflow_execution_started_event_attributes.task_queue.name
     origin = ForkOrigin(ForkPoints(fold), queue, "")
@@ -137,10 +111,7 @@ async def _exported(
 
 
 async def _read(origin: ForkOrigin, records: Records, at: str | None) -> None:
-    """Read the points of the run up to the wanted event, and its effects afterwards.
-
-    The points include the whole history event that the wanted event belongs to.
-    """
+    """The points include the whole history event that the wanted event belongs to."""
     try:
         await _read_all(origin, records, at)
     except RunUnreadable:

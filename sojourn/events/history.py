@@ -96,10 +96,7 @@ _CHILD_ENDS = {
 
 
 class HistoryReader:
-    """A reader that turns Temporal's history events into the fold's records.
-
-    It remembers the type of each scheduled activity and timer.
-    """
+    """Turns history events into records, and remembers the type of each scheduled activity and timer."""
 
     def __init__(self, converter: DataConverter) -> None:
         self.unreadable = ""
@@ -118,7 +115,6 @@ class HistoryReader:
         self._parent = ""
 
     async def record(self, event: HistoryEvent) -> HistoryRecord | None:
-        """Return one event as a record, or None if the fold does not need it."""
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             started = event.workflow_execution_started_event_attributes
@@ -150,7 +146,6 @@ class HistoryReader:
         )
 
     async def _continuation(self, payloads: Payloads) -> Continuation | None:
-        """Return the state at the beginning of an execution that continues another."""
         found = read_continuation(await self._value(payloads, Any))
         return found if isinstance(found, Continuation) else None
 
@@ -200,10 +195,7 @@ class HistoryReader:
         return None
 
     async def _local(self, event: HistoryEvent) -> HistoryRecord | None:
-        """Read the marker of a local activity.
-
-        The marker's `data` has the activity's id. The marker also has its result or its failure.
-        """
+        """Read the marker of a local activity. Its `data` has the activity's id."""
         if event.event_type != EventType.EVENT_TYPE_MARKER_RECORDED:
             return None
         marker = event.marker_recorded_event_attributes
@@ -250,11 +242,9 @@ class HistoryReader:
         return None
 
     async def _spent(self, failure: Failure) -> Spent | None:
-        """Return the usage of a child run, from the details of its failure."""
         return read_spent(await self._detail(failure))
 
     async def _detail(self, failure: Failure) -> Any:
-        """Return the first detail of a failure if it is an object, without wrapper."""
         wrapper = failure.HasField("activity_failure_info") and failure.HasField("cause")
         details = (failure.cause if wrapper else failure).application_failure_info.details
         return await self._value(details, dict[str, Any]) if details.payloads else None
@@ -262,8 +252,7 @@ class HistoryReader:
     async def _sent(self, event: HistoryEvent) -> HistoryRecord | None:
         """Read a signal, or an accepted update.
 
-        A refused update leaves no trace in the history. An update that a reset sends again is
-        recorded with its admission.
+        A refused update leaves no trace in the history. An update that a reset sends again is recorded with its admission.
         """
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             signal = event.workflow_execution_signaled_event_attributes
@@ -285,7 +274,6 @@ class HistoryReader:
         return self._made(event, "sent", name=name, value=value, **who)
 
     async def _timer(self, event: HistoryEvent) -> HistoryRecord | None:
-        """Read a fired timer, with its purpose."""
         if event.event_type == EventType.EVENT_TYPE_TIMER_STARTED:
             started = event.timer_started_event_attributes
             summary = Payloads(payloads=[event.user_metadata.summary])
@@ -296,7 +284,6 @@ class HistoryReader:
         return None
 
     async def _turn(self, event: HistoryEvent) -> HistoryRecord | None:
-        """Read the memo with the outcome of a conversation's turn."""
         if event.event_type != EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
             return None
         memo = event.workflow_properties_modified_event_attributes.upserted_memo.fields
@@ -352,7 +339,6 @@ class HistoryReader:
         return failure
 
     async def _values(self, payloads: Payloads) -> list[Any]:
-        """Return all payloads decoded, or an empty list if one cannot be decoded."""
         try:
             return await self._converter.decode(payloads.payloads)
         except CodecFailedError as error:
@@ -362,7 +348,6 @@ class HistoryReader:
             return []
 
     async def _value(self, payloads: Payloads, type_hint: Any) -> Any:
-        """Return the first payload decoded, or None if it is absent or of another type."""
         if not payloads.payloads:
             return None
         try:
@@ -381,12 +366,7 @@ def sender_of(
 ) -> str:
     """Return the parent run, workflow or client that sent a signal or a cancellation.
 
-    A client is named by its identity. An event that a workflow sends has the identity of Temporal's
-    own service, so the workflow's id is used instead.
-
-    Args:
-        sent: The attributes of the event.
-        parent: The id of the parent run, or empty without one.
+    An event that a workflow sends has the identity of Temporal's own service, so the workflow's id is used instead.
     """
     sender = sent.external_workflow_execution.workflow_id
     if not sender:
@@ -395,10 +375,6 @@ def sender_of(
 
 
 def _timeout_of(failure: Failure | None) -> str:
-    """Return the kind of time-out that ended an activity, such as `schedule-to-start`.
-
-    Empty if no time-out did.
-    """
     if failure is None or not failure.HasField("timeout_failure_info"):
         return ""
     name = TimeoutType.Name(failure.timeout_failure_info.timeout_type)
@@ -406,7 +382,6 @@ def _timeout_of(failure: Failure | None) -> str:
 
 
 def _chain(failure: Failure) -> ToolError:
-    """Return the chain of a failure, without Temporal's wrappers."""
     wrapper = failure.HasField("activity_failure_info") or failure.HasField(
         "child_workflow_execution_failure_info"
     )

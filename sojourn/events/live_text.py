@@ -37,11 +37,10 @@ ENDS = RUN_END_TYPES | {"assistant_message", "await_clarification", "policy_deci
 
 
 class Preview:
-    """A merge of a run's events in the order of the history with its deltas.
+    """Places deltas, which come in any order and repeatedly, among a run's events.
 
-    The deltas may come in any order, and repeatedly. They are placed between the `plan_started` of
-    their plan and its outcome. The deltas of a plan are the beginning, without a gap, of its latest
-    attempt. If the attempt changes, `stream_restarted` comes first.
+    The deltas of a plan are the beginning, without a gap, of its latest attempt. If the attempt changes,
+    `stream_restarted` comes first.
     """
 
     def __init__(self) -> None:
@@ -67,10 +66,7 @@ class Preview:
         return []
 
     def take(self, delta: Delta) -> list[Event]:
-        """Take a delta, and return its events.
-
-        Empty while the delta waits for its plan, or if it is obsolete.
-        """
+        """Return the events of a delta: none while it waits for its plan, or if it is obsolete."""
         if self._begun is None or delta.scheduled > self._begun.time:
             if len(self._ahead) < MAX_AHEAD:
                 self._ahead.append(delta)
@@ -85,16 +81,12 @@ class Preview:
         return self._events(delta)
 
     def _begin_attempt(self, delta: Delta) -> list[Event]:
-        """Take the first delta of an attempt.
-
-        It becomes an event only if its number is 0.
-        """
+        """Take the first delta of an attempt, which becomes an event only if its number is 0."""
         restarted = self._restarted(delta)
         self._last_delta = delta if delta.seq == 0 else delta.model_copy(update={"seq": -1})
         return restarted + (self._events(delta) if delta.seq == 0 else [])
 
     def _restarted(self, delta: Delta) -> list[Event]:
-        """Return `stream_restarted` if the plan had deltas before, else an empty list."""
         if not self._has_text:
             return []
         self._has_text = False
@@ -133,14 +125,12 @@ class LiveText:
         self._task = asyncio.create_task(self._read(), name=f"deltas of {topic}")
 
     async def feed(self, event: Event, *, is_new: bool) -> None:
-        """Deliver an event of the history if it is new, and deltas that waited for it."""
         async with self._order:
             waited = self._preview.feed(event)
             for each in [event, *waited] if is_new else waited:
                 await self._deliver(each)
 
     async def close(self) -> None:
-        """End the subscription."""
         self._task.cancel()
         await asyncio.wait({self._task})
 

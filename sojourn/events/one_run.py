@@ -73,11 +73,6 @@ async def events_of(
     With `since`, a place in the history, the events begin with the execution of that place, so that
     the executions before it are not read. If `kept` has a cached reading that goes no further than
     `since`, the events begin with that. The reading is cached again when the reader stops.
-
-    Raises:
-        RunNotFound: There is no such run.
-        RunUnreadable: The records of its workers cannot be decoded here.
-        ServerUnavailable: The server does not answer. With `follow`, it did not answer for a minute.
     """
     last, outage, execution, gone = after, OutageRetry(), "", ""
     known = kept.take(since) if kept else None
@@ -114,18 +109,7 @@ async def events_of(
 
 
 async def transcript_of(client: Client, run_id: str, storage: StorageDriver | None) -> list[Message]:
-    """Return the recorded transcript of a run.
-
-    Args:
-        client: The client.
-        run_id: The run.
-        storage: The storage with the beginning of a long run's transcript.
-
-    Raises:
-        RunNotFound: There is no such run.
-        RunUnreadable: The records of its workers cannot be decoded here.
-        ServerUnavailable: The server does not answer.
-    """
+    """Return the recorded transcript of a run."""
     fold = Fold(run_id)
     projection = TranscriptProjection(fold)
     try:
@@ -143,13 +127,7 @@ async def transcript_of(client: Client, run_id: str, storage: StorageDriver | No
 
 @contextmanager
 def readable_transcript(run_id: str) -> Generator[None]:
-    """Translate the error of a transcript in a run's state.
-
-    The transcript is untrusted, because any client may have started the run.
-
-    Raises:
-        RunUnreadable: It is damaged, too large, or has no messages.
-    """
+    """Translate the error of a transcript, which is untrusted: any client may have started the run."""
     try:
         yield
     except ValueError as error:
@@ -160,17 +138,7 @@ def readable_transcript(run_id: str) -> Generator[None]:
 async def stored_messages(
     client: Client, storage: StorageDriver | None, run_id: str, begins: Continuation
 ) -> list[Message]:
-    """Return the messages that one execution of a run has in external storage.
-
-    Args:
-        client: The client.
-        storage: The storage, or None if there is none here.
-        run_id: The run.
-        begins: The state at the beginning of the execution.
-
-    Raises:
-        RunUnreadable: They cannot be read here.
-    """
+    """Return the messages that one execution of a run has in external storage."""
     claims = Packed.unpacked(begins.transcript).claims
     try:
         return await load_segments(client, storage, run_id, claims)
@@ -188,44 +156,27 @@ async def status_in_history(client: Client, run_id: str) -> RunStatus:
     """Return the recorded status of a run.
 
     It needs no worker, and works long after the run's end.
-
-    Raises:
-        RunNotFound: There is no such run.
-        RunUnreadable: The records of its workers cannot be decoded here.
-        ServerUnavailable: The server does not answer.
     """
     return (await _fold_of_present(client, run_id)).status()
 
 
 async def totals_in_history(client: Client, run_id: str) -> ToolTelemetry:
-    """Return the recorded tokens and cost of a run and its child runs.
-
-    Raises as `status_in_history`.
-    """
+    """Return the recorded tokens and cost of a run and its child runs."""
     return (await _fold_of_present(client, run_id)).totals()
 
 
 async def memory_in_history(client: Client, run_id: str) -> Mapping[str, Any]:
-    """Return the recorded memory of a run.
-
-    Raises as `status_in_history`.
-    """
+    """Return the recorded memory of a run."""
     return (await _fold_of_present(client, run_id)).state.memory
 
 
 async def policy_in_history(client: Client, run_id: str) -> RunPolicy:
-    """Return the recorded policy of a run, as it was merged for it.
-
-    Before the first plan the agent's policy is not part of it. Raises as `status_in_history`.
-    """
+    """Return the recorded policy of a run. The agent's is part of it only from the first plan on."""
     return (await _fold_of_present(client, run_id)).state.policy
 
 
 async def accepted_before(client: Client, run_id: str, message_id: str) -> Accepted | None:
-    """Return how a conversation accepted a message, or None if it does not know it.
-
-    Raises as `status_in_history`.
-    """
+    """Return how a conversation accepted a message, or None."""
     inbox = (await _fold_of_present(client, run_id)).state.inbox
     after = inbox.where(message_id)
     if after is None:
@@ -234,10 +185,6 @@ async def accepted_before(client: Client, run_id: str, message_id: str) -> Accep
 
 
 async def _fold_of_present(client: Client, run_id: str) -> Fold:
-    """Return the fold of a run's present execution.
-
-    That execution begins with the state of the executions before it.
-    """
     fold = Fold(run_id)
     try:
         async for _ in records_of(client, fold, await present_execution(client, run_id), follow=False):
@@ -259,10 +206,6 @@ async def records_of(
 
 
 async def _begun(client: Client, run_id: str, since: str, *, follow: bool) -> Reading:
-    """Return a reading from the oldest remaining execution.
-
-    With `since`, it begins at the execution of that place.
-    """
     execution = (
         await execution_after(client, run_id, place_of(since)[0])
         if since
@@ -295,10 +238,7 @@ async def _folded(
 
 
 async def first_execution(client: Client, run_id: str) -> str:
-    """Return the oldest remaining execution of a run's current chain.
-
-    This is the current execution, unless it continues another.
-    """
+    """Return the oldest remaining execution of a run's current chain."""
     described = await client.get_workflow_handle(run_id).describe()
     execution = described.run_id
     if described.raw_description.workflow_execution_info.first_run_id in ("", execution):
@@ -308,16 +248,7 @@ async def first_execution(client: Client, run_id: str) -> str:
 
 
 async def executions_before(client: Client, run_id: str, execution: str, most: int) -> list[str]:
-    """Return the executions that one continues, newest first.
-
-    Executions that retention has deleted are not included.
-
-    Args:
-        client: The client.
-        run_id: The run.
-        execution: The execution.
-        most: The maximum number of executions to look for.
-    """
+    """Return the remaining executions that one continues, newest first."""
     found: list[str] = []
     started = await _started(client, run_id, execution)
     while started and (before := started.continued_execution_run_id) and len(found) < most:
@@ -332,10 +263,7 @@ async def executions_before(client: Client, run_id: str, execution: str, most: i
 
 
 async def execution_after(client: Client, run_id: str, executions: int) -> str:
-    """Return the last execution of a run that has at most `executions` before it.
-
-    If retention has deleted that one, return the oldest remaining execution.
-    """
+    """Return the last execution with at most `executions` before it, or the oldest remaining one."""
     reader, execution = HistoryReader(client.data_converter), await present_execution(client, run_id)
     while True:
         handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
@@ -353,15 +281,11 @@ async def execution_after(client: Client, run_id: str, executions: int) -> str:
 
 
 async def present_execution(client: Client, run_id: str) -> str:
-    """Return the present or last execution of a run.
-
-    It begins with the state of those before it.
-    """
+    """Return the present or last execution of a run."""
     return (await client.get_workflow_handle(run_id).describe()).run_id
 
 
 async def _origin(client: Client, run_id: str, execution: str) -> str:
-    """Return the execution that a run began with, before resets or continuations."""
     started = await _started(client, run_id, execution)
     return started.first_execution_run_id if started else ""
 

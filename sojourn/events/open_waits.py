@@ -22,8 +22,6 @@ __all__ = ["OpenWait", "Waiting", "waiting_in_history"]
 
 @dataclass(frozen=True, slots=True)
 class OpenWait:
-    """An open wait and when it was opened."""
-
     wait: Await
     since: datetime | None
     """When the wait was opened; None if that event is in a deleted execution."""
@@ -48,19 +46,7 @@ async def waiting_in_history(
 ) -> Waiting:
     """Return the open waits of a run, oldest first, without a worker.
 
-    The present execution's history is read. Those before it are read only if a wait was opened there, or the message of its
-    turn came there.
-
-    Args:
-        client: The client.
-        run_id: The run.
-        storage: The storage with the archive.
-        execution: The present execution, if the caller knows it.
-
-    Raises:
-        RunNotFound: There is no such run.
-        RunUnreadable: The run's records cannot be decoded here.
-        ServerUnavailable: The server does not answer.
+    Executions before the present one are read only if a wait was opened there, or the message of its turn came there.
     """
     fold, timeline = Fold(run_id), Timeline(run_id)
     try:
@@ -90,10 +76,7 @@ async def waiting_in_history(
 
 
 def _asked_in_origin(begins: Continuation) -> str | None:
-    """Return the last user message that a fork has from its origin, or None.
-
-    None for another continuation, or if the transcript is in external storage.
-    """
+    """Return the last user message that a fork has from its origin, if it is not in external storage."""
     if begins.state.executions or begins.state.opening.forked_from is None:
         return None
     try:

@@ -58,10 +58,7 @@ MAX_RETRYING = 20
 
 
 async def heartbeat_note(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
-    """Return the last heartbeat's note with its further fields, or an empty dict.
-
-    The heartbeat is untrusted, because any worker may have written it.
-    """
+    """Return the last heartbeat's note with its further fields. Any worker may have written it."""
     if not pending.heartbeat_details.payloads:
         return {}
     try:
@@ -77,11 +74,6 @@ async def retrying(
     """Return a line for each activity that is retried, and for a slow plan.
 
     For example `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`.
-
-    Args:
-        pending: The activities that have not ended.
-        converter: Decodes their failures.
-        tools: Tool ids by tool_call_id.
     """
     reader, lines = HistoryReader(converter), list[str]()
     for each in pending:
@@ -98,16 +90,14 @@ async def retrying(
 
 
 def is_plan(pending: PendingActivityInfo) -> bool:
-    """Return whether an activity is a plan. Otherwise it is a call."""
     return pending.activity_type.name == PLAN
 
 
 class PendingActivities:
-    """A poller of the pending activities of a run, while something is in flight.
+    """Polls the pending activities of a run while something is in flight.
 
-    It begins after a second, so quick calls are never looked up. While no call in flight has an
-    activity (each waits for a person, an external result, a child run or a timer), the pause
-    between two look-ups doubles, until the next event of the run.
+    It begins after a second, so quick calls are never looked up. While no call in flight has an activity, the pause
+    doubles until the next event of the run.
     """
 
     def __init__(self, client: Client, run_id: str, deliver: Callable[[Event], Awaitable[None]]) -> None:
@@ -126,7 +116,6 @@ class PendingActivities:
         self._task: asyncio.Task[None] | None = None
 
     def feed(self, event: Event) -> None:
-        """Take an event of the run, in order."""
         self._last, self._pause = event, 1
         match event:
             case PlanStartedEvent():
@@ -152,7 +141,6 @@ class PendingActivities:
             self._task = asyncio.create_task(self._look(), name=f"pending calls of {self._run_id}")
 
     async def close(self) -> None:
-        """Stop the look-ups."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -180,7 +168,6 @@ class PendingActivities:
         self._task = None
 
     async def _news(self, pending: PendingActivityInfo) -> list[Event]:
-        """Return the new events of one activity in flight."""
         call_id = _call_id(pending)
         if call_id not in self._open:
             return []
@@ -228,7 +215,6 @@ class PendingActivities:
 
 
 def _call_id(pending: PendingActivityInfo) -> str:
-    """Return the tool_call_id of a call's activity, or an empty text for a plan's."""
     return "" if is_plan(pending) else pending.activity_id
 
 
@@ -252,10 +238,7 @@ def _what(pending: PendingActivityInfo, tools: Mapping[str, str]) -> str:
 
 
 def when(pending: PendingActivityInfo) -> str:
-    """Return when an attempt begins, such as `is due at 09:14:07 UTC`.
-
-    Returns `is under way` if it has begun.
-    """
+    """Return when an attempt begins, such as `is due at 09:14:07 UTC`."""
     if pending.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
         return "is under way"
     return f"is due at {pending.scheduled_time.ToDatetime(UTC):%H:%M:%S} UTC"

@@ -40,14 +40,7 @@ read.
 
 
 class Reading:
-    """An execution and those that continue it, read up to some event.
-
-    Args:
-        client: The client.
-        fold: The fold that takes the records.
-        execution: The execution to begin with.
-        follow: Whether to wait for further records, until the run ends.
-    """
+    """An execution and those that continue it, read up to some event."""
 
     def __init__(self, client: Client, fold: Fold, execution: str, *, follow: bool) -> None:
         self.fold = fold
@@ -72,11 +65,7 @@ class Reading:
         return handle.fetch_history_events(page_size=self._page_size, wait_new_event=self.follow)
 
     async def records(self) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
-        """Yield the further records, each with its events.
-
-        If the iteration was cancelled, a second call continues it, provided that the reading
-        `is_whole`.
-        """
+        """Yield the further records with their events. If it was cancelled, a second call continues if the reading `is_whole`."""
         self._pages = self._pages or self._pages_of(self.execution)
         pace = Pace()
         for _ in range(MAX_CHAIN):
@@ -104,8 +93,8 @@ class Reading:
     async def _next(self, pages: WorkflowHistoryEventAsyncIterator) -> HistoryEvent | None:
         """Return the next event of an execution, or None after its last one.
 
-        The page size is estimated from the size of the events before. After a large page, few
-        readers fetch the next one at once, because all readers share the connection and the server.
+        The page size is estimated from the size of the events before. After a large page, few readers fetch the next one
+        at once, because all readers share the connection and the server.
         """
         page = pages.current_page
         if page and pages.current_page_index >= len(page):
@@ -123,20 +112,13 @@ class Reading:
 
 
 class Kept:
-    """A cache for the reading of a conversation between two turns.
-
-    It has at most one reading, which one reader uses at a time. Between turns nothing is under way,
-    so a reader that continues from there misses nothing.
-    """
+    """A cache for the reading of a conversation between two turns, when nothing is under way."""
 
     def __init__(self) -> None:
         self._reading: Reading | None = None
 
     def take(self, after: str) -> Reading | None:
-        """Return the cached reading if it goes no further than this place, or None.
-
-        The caller owns the reading, which leaves the cache.
-        """
+        """Remove and return the cached reading if it goes no further than this place."""
         reading = self._reading
         if reading is None or place_of(reading.place) > place_of(after):
             return None
@@ -144,6 +126,5 @@ class Kept:
         return reading
 
     def put(self, reading: Reading) -> None:
-        """Cache a reading that has no reader now."""
         if reading.is_whole and reading.place and reading.fold.state.is_idle:
             self._reading = reading

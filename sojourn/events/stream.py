@@ -38,9 +38,7 @@ async def stream(
 ) -> AsyncGenerator[Event]:
     """Yield the events of a run, as `Run.events` does.
 
-    With `live`, the stream includes the run's deltas. The storage has the archived events. With
-    `since`, the events begin with the execution of this place. `kept` is a cache with the reading
-    to continue.
+    With `since`, they begin with the execution of this place. `kept` is a cache with the reading to continue.
     """
     queue: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
     source = _Source(
@@ -66,8 +64,6 @@ async def stream(
 
 
 class _Source:
-    """One run of the stream, and the sources of its child runs."""
-
     def __init__(
         self,
         client: Client,
@@ -98,10 +94,6 @@ class _Source:
         self._task: asyncio.Task[None] | None = None
 
     async def queue_events(self, *, follow: bool) -> None:
-        """Queue the events from here on.
-
-        With `follow`, until the run ends. Otherwise also those of child runs whose calls are open.
-        """
         await self._queue_own(follow=follow)
         if not follow:
             for child in self._children.values():
@@ -144,10 +136,7 @@ class _Source:
                 await text.close()
 
     async def _begin(self, event: AgentRunStartedEvent, after: Position | None) -> None:
-        """Take up a child run.
-
-        It is followed only after the position is reached, because its call may have ended before.
-        """
+        """Follow a child run only after the position is reached, because its call may have ended before."""
         if before := self._children.pop(event.tool_call_id, None):
             await before.close()  # the parent run was reset, and has started the child run again
         if after is None:
@@ -164,17 +153,12 @@ class _Source:
         )
 
     def follow(self) -> None:
-        """Queue events in the background, until the run ends. Idempotent."""
         self._task = self._task or asyncio.create_task(
             self._quietly(follow=True), name=f"events of {self._run_id}"
         )
 
     async def _before(self, event: Event, *, is_new: bool) -> None:
-        """Queue a child run's events before the end of its call.
-
-        Before the end of the run, queue those of all child runs. If that end is not new, neither
-        are they.
-        """
+        """Queue a child run's events before the end of its call, and those of all child runs before the end of the run."""
         ended: list[str] = []
         if isinstance(event, ToolResultReceivedEvent):
             ended = [event.tool_call_id] if event.tool_call_id in self._children else []
@@ -202,7 +186,6 @@ class _Source:
             await self._queue.put(error)
 
     async def close(self) -> None:
-        """Stop this source and those of its child runs."""
         await _ended(self._task)
         for child in self._children.values():
             await child.close()

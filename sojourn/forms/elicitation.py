@@ -64,12 +64,7 @@ _KEYWORDS = ("type", "title", "description", "enum", "default", *_BOUNDS["string
 
 
 def elicitation_schema(form: Mapping[str, Any] | None, missing: Sequence[str]) -> Schema | None:
-    """Return a question's elicitation schema, or None if its form is not flat.
-
-    Args:
-        form: The question's form.
-        missing: The fields that the question is about. If empty, it is about all.
-    """
+    """Return a question's elicitation schema, or None if its form is not flat."""
     fields: Any = (form or {}).get("properties") or {}
     names = [name for name in missing if name in fields] or list(fields)
     if not names or any(fields[name].get("type") not in _IS for name in names):
@@ -84,15 +79,7 @@ def elicitation_schema(form: Mapping[str, Any] | None, missing: Sequence[str]) -
 
 
 def sanitize_form(schema: Schema, clean: CleanText) -> Schema:
-    """Return the schema of a server's elicitation (MCP, `requestedSchema`) as a form.
-
-    Args:
-        schema: The server's schema.
-        clean: Makes the schema's texts safe to show.
-
-    Raises:
-        ValueError: The schema is not a flat object of simple fields, or is too large; the text is a clause.
-    """
+    """Return the schema of a server's elicitation (MCP, `requestedSchema`) as a form."""
     properties = schema.get("properties")
     if not is_object(properties) or len(properties) > MAX_FORM_FIELDS:
         raise ValueError(f"a form has at most {MAX_FORM_FIELDS} fields, in `properties`")
@@ -142,10 +129,7 @@ def _field(name: str, schema: Any, clean: CleanText) -> Schema:
 
 
 def _choices(schema: Schema) -> list[Choice] | None:
-    """Return the choices of a schema, or None if it has none.
-
-    The list is empty if the schema has alternatives that are not choices.
-    """
+    """Return the choices of a schema, None if it has none, and an empty list if its alternatives are no choices."""
     found = choices_of(schema)
     return [] if found is None and any(is_array(schema.get(word)) for word in ("oneOf", "anyOf")) else found
 
@@ -166,7 +150,6 @@ def _chosen(place: str, kind: str, choices: Sequence[Choice] | None, clean: Clea
 
 
 def _is_default(field: Schema, value: Any) -> bool:
-    """Return whether a value can be displayed, and would be accepted as an answer."""
     if field["type"] == "array":
         can_be_shown = is_array(value) and len(value) <= _MAX_CHOICES and all(map(_IS["string"], value))
     else:

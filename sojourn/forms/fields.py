@@ -41,22 +41,17 @@ _SHOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A value that the user can choose, and its title."""
-
     value: Any
     title: str | None = None
     """None if the schema gives it none."""
 
     @property
     def label(self) -> str:
-        """The title, or the value as text."""
         return one_line(self.title, 200) if self.title else _as_text(self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field of a form."""
-
     name: str
     """The name of its value."""
     key: str
@@ -85,15 +80,11 @@ class FormField:
 
     @property
     def text(self) -> str:
-        """The text in the field."""
         return self.texts[0] if self.texts else ""
 
     @property
     def input_type(self) -> str:
-        """The `type` of an HTML input.
-
-        It is `text` if an input of the field's kind could not show its text.
-        """
+        """The `type` of an HTML input: `text` if an input of the field's kind could not show its text."""
         shown = _SHOWN.get(self.kind)
         return "text" if shown and self.text and not shown.match(self.text) else self.kind
 
@@ -106,15 +97,7 @@ class FormField:
 def form_fields(
     schema: Mapping[str, Any] | None, prefix: str, example: Mapping[str, Any] | None = None
 ) -> tuple[FormField, ...] | None:
-    """Return the fields of a schema, or None if a form cannot show it.
-
-    A form shows a flat object of 1 to 60 values.
-
-    Args:
-        schema: A JSON Schema, perhaps a foreign and malformed one.
-        prefix: The beginning of the fields' keys.
-        example: An example of the object, whose values are shown in empty fields.
-    """
+    """Return the fields of a flat object of 1 to 60 values, or None for another schema."""
     root = dict(schema or {})
     properties = root.get("properties")
     if not is_object(properties) or not 0 < len(properties) <= MAX_FIELDS:
@@ -143,10 +126,7 @@ def form_fields(
 
 
 def whole_field(schema: Mapping[str, Any] | None, key: str, label: str, example: Any = None) -> FormField:
-    """Return one field for a whole value.
-
-    A simple value has a field of its own kind, any other a field for JSON.
-    """
+    """Return one field for a whole value: of its own kind if simple, else for JSON."""
     if schema and schema.get("type") in _SIMPLE:
         simple = _field(label, key, dict(schema))
         if simple.kind != "json":
@@ -156,15 +136,7 @@ def whole_field(schema: Mapping[str, Any] | None, key: str, label: str, example:
 
 
 def resolve_field(root: Schema, schema: Any, *, drop_null: bool = False) -> Schema:
-    """Return a schema with its references resolved.
-
-    The schema's own keywords win over those that it refers to. The result is empty if it is not a schema.
-
-    Args:
-        root: The whole schema.
-        schema: A schema in it.
-        drop_null: Whether an alternative of null and one other schema is that other schema.
-    """
+    """Resolve a schema's references; its own keywords win. Empty if it is not a schema."""
     found: Schema = {}
     for _ in range(MAX_REFERENCES):
         if not is_object(schema):
@@ -259,7 +231,6 @@ def _text_field(base: FormField, schema: Schema) -> FormField:
 
 
 def _takes_null(schema: Any) -> bool:
-    """Return whether a field's schema names null beside other values."""
     if not is_object(schema):
         return False
     options = [each for word in ("anyOf", "oneOf") for each in _items(schema.get(word))]

@@ -45,8 +45,6 @@ _RULES = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaRow:
-    """One row of the table, for one field."""
-
     name: str
     """The name, with `[]` after it for the items of an array. An alternative has its title in parentheses."""
     depth: int
@@ -61,8 +59,6 @@ class SchemaRow:
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
-    """The rows of a schema."""
-
     rows: Sequence[SchemaRow]
     is_whole: bool
     """Whether the rows are complete."""
@@ -96,13 +92,11 @@ class _Reader:
     def row(
         self, name: str, schema: Any, depth: int, is_required: bool, above: tuple[int, ...]
     ) -> Iterator[SchemaRow]:
-        """Yield the row of a field, and those of the fields in it."""
         found = resolve_field(self.root, schema)
         yield SchemaRow(name, depth, self._types(found), is_required, _rules(found), _about(found))
         yield from self._inside(name, found, depth, above)
 
     def fields(self, schema: Schema, depth: int, above: tuple[int, ...]) -> Iterator[SchemaRow]:
-        """Yield the rows of an object's fields."""
         required = schema.get("required")
         names = required if is_array(required) else []
         properties = schema.get("properties")

@@ -39,17 +39,11 @@ _NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,
 
 
 class FormTexts(Protocol):
-    """The texts that a person has filled in."""
-
-    def texts(self, name: str) -> list[str]:
-        """Return the texts of all fields with this key."""
-        ...
+    def texts(self, name: str) -> list[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class FilledForm:
-    """A form that was filled in."""
-
     fields: tuple[FormField, ...]
     """The fields with their texts and faults."""
     values: Mapping[str, Any]
@@ -57,12 +51,10 @@ class FilledForm:
 
     @property
     def has_faults(self) -> bool:
-        """Whether any field has texts that are not a value of it."""
         return any(field.fault for field in self.fields)
 
 
 def read_fields(fields: Sequence[FormField], form: FormTexts) -> FilledForm:
-    """Read the texts of fields, each by its kind."""
     read: list[FormField] = []
     values: dict[str, Any] = {}
     for field in fields:
@@ -85,16 +77,7 @@ def read_fields(fields: Sequence[FormField], form: FormTexts) -> FilledForm:
 def read_value(
     fields: Sequence[FormField], schema: Mapping[str, Any] | None, form: FormTexts, *, is_flat: bool
 ) -> tuple[tuple[FormField, ...], Any]:
-    """Return the fields with their faults, and the value that they give.
-
-    A field has a fault if its text does not fit its kind, or its value does not fit the schema.
-
-    Args:
-        fields: The fields of the form.
-        schema: The schema of the value, or None if it is not known.
-        form: The texts.
-        is_flat: Whether each field is a value of an object. Otherwise one field is the whole value.
-    """
+    """Return the fields with their faults, and the value that they give."""
     filled = read_fields(fields, form)
     value: Any = dict(filled.values) if is_flat else next(iter(filled.values.values()), None)
     if filled.has_faults or schema is None:
@@ -129,8 +112,7 @@ def check_answer(form: Mapping[str, Any] | None, filled: FilledForm) -> FilledFo
 def typed_value(form: Mapping[str, Any] | None, name: str, text: str) -> Any:
     """Return the value of a text for a field, as in `NAME=TEXT` on a command line.
 
-    The text stays as it is if the field may be a string or has no type, or if the text is not JSON.
-    The run's own check then reports the error.
+    The text stays as it is if the field may be a string, or if the text is not JSON: the run's own check then reports it.
     """
     root = dict(form or {})
     properties = root.get("properties")
@@ -146,15 +128,7 @@ def typed_value(form: Mapping[str, Any] | None, name: str, text: str) -> Any:
 
 
 def read_number(text: str, *, is_whole: bool) -> int | float:
-    """Read a number, without losing a digit of a whole number.
-
-    Args:
-        text: The text, perhaps with spaces around it.
-        is_whole: Whether it must be a whole number, such as `1e3` or `3.0`.
-
-    Raises:
-        ValueError: It is not such a number. The message says why.
-    """
+    """Read a number, without losing a digit of a whole number."""
     plain = text.strip()
     if not _NUMBER.match(plain):
         raise ValueError("This is no number.")
@@ -171,10 +145,7 @@ def read_number(text: str, *, is_whole: bool) -> int | float:
 
 
 def _types(schema: Schema) -> list[Any]:
-    """Return the JSON types that a schema names.
-
-    A schema with `enum` or `const` may be of any type, so `any` is added.
-    """
+    """Return the JSON types that a schema names; one with `enum` or `const` may be of `any`."""
     kind: Any = schema.get("type")
     named: list[Any] = [kind] if isinstance(kind, str) else kind if is_array(kind) else []
     return [*named, "any"] if "enum" in schema or "const" in schema else named
@@ -188,11 +159,6 @@ def _is_empty(field: FormField, texts: Sequence[str]) -> bool:
 
 
 def _value(field: FormField, texts: Sequence[str]) -> Any:
-    """Return the value of texts that are not empty.
-
-    Raises:
-        ValueError: They are not a value of the field. The message says what would be.
-    """
     text = texts[-1]
     match field.kind:
         case "choices":

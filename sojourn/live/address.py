@@ -24,15 +24,12 @@ class NearbyTransport:
         self._hub = hub
 
     def is_wanted(self, topic: str) -> bool:
-        """Return whether the run's deltas have a subscriber in this process."""
         return self._local.is_wanted(topic)
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:
-        """Publish deltas within this process."""
         return await self._local.publish(topic, deltas)
 
     async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
-        """Yield the current answer of both sources, then further deltas as they come."""
         news = asyncio.Queue[Sequence[Delta]](1)
         reading = [asyncio.create_task(_forward(each, topic, news)) for each in (self._local, self._hub)]
         try:
@@ -44,7 +41,6 @@ class NearbyTransport:
             await asyncio.wait(reading)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._local.close()
         await self._hub.close()
 
@@ -56,19 +52,7 @@ async def _forward(source: LiveTransport, topic: str, news: asyncio.Queue[Sequen
 
 
 def as_transport(setting: LiveTransport | str | None, *, server: str | None = None) -> LiveTransport:
-    """Return the transport for a setting.
-
-    A transport object is returned as it is, an address gives Redis or a hub, and None gives the
-    transport of this process.
-
-    Args:
-        setting: A transport, `redis://...`, `rediss://...`, `redis+unix:///PATH` of Redis, `unix:///PATH` of a hub; or None.
-        server: `host:port` of the Temporal server of a client. Without a setting the client also reads from the hub of the
-            `sojourn dev` that serves there, if there is one.
-
-    Raises:
-        DefinitionError: The address is none of these, or `sojourn[redis]` is not installed.
-    """
+    """Return the transport for a setting: an object, an address of Redis or a hub, or None for this process."""
     if setting is None:
         return _without_setting(server)
     if not isinstance(setting, str):

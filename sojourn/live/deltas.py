@@ -131,10 +131,6 @@ class Deltas:
             self._task = asyncio.create_task(self._send(), name=f"deltas of {self.attempt.topic}")
 
     async def _send(self) -> None:
-        """Send the waiting pieces every 30 ms.
-
-        It ends when no piece is left, or when the transport refuses.
-        """
         while self._waiting:
             if not await self._publish(self._take()):
                 self._has_ended.set()

@@ -42,8 +42,6 @@ _OVERHEAD = 200
 
 @dataclass(slots=True, eq=False)
 class CurrentAnswer:
-    """The deltas of one attempt at a plan."""
-
     started: datetime
     """When the attempt started."""
     lines: list[bytes] = field(default_factory=list[bytes])
@@ -55,21 +53,15 @@ class CurrentAnswer:
 
 
 class CurrentAnswers:
-    """Keeps the current answer of each run, by its topic."""
-
     def __init__(self) -> None:
         self._answers: OrderedDict[str, CurrentAnswer] = OrderedDict()
         self._size = 0
 
     def get(self, topic: str) -> CurrentAnswer | None:
-        """Return the current answer of a run."""
         return self._answers.get(topic)
 
     def add(self, topic: str, delta: Delta, line: bytes) -> None:
-        """Add a delta to the run's answer.
-
-        Deltas of a replaced attempt, or above the bounds, are dropped.
-        """
+        """Add a delta, unless it is of a replaced attempt, or above the bounds."""
         answer = self._answers.get(topic)
         if answer and delta.started < answer.started:
             return
@@ -113,17 +105,7 @@ TAKE_OVER = 0.5
 
 @contextlib.asynccontextmanager
 async def serving(url: str) -> AsyncGenerator[None]:
-    """Serve a hub at an address during the body.
-
-    While another process serves the address, wait to take its place.
-
-    Args:
-        url: `unix:///PATH`; any other address, such as that of a Redis, needs no hub.
-
-    Raises:
-        OSError: The socket cannot be made, or other users could reach it.
-        DefinitionError: The path cannot be that of a socket.
-    """
+    """Serve a hub during the body, or wait to take the place of the process that serves it."""
     if not url.startswith(SCHEME):
         yield
         return
@@ -155,11 +137,7 @@ class Hub:
         self._path: Path | None = None
 
     async def listen(self, path: Path) -> None:
-        """Listen at the path, in place of a socket that a dead process left.
-
-        Raises:
-            OSError: Something other than a socket is at the path.
-        """
+        """Listen at the path, in place of a socket that a dead process left."""
         listener = _listener(path)
         try:
             self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_FRAME)
@@ -169,10 +147,6 @@ class Hub:
         self._path = path
 
     def close(self) -> None:
-        """Close all connections and remove the socket.
-
-        Does nothing if the hub does not listen.
-        """
         if self._server is None or self._path is None:
             return
         self._server.close()
@@ -182,7 +156,6 @@ class Hub:
         self._server = self._path = None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection until it ends, or breaks the rules."""
         if len(self._connections) >= MAX_CONNECTIONS or not peer_is_us(writer.get_extra_info("socket")):
             writer.transport.abort()
             return
@@ -203,7 +176,6 @@ class Hub:
             writer.transport.abort()
 
     async def _deliver(self, topic: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Send a subscriber its deltas until it hangs up, or does not read for `PATIENCE`."""
         sending = asyncio.create_task(self._send(topic, writer))
         try:
             await reader.read(1)  # a subscriber writes nothing more, so this is its end
@@ -237,7 +209,6 @@ class Hub:
 
 
 def _batch(answer: CurrentAnswer | None, place: int) -> list[bytes]:
-    """Return the next lines of an answer, up to about `BATCH` bytes."""
     batch, size = list[bytes](), 0
     while answer and place + len(batch) < len(answer.lines) and size < BATCH:
         batch.append(answer.lines[place + len(batch)])
@@ -246,11 +217,7 @@ def _batch(answer: CurrentAnswer | None, place: int) -> list[bytes]:
 
 
 def _lock_file(path: Path) -> BinaryIO:
-    """Open the lock of a socket, in a folder that only this user can enter.
-
-    Raises:
-        OSError: The folder cannot be made, or others can enter it.
-    """
+    """Open the lock of a socket, in a folder that only this user can enter."""
     private_folder(path.parent)
     if not is_private(path.parent):
         raise PermissionError(
@@ -260,11 +227,6 @@ def _lock_file(path: Path) -> BinaryIO:
 
 
 def _listener(path: Path) -> socket.socket:
-    """Return a socket at the path, in place of one that a dead process left.
-
-    Raises:
-        OSError: Something else than a socket is there, or the socket cannot be made.
-    """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise FileExistsError(f"{path} is there already, and is not a socket; remove it")
@@ -280,10 +242,7 @@ def _listener(path: Path) -> socket.socket:
 
 
 def _lock(held: BinaryIO) -> bool:
-    """Acquire the lock of a socket, and return whether this process has it.
-
-    The system releases the lock when the process ends. False if another process has it.
-    """
+    """Acquire the lock of a socket, which the system releases when the process ends."""
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

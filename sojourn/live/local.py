@@ -17,8 +17,6 @@ __all__ = ["LocalTransport"]
 
 @dataclass(slots=True, eq=False)
 class _LocalReader:
-    """One subscriber, with the event loop that it runs in."""
-
     loop: asyncio.AbstractEventLoop
     news: asyncio.Event
     answer: list[Delta] = field(default_factory=list[Delta])
@@ -44,14 +42,10 @@ class LocalTransport:
         self._logs: dict[str, _Log] = {}
 
     def is_wanted(self, topic: str) -> bool:
-        """Return whether the run's deltas have a subscriber in this process."""
         return topic in self._logs
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:
-        """Append deltas to the run's log.
-
-        Deltas of an attempt that a later attempt has replaced are refused.
-        """
+        """Append deltas to the run's log. Those of a replaced attempt are refused."""
         with self._lock:
             log = self._logs.get(topic)
             if log is None or not deltas:
@@ -70,10 +64,7 @@ class LocalTransport:
         return True
 
     async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
-        """Yield the current answer, then further deltas.
-
-        The subscription begins at the first read.
-        """
+        """Yield the current answer, then further deltas. It begins at the first read."""
         reader = _LocalReader(asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             log = self._logs.setdefault(topic, _Log())
@@ -88,8 +79,7 @@ class LocalTransport:
         finally:
             self._leave(topic, reader)
 
-    async def close(self) -> None:
-        """Do nothing: no connection is open."""
+    async def close(self) -> None: ...
 
     def _new(self, log: _Log, reader: _LocalReader) -> Sequence[Delta]:
         with self._lock:

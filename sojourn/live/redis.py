@@ -74,10 +74,7 @@ class RedisTransport:
             ) from None
 
     def is_wanted(self, topic: str) -> bool:
-        """Return whether to publish.
-
-        False for 15 s after a failure. Otherwise True, since the subscribers are not known here.
-        """
+        """Return whether Redis did not fail within 15 s; the subscribers are not known here."""
         del topic
         return time.monotonic() >= self._paused_until
 
@@ -125,7 +122,6 @@ class RedisTransport:
             await asyncio.sleep(RETRY)
 
     async def close(self) -> None:
-        """Close the connections for writing of this event loop."""
         if writer := self._writers.pop(asyncio.get_running_loop(), None):
             await writer.aclose()
 
@@ -136,10 +132,6 @@ class RedisTransport:
         return self._writers[loop]
 
     def _open(self, read_timeout: float) -> Redis:
-        """Return a client with connections of its own.
-
-        It connects at its first command.
-        """
         return Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - the client leaves out types
             self._url,
             protocol=2,
@@ -159,10 +151,7 @@ def _is_cancelled() -> bool:
 
 
 def _read(fields: dict[bytes, bytes]) -> Delta | None:
-    """Return the delta of a stream entry, or None for any other entry.
-
-    Another program may have written such an entry.
-    """
+    """Return the delta of a stream entry, or None for one that another program wrote."""
     try:
         return Delta.model_validate_json(fields.get(_FIELD, b""))
     except ValidationError:

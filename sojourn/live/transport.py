@@ -14,33 +14,19 @@ _log = structlog.get_logger("sojourn.live")
 
 
 class Outage:
-    """Whether a transport is unavailable.
-
-    All publishers and subscribers of a transport share it.
-
-    Args:
-        is_logged: Whether the beginning and the end are logged.
-    """
+    """Whether a transport is unavailable, for all its publishers and subscribers."""
 
     def __init__(self, *, is_logged: bool = True) -> None:
         self._is_logged = is_logged
         self._has_begun = False
 
     def begin(self, error: Exception) -> None:
-        """Record a failure.
-
-        Only the first one until `end` is logged.
-        """
         if not self._has_begun and self._is_logged:
             reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
             _log.warning("live_text_unavailable", reason=reason, effect="runs go on, without deltas")
         self._has_begun = True
 
     def end(self) -> None:
-        """Record a success.
-
-        Only the first one after a failure is logged.
-        """
         if self._has_begun and self._is_logged:
             _log.info("live_text_available")
         self._has_begun = False
@@ -117,8 +103,5 @@ class LiveTransport(Protocol):
 
 
 def topic_of(namespace: str, run_id: str) -> str:
-    """Return the topic of a run: its namespace and its id.
-
-    The id is unique in the namespace.
-    """
+    """Return the topic of a run, which is unique across namespaces."""
     return f"{namespace}/{run_id}"

@@ -30,22 +30,12 @@ SCHEME = "unix://"
 
 
 def socket_of(server: str) -> Path | None:
-    """Return the socket path that belongs to a Temporal server on this machine.
-
-    None for any other server.
-
-    Args:
-        server: `host:port` of the frontend.
-    """
+    """Return the socket path that belongs to a Temporal server on this machine, or None."""
     return runtime_path(server, "live-{port}.sock")
 
 
 def socket_at(url: str) -> Path:
-    """Return the path in an address `unix:///PATH`.
-
-    Raises:
-        DefinitionError: The path is not absolute, or too long for a socket.
-    """
+    """Return the path in an address `unix:///PATH`."""
     path = url.removeprefix(SCHEME)
     if not path.startswith("/") or "\0" in path:
         raise DefinitionError("SOJOURN_LIVE=unix:///PATH needs an absolute path, so with three slashes")
@@ -82,7 +72,6 @@ class Frame(Record):
     """The delta."""
 
     def line(self) -> bytes:
-        """Return the frame as a line of JSON."""
         return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
 
@@ -100,13 +89,10 @@ _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass(slots=True)
 class _Writing:
-    """The connection for writing of an event loop."""
-
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     connection: _Connection | None = None
 
     def drop(self) -> None:
-        """Close the connection."""
         if self.connection is not None:
             self.connection[1].transport.abort()
             self.connection = None
@@ -116,10 +102,6 @@ class UnixTransport:
     """Carries deltas by way of a hub, which `sojourn dev` holds.
 
     All runs of an event loop share one connection; each subscriber has a connection of its own.
-
-    Args:
-        path: The path of the hub's socket, at most 100 bytes.
-        is_expected: Whether it is logged that no hub listens.
     """
 
     def __init__(self, path: Path, *, is_expected: bool = True) -> None:
@@ -129,11 +111,7 @@ class UnixTransport:
         self._writing = WeakKeyDictionary[asyncio.AbstractEventLoop, _Writing]()
 
     def is_wanted(self, topic: str) -> bool:
-        """Return whether to publish.
-
-        False for 1 s after a failure. Otherwise True, since the hub holds answers for late
-        subscribers.
-        """
+        """Return whether the hub did not fail within 1 s; it holds answers for late subscribers."""
         del topic
         return time.monotonic() >= self._paused_until
 
@@ -180,15 +158,10 @@ class UnixTransport:
             await asyncio.sleep(RETRY)
 
     async def close(self) -> None:
-        """Close the connection for writing of this event loop."""
         if writing := self._writing.pop(asyncio.get_running_loop(), None):
             writing.drop()
 
     async def _writer(self, writing: _Writing) -> asyncio.StreamWriter:
-        """Return the connection for writing.
-
-        Open one if there is none, or if the hub has hung up.
-        """
         async with writing.opening:
             if writing.connection and (writing.connection[0].at_eof() or writing.connection[1].is_closing()):
                 writing.drop()
@@ -197,11 +170,6 @@ class UnixTransport:
             return writing.connection[1]
 
     async def _connect(self) -> _Connection:
-        """Connect to the hub.
-
-        Raises:
-            OSError: No hub of this user listens.
-        """
         async with asyncio.timeout(PATIENCE):
             reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_FRAME)
         if not (is_private(self._path.parent) and peer_is_us(writer.get_extra_info("socket"))):
@@ -211,10 +179,6 @@ class UnixTransport:
 
 
 def _read(line: bytes) -> Delta | None:
-    """Return the delta of a line, or None if the line is not a frame.
-
-    A line that was cut off is not a frame, for example.
-    """
     try:
         return Frame.model_validate_json(line).delta
     except ValidationError:

@@ -29,17 +29,9 @@ class _Entry(Generic[V]):
 
 
 class Cache(Generic[K, V]):
-    """A bounded cache of values by key.
+    """A bounded cache of values by key. Errors are not cached.
 
-    The least recently used values are evicted. Errors are not cached.
-
-    A key contains everything that the value depends on, such as the version of a
-    history, or the view of a principal.
-
-    Args:
-        size: Most entries.
-        seconds: Lifetime of an entry, from the start of its read.
-        clock: Returns the time in seconds.
+    A key contains everything that the value depends on, such as the version of a history, or the view of a principal.
     """
 
     def __init__(
@@ -51,33 +43,25 @@ class Cache(Generic[K, V]):
         self._reads: dict[K, asyncio.Task[V]] = {}
 
     def __len__(self) -> int:
-        """Return the number of entries that have not expired."""
         return len(self._entries)
 
     def peek(self, key: K) -> V | None:
-        """Return the cached value or None, without starting a read."""
+        """Return the cached value or None, without a read."""
         entry = self._entries.get(key)
         return entry.value if entry else None
 
     def put(self, key: K, value: V) -> None:
-        """Cache a value that was made, or read, just now."""
+        """Cache a value that was made just now."""
         now = self._clock()
         self._reads.pop(key, None)  # it began before this call
         self._entries[key] = _Entry(value, now, now, now + self._seconds)
 
     def discard(self, key: K) -> None:
-        """Drop a value from the cache.
-
-        The result of a read that is under way is not cached.
-        """
+        """Drop a value, and the result of a read that is under way."""
         self._reads.pop(key, None)
         self._entries.pop(key, None)
 
     def clear(self) -> None:
-        """Drop all values from the cache.
-
-        The results of reads that are under way are not cached.
-        """
         self._reads.clear()
         self._entries.clear()
 
@@ -85,11 +69,6 @@ class Cache(Generic[K, V]):
         """Return the cached value, or else read it.
 
         Concurrent callers of one key share one read.
-
-        Args:
-            key: The key.
-            read: Reads the value. It continues if the caller is cancelled, since other callers may wait for it.
-            seconds: Lifetime of this entry. Defaults to the cache's.
         """
         if (entry := self._entries.get(key)) is not None:
             return entry.value
@@ -105,18 +84,7 @@ class Cache(Generic[K, V]):
         first: float | None = None,
         share: int = 0,
     ) -> V | None:
-        """Return the newest value that is available within a time, or None.
-
-        While the value is read again, this may be an older one.
-
-        Args:
-            key: The key.
-            read: Reads the value. Its error is raised by this call only if it fails within the time.
-            fresh: Seconds for which a cached value is returned without another read.
-            patience: Seconds to wait for a read.
-            first: The same while there is no older value.
-            share: The value is also returned without another read for this many times the duration of its last read.
-        """
+        """Return the newest value that is available within a time, or None."""
         entry = self._entries.get(key)
         task = self._reads.get(key)
         if task is None:
@@ -129,10 +97,7 @@ class Cache(Generic[K, V]):
         return entry.value if entry else None
 
     def refresh(self, key: K, read: Callable[[], Awaitable[V]]) -> asyncio.Task[V]:
-        """Begin to read a value even if it is cached, unless a read is under way.
-
-        The caller must not cancel the task: others may wait for it.
-        """
+        """Begin to read a value, unless a read is under way. The task is shared: do not cancel it."""
         return self._reads.get(key) or self._start(key, read, None)
 
     def _start(self, key: K, read: Callable[[], Awaitable[V]], seconds: float | None) -> asyncio.Task[V]:

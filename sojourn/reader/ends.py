@@ -40,19 +40,12 @@ MAX_BEFORE = 2
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended.
-
-    Both fields are None if its last event cannot be decoded here.
-    """
-
     output: RunOutput | None = None
     error: ToolError | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The last message of a conversation, from a user or the agent."""
-
     at: datetime | None = None
     """Time of the last event."""
     text: str = ""
@@ -62,8 +55,6 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """The turns of a conversation, and the last message that it accepted."""
-
     ended: int
     queued: int
     """Messages that wait for their turn."""
@@ -72,13 +63,7 @@ class Turns:
 
 
 async def read_end(client: Access, run_id: str) -> RunEnd:
-    """Read how a run ended, from the last event of its history.
-
-    Raises:
-        RunNotFound: There is no such run.
-        RunUnreadable: The run's records cannot be decoded here.
-        ServerUnavailable: The server does not answer.
-    """
+    """Read how a run ended, from the last event of its history."""
     reader, end = HistoryReader(client.temporal.data_converter), RunEnd()
     history = client.temporal.get_workflow_handle(run_id).fetch_history_events(
         event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT
@@ -107,7 +92,6 @@ async def read_tail(client: Access, run_id: str) -> Sequence[HistoryEvent]:
 
 
 async def decode_preview(client: Access, events: Sequence[HistoryEvent]) -> Preview:
-    """Return the last message in these events."""
     reader = HistoryReader(client.temporal.data_converter)
     at = events[-1].event_time.ToDatetime(UTC)
     found = Preview(at)
@@ -120,7 +104,6 @@ async def decode_preview(client: Access, events: Sequence[HistoryEvent]) -> Prev
 
 
 def _message_in(record: HistoryRecord) -> tuple[str, bool]:
-    """Return the text of a record's message, and whether the agent wrote it."""
     value = record.value
     if isinstance(value, PlanOutcome):
         final = value.final or value.message
@@ -135,12 +118,7 @@ def _message_in(record: HistoryRecord) -> tuple[str, bool]:
 async def read_turns(client: Access, run_id: str) -> Turns:
     """Read a conversation's turns from its last execution, without querying a worker.
 
-    A preview is one page of a history. This reads a whole execution, so no list refreshes it.
-
-    Raises:
-        RunNotFound: There is no such run.
-        RunUnreadable: The run's records cannot be decoded here.
-        ServerUnavailable: The server does not answer.
+    This reads a whole execution, so no list refreshes it.
     """
     try:
         present = await present_execution(client.temporal, run_id)

@@ -27,8 +27,6 @@ Redact = Callable[[Event], Event]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event of the run or of a child run."""
-
     seq: int
     """Its number in this feed."""
     event: Event
@@ -40,8 +38,6 @@ class Entry:
 
 @dataclass(slots=True)
 class OpenPlan:
-    """A plan that a planner is making."""
-
     seq: int
     """Number of its `plan_started` event in the feed."""
     number: int
@@ -51,18 +47,7 @@ class OpenPlan:
 
 
 class Feed:
-    """Follows one run to its end, and keeps its last events.
-
-    Args:
-        client: The client.
-        run_id: The run.
-        redact: Applied to each event.
-        since: How far its first subscriber has read. Of a run that continued as new, the executions before that of this
-            event are not read.
-        max_events: Most events to keep.
-        max_bytes: Most bytes of events to keep. The last event always stays.
-        on_change: Called after each event with the change in bytes.
-    """
+    """Follows one run to its end, and keeps its last events."""
 
     def __init__(
         self,
@@ -103,7 +88,6 @@ class Feed:
 
     @property
     def first(self) -> int:
-        """The number of the oldest event in the buffer."""
         return self.next - len(self._entries)
 
     def covers(self, position: Position, *, children: bool) -> bool:
@@ -116,7 +100,6 @@ class Feed:
         return True
 
     def since(self, seq: int, most: int) -> Sequence[Entry]:
-        """Return the buffered entries from a number on."""
         begin = seq - self.first
         return list(islice(self._entries, begin, begin + most))
 
@@ -133,16 +116,12 @@ class Feed:
         self._live.wanted.set()
 
     def drop_first(self) -> None:
-        """Drop the first entry."""
         entry = self._entries.popleft()
         self._dropped.add(entry.event)
         self._resize(-len(entry.line))
 
     async def close(self) -> None:
-        """Stop reading.
-
-        Subscribers learn that they can resume at another process.
-        """
+        """Stop reading. Subscribers can resume at another process."""
         self._task.cancel()
         await asyncio.wait({self._task})
         self._resize(-self.kept_bytes)
@@ -217,10 +196,7 @@ class Feed:
 
 
 class _OnDemand(LiveTransport):
-    """A transport that subscribes only once a subscriber wants deltas.
-
-    Workers send no deltas without a subscription.
-    """
+    """A transport that subscribes only once a subscriber wants deltas, since workers send none without a subscription."""
 
     def __init__(self, transport: LiveTransport) -> None:
         self.wanted = asyncio.Event()

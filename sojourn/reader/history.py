@@ -74,8 +74,6 @@ _Records: TypeAlias = AsyncGenerator[tuple[HistoryRecord, list[Event]]]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A run as it is now, from one reading of its present execution."""
-
     timeline: Timeline
     earlier: str
     """End of the part of the run before the timeline; empty if the timeline begins with the run."""
@@ -91,10 +89,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPart:
-    """Events of one execution.
-
-    Of the present execution, these include the events of those that continue it meanwhile.
-    """
+    """Events of one execution; after the present one, also of those that continue it meanwhile."""
 
     run_id: str
     events: list[Event]
@@ -102,7 +97,7 @@ class HistoryPart:
     """Value of `before` for the part before this one; empty if there is none."""
 
     def timeline(self) -> Timeline:
-        """Return the timeline of these events, with at most `MAX_ENTRIES` entries."""
+        """Return a timeline of at most `MAX_ENTRIES` entries."""
         timeline = Timeline(self.run_id, MAX_ENTRIES)
         for event in self.events:
             timeline.feed(event)
@@ -111,26 +106,13 @@ class HistoryPart:
 
 @dataclass(frozen=True, slots=True)
 class RunDecisions:
-    """The decisions in a run."""
-
     decisions: tuple[Decision, ...]
     is_whole: bool
     """Whether all of the run's events were read."""
 
 
 async def read_snapshot(client: Client, run_id: str, *, most: int) -> Snapshot:
-    """Read a run as it is now.
-
-    Args:
-        client: The client.
-        run_id: The run.
-        most: Most entries of the timeline.
-
-    Raises:
-        RunNotFound: There is no such run.
-        RunUnreadable: The run's records cannot be decoded here.
-        ServerUnavailable: The server does not answer.
-    """
+    """Read a run as it is now."""
     try:
         described = await client.temporal.get_workflow_handle(run_id).describe()
         (fold, events), asked = await asyncio.gather(
@@ -158,15 +140,10 @@ async def read_snapshot(client: Client, run_id: str, *, most: int) -> Snapshot:
 
 
 def may_be_stuck(status: RunStatus) -> bool:
-    """Return whether a run has no open wait, so that it should make progress."""
     return status.status == "running" and not (status.awaits or status.child_awaits)
 
 
 async def _fold_of(client: Client, run_id: str, execution: str) -> tuple[Fold, list[Event]]:
-    """Return an execution's fold and its events.
-
-    If other executions continue it meanwhile, theirs are included.
-    """
     outage = OutageRetry()
     while True:
         fold, found = Fold(run_id), list[Event]()
@@ -180,27 +157,13 @@ async def _fold_of(client: Client, run_id: str, execution: str) -> tuple[Fold, l
 
 
 def _ended_status(fold: Fold, described: WorkflowExecutionDescription) -> RunStatus:
-    """Return the status of a run that has ended, as `Run.status` does."""
     found = fold.status()
     more = {"status": status_name(described.status), "closed_at": described.close_time}
     return found.model_copy(update={**more, "started_at": found.started_at or described.start_time})
 
 
 async def read_part(client: Client, run_id: str, before: str = "") -> HistoryPart:
-    """Read the present execution of a run, or the events before a place.
-
-    The events before a place are those of the execution that has the place.
-
-    Args:
-        client: The client.
-        run_id: The run.
-        before: The event_id of the place. The beginning of an execution means the whole execution before it.
-
-    Raises:
-        RunNotFound: There is no such run.
-        RunUnreadable: The run's records cannot be decoded here.
-        ServerUnavailable: The server does not answer.
-    """
+    """Read the present execution of a run, or the events before a place in the execution that has it."""
     until = place_of(before) if before else None
     since = _PRESENT
     if until is not None:
@@ -217,10 +180,7 @@ async def read_part(client: Client, run_id: str, before: str = "") -> HistoryPar
 
 
 async def read_event(client: Client, run_id: str, event_id: str) -> Event | None:
-    """Read an event by its id, or return None if the history does not have it.
-
-    Raises as `read_part` does.
-    """
+    """Read an event by its id, or return None."""
     wanted = place_of(event_id)
     async with aclosing(_events(client, run_id, place_in(wanted[0], 0))) as events:
         async for event in events:
@@ -230,10 +190,7 @@ async def read_event(client: Client, run_id: str, event_id: str) -> Event | None
 
 
 async def read_decisions(client: Client, run_id: str) -> RunDecisions:
-    """Read a run's decisions, at most from its first 20,000 events.
-
-    Raises as `read_part` does.
-    """
+    """Read a run's decisions, at most from its first 20,000 events."""
     timeline, left = Timeline(run_id, most=1, most_records=MAX_EVENTS), MAX_EVENTS
     async with aclosing(_events(client, run_id)) as events:
         async for event in events:
@@ -244,10 +201,6 @@ async def read_decisions(client: Client, run_id: str) -> RunDecisions:
 
 
 async def present_events(client: Client, run_id: str) -> AsyncGenerator[Event]:
-    """Yield the events of the present execution only.
-
-    Raises as `read_part` does.
-    """
     try:
         execution = await present_execution(client.temporal, run_id)
         async for _, events in records_of(client.temporal, Fold(run_id), execution, follow=False):
@@ -273,27 +226,11 @@ def _events(client: Client, run_id: str, since: str = "") -> AsyncGenerator[Even
 
 
 def conversation_timeline(run_id: str) -> Timeline:
-    """Return an empty timeline of a conversation.
-
-    Its events may begin in the middle of a turn.
-    """
     return Timeline(run_id, MAX_TURN_ENTRIES, most_records=0, is_conversation=True)
 
 
 async def read_conversation(client: Client, run_id: str, *, before: str = "", begin: str = "") -> Timeline:
-    """Read a part of a conversation: by default the last turns.
-
-    Args:
-        client: The client.
-        run_id: The conversation's run.
-        before: An event: the last turns before it.
-        begin: An event: the turns from it on, at most 200.
-
-    Raises:
-        RunNotFound: There is no such run.
-        RunUnreadable: The run's records cannot be decoded here.
-        ServerUnavailable: The server does not answer.
-    """
+    """Read a part of a conversation: by default the last turns."""
     at = before or begin
     chain = place_of(at)[0] if at else None
     try:
@@ -319,10 +256,6 @@ async def read_conversation(client: Client, run_id: str, *, before: str = "", be
 
 
 async def _turns_from(client: Client, run_id: str, chain: int | None, before: str) -> tuple[Timeline, int]:
-    """Fold an execution and those after it, up to an event.
-
-    Returns the timeline and the execution's number.
-    """
     temporal = client.temporal
     execution = (
         await present_execution(temporal, run_id)
@@ -347,7 +280,6 @@ async def _turns_from(client: Client, run_id: str, chain: int | None, before: st
 
 
 async def _turns_from_the_beginning(client: Client, run_id: str, before: str) -> Timeline:
-    """Fold the whole run up to an event, including its archived part."""
     timeline = conversation_timeline(run_id)
     async with aclosing(_events(client, run_id)) as events:
         async for event in events:

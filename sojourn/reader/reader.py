@@ -60,8 +60,6 @@ Detail: TypeAlias = RunStatus | RunEnd
 
 @dataclass(frozen=True, slots=True)
 class StuckRuns:
-    """The running runs that were checked, and why some are stuck."""
-
     runs: list[ListedRun]
     why: Mapping[str, Stuck]
 
@@ -69,12 +67,8 @@ class StuckRuns:
 class Reader:
     """Coalesces concurrent reads of runs and caches them briefly.
 
-    It does not check access. A selection has the tenant and the viewer,
-    and is part of the cache key. A caller that reads a run by its id
-    has checked that the principal may see the run.
-
-    Args:
-        client: The client.
+    It does not check access. A selection has the tenant and the viewer, and is part of the cache key. A caller that reads a
+    run by its id has checked that the principal may see it.
     """
 
     def __init__(self, client: Client) -> None:
@@ -98,19 +92,6 @@ class Reader:
         cursor: str | None = None,
         fresh: float = 0.0,
     ) -> Runs:
-        """Return a page of runs.
-
-        Args:
-            selection: The runs.
-            labels: The labels that a run needs.
-            most: Most runs of the page.
-            cursor: The cursor of the page before.
-            fresh: Seconds for which the page may be cached.
-
-        Raises:
-            InvalidInput: The cursor is not one of this list, or the search attributes are not registered.
-            ServerUnavailable: The server does not answer.
-        """
         wanted = dict(labels or {})
         of = f"{selection.query} {selection.text} {sorted(wanted.items())}"
         position = decode_cursor(cursor, of)
@@ -126,21 +107,13 @@ class Reader:
         return await (self._pages.get(key, read, seconds=fresh) if fresh else read())
 
     async def count(self, selection: Selection, *, fresh: float = 0.0) -> int:
-        """Return the number of runs of a selection.
-
-        Arguments and errors are those of `runs`.
-        """
-
         async def read() -> int:
             return await count_of(self.client.temporal, selection)
 
         return await (self._pages.get(("count", selection), read, seconds=fresh) if fresh else read())
 
     async def waiting_runs(self, selection: Selection) -> WaitingRuns:
-        """Return all waiting runs of a selection, at most 5,000.
-
-        Raises as `runs` does.
-        """
+        """Return the waiting runs of a selection, at most 5,000."""
         found: dict[str, str] = {}
         cursor: str | None = None
         while len(found) < MAX_WAITING:
@@ -151,10 +124,7 @@ class Reader:
         return WaitingRuns(found, is_whole=False)
 
     async def stuck(self, selection: Selection) -> StuckRuns:
-        """Return the stuck ones among the newest running runs of a selection.
-
-        The result may be ten seconds old. Raises as `runs` does.
-        """
+        """Return the stuck ones among the newest running runs, as of at most ten seconds ago."""
 
         async def read() -> StuckRuns:
             page = await self.runs(replace(selection, status="running"), most=STUCK_RUNS)
@@ -164,10 +134,9 @@ class Reader:
         return await self._stuck.get(selection, read)
 
     async def details(self, runs: Iterable[ListedRun]) -> dict[str, Detail]:
-        """Return the status of each open run, and the end of each ended one.
+        """Return the status of each open run, and the end of each ended one, as far as read within two seconds.
 
-        Runs that were not read within two seconds are left out. Open runs, whose workers are
-        queried, do not delay ended ones.
+        Open runs, whose workers are queried, do not delay ended ones.
         """
         until = asyncio.get_running_loop().time() + PATIENCE
         opened, ended = asyncio.Semaphore(MAX_READS), asyncio.Semaphore(MAX_READS)
@@ -184,15 +153,6 @@ class Reader:
         return await _each({run.run_id: run for run in runs}, read)
 
     async def status(self, run_id: str) -> RunStatus:
-        """Return the status of a run, at most a second old.
-
-        Raises:
-            RunNotFound: There is no such run.
-            RunUnreadable: The run's records cannot be decoded here.
-            ServerUnavailable: The server does not answer.
-            TimeoutError: The status did not arrive within two seconds.
-        """
-
         async def read() -> RunStatus:
             async with asyncio.timeout(PATIENCE):
                 return await self.client.get_run(run_id).status()
@@ -200,32 +160,14 @@ class Reader:
         return await self._statuses.get(run_id, read)
 
     async def end(self, run_id: str, closed_at: datetime | None) -> RunEnd:
-        """Return how a run ended.
-
-        Raises as `read_end` does.
-
-        Args:
-            run_id: The run.
-            closed_at: When it ended, for the cache key: a run that is reset ends again.
-        """
         return await self._ends.get((run_id, closed_at), lambda: read_end(self.client, run_id))
 
     async def decisions(self, described: WorkflowExecutionDescription) -> RunDecisions:
-        """Return the decisions in a run as Temporal describes it.
-
-        Raises as `read_decisions` does.
-        """
         key = described.id, described.run_id, described.history_length
         return await self._decisions.get(key, lambda: read_decisions(self.client, described.id))
 
     async def preview(self, run_id: str) -> Preview:
-        """Return the last message of a conversation, at most a second old.
-
-        It is empty if the conversation's history is gone.
-
-        Raises:
-            RunUnreadable: The conversation's records cannot be decoded here.
-        """
+        """Return the last message of a conversation, empty if its history is gone."""
 
         async def read() -> Preview:
             events = await read_tail(self.client, run_id)
@@ -237,10 +179,7 @@ class Reader:
         return await self._tails.get(run_id, read)
 
     async def previews(self, run_ids: Iterable[str]) -> dict[str, Preview]:
-        """Return the last messages of conversations.
-
-        Those that were not read within two seconds each are left out.
-        """
+        """Return the last messages of conversations, as far as read within two seconds."""
         gate = asyncio.Semaphore(MAX_READS)
 
         async def read(run_id: str) -> Preview | None:
@@ -253,15 +192,7 @@ class Reader:
         return await _each({run_id: run_id for run_id in run_ids}, read)
 
     async def turns(self, run_ids: Iterable[str], *, most: int) -> dict[str, Turns]:
-        """Return the turns of conversations, without those that cannot be read.
-
-        Args:
-            run_ids: The conversations.
-            most: Most concurrent reads of histories.
-
-        Raises:
-            ServerUnavailable: The server does not answer.
-        """
+        """Return the turns of conversations, without those that cannot be read."""
         gate = asyncio.Semaphore(most)
 
         async def read(run_id: str) -> Turns | None:

@@ -55,21 +55,12 @@ class Runs(BaseModel):
 
 
 def encode_cursor(position: bytes, of: str) -> str:
-    """Encode a position in a list for a URL.
-
-    Args:
-        position: The position.
-        of: The name of the list. Any other list refuses the cursor.
-    """
+    """Encode a position in a list for a URL."""
     return base64.urlsafe_b64encode(_checksum(position, of) + position).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str | None, of: str) -> bytes | None:
-    """Decode a cursor, or None for the beginning of the list.
-
-    Raises:
-        InvalidInput: It is not a cursor of this list.
-    """
+    """Decode a cursor, or None for the beginning of the list."""
     if not cursor:
         return None
     try:
@@ -83,8 +74,5 @@ def decode_cursor(cursor: str | None, of: str) -> bytes | None:
 
 
 def _checksum(position: bytes, of: str) -> bytes:
-    """Return a checksum against mistaken cursors. It is not a secret.
-
-    Temporal takes 6 s to refuse a token that it has not made.
-    """
+    """Return a checksum against mistaken cursors, since Temporal takes 6 s to refuse a token that it has not made."""
     return hashlib.sha256(of.encode() + b"\0" + position).digest()[:_CHECKSUM]

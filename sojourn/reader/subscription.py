@@ -81,10 +81,6 @@ class SlowSubscriber(RunError):  # noqa: N818
     """The subscriber reads more slowly than the run produces events.
 
     It can resume.
-
-    Args:
-        run_id: The run.
-        after: The cursor from which it resumes.
     """
 
     error_kind = ErrorKind(
@@ -97,8 +93,6 @@ class SlowSubscriber(RunError):  # noqa: N818
 
 
 class Gauges(Protocol):
-    """Gauges that the feeds of a process update."""
-
     followers: int
     """Runs that are followed."""
     kept_bytes: int
@@ -106,8 +100,6 @@ class Gauges(Protocol):
 
 
 class Delivery(NamedTuple):
-    """An event for a subscriber."""
-
     cursor: str
     """Where a stream resumes after the event; empty for a live event."""
     event: Event
@@ -116,18 +108,7 @@ class Delivery(NamedTuple):
 
 
 class Feeds:
-    """The feeds of a process, one for each run that has a subscriber.
-
-    Args:
-        client: The client.
-        gauges: The gauges that measure them.
-        redact: Applied to each event before it is delivered.
-        max_events: Most events to keep of a run.
-        max_bytes: Most bytes to keep of a run's events.
-        max_total: Most bytes to keep of all runs' events.
-        readings: Most times that a subscriber may read the history itself before it counts as too slow.
-        linger: Seconds for which a run without subscribers is followed.
-    """
+    """The feeds of a process, one for each run that has a subscriber."""
 
     def __init__(
         self,
@@ -160,17 +141,7 @@ class Feeds:
     def subscribe(
         self, run_id: str, cursor: Cursor, *, children: bool = False, deltas: bool = False
     ) -> Generator["Subscription"]:
-        """Subscribe to a run during the body.
-
-        Args:
-            run_id: The run.
-            cursor: How far the subscriber has read. The subscription moves it.
-            children: Include the events of child runs.
-            deltas: Include what planners are writing.
-
-        Raises:
-            FeedStopped: The process stops.
-        """
+        """Subscribe to a run during the body."""
         if self.is_closed:
             raise _stopped(run_id)
         feed = self._feed(run_id, cursor.position.of(run_id))
@@ -232,15 +203,7 @@ class Feeds:
 
 
 class Subscription:
-    """One subscriber of a run.
-
-    Args:
-        feed: The feed of the run.
-        cursor: How far the subscriber has read.
-        children: Whether it wants the events of child runs.
-        deltas: Whether it wants what planners are writing.
-        readings: Most times that it may read the history, if the feed no longer has the events that it needs.
-    """
+    """One subscriber of a run."""
 
     def __init__(self, feed: Feed, cursor: Cursor, *, children: bool, deltas: bool, readings: int) -> None:
         self._feed = feed
@@ -260,19 +223,10 @@ class Subscription:
 
     @property
     def cursor(self) -> str:
-        """Cursor from which the subscriber can resume, on any process."""
         return str(self._cursor)
 
     async def batches(self, idle: float) -> AsyncGenerator[list[Delivery]]:
-        """Yield the events to the end of the run in batches.
-
-        If no event comes for `idle` seconds, yield an empty batch.
-
-        Raises:
-            SlowSubscriber: The subscriber reads more slowly than the run produces events. It can resume.
-            FeedStopped: This process is shutting down. The subscriber can resume.
-            SojournError: The events cannot be read.
-        """
+        """Yield the events to the end of the run in batches, and after `idle` seconds an empty one."""
         readings, due = self._readings, time.monotonic() + idle
         while not self._is_ended:
             if self._seq < self._feed.first and not self._join():
@@ -296,7 +250,6 @@ class Subscription:
             await self._feed.changed(self._seq, due - time.monotonic())
 
     def _join(self) -> bool:
-        """Continue from the feed, if it has all events that the subscriber lacks."""
         position = self._cursor.position
         if not self._feed.covers(position, children=self._children):
             return False
@@ -306,10 +259,6 @@ class Subscription:
         return True
 
     async def _history(self) -> AsyncGenerator[list[Delivery]]:
-        """Yield the events after the cursor from the history.
-
-        The feed has only the newest ones.
-        """
         client, pace = self._feed.client, Pace()
         events = stream(
             client.temporal,
@@ -359,7 +308,6 @@ def _stopped(run_id: str) -> FeedStopped:
 
 
 def _within(entries: Sequence[Entry], most: int) -> Sequence[Entry]:
-    """Return the first entries within a number of characters, but at least one."""
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry.line)
@@ -369,10 +317,7 @@ def _within(entries: Sequence[Entry], most: int) -> Sequence[Entry]:
 
 
 class _Unread:
-    """Decides which events come after a position, by the rules of `Cursor`.
-
-    Events must be passed in the order of the feed.
-    """
+    """Decides which events come after a position, by the rules of `Cursor`."""
 
     def __init__(self, run_id: str, position: Position) -> None:
         self._position = position
@@ -381,7 +326,6 @@ class _Unread:
         self._floors: dict[str, tuple[int, ...]] = {}
 
     def is_new(self, event: BaseEvent, place: tuple[int, ...]) -> bool:
-        """Return whether the subscriber has not received the event yet."""
         run_id = event.run_id
         if run_id not in self._at:  # its start was dropped: it is open in the position, or was read
             self._at[run_id] = self._position if run_id in self._position.after else None
@@ -404,14 +348,9 @@ class _Unread:
 
 
 class _Drafts:
-    """Decides which deltas a subscriber gets.
+    """Decides which deltas a subscriber gets: those of the present plan from its beginning.
 
-    These are the deltas of the present plan from its beginning, and none of the plans before. A
-    subscriber cannot resume in the middle of a draft.
-
-    Args:
-        feed: The feed of the run.
-        is_resumed: Whether the subscriber may have the beginning of a draft from an earlier connection, which is void then.
+    A subscriber cannot resume in the middle of a draft.
     """
 
     def __init__(self, feed: Feed, *, is_resumed: bool) -> None:
@@ -423,17 +362,14 @@ class _Drafts:
         """Runs of whose present draft the beginning is no longer kept."""
 
     def join(self, first: int) -> None:
-        """Begin with the entry of this number."""
         self._muted = {run_id for run_id, plan in self._feed.plans.items() if plan.seq < first}
 
     def note(self, event: BaseEvent) -> None:
-        """Note a recorded event that is delivered."""
         if isinstance(event, PlanStartedEvent):
             self._known.add(event.run_id)
             self._muted.discard(event.run_id)
 
     def deliver(self, entry: Entry, *, is_old: bool) -> list[Delivery]:
-        """Return what to deliver to the subscriber for a delta."""
         event, run_id = entry.event, entry.event.run_id
         plan = self._feed.plans.get(run_id)
         if is_old and (plan is None or entry.seq < plan.seq):

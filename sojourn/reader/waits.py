@@ -52,27 +52,22 @@ _POSITION: TypeAdapter[_Position] = TypeAdapter(_Position)
 
 @dataclass(frozen=True, slots=True)
 class FoundWait:
-    """An open wait, and its run."""
-
     waiting: Waiting
     opened: OpenWait
     place: _Position = field(init=False, compare=False)
     """Sort key in the order of the waits."""
 
     def __post_init__(self) -> None:
-        """Compute the place once, since every page sorts by it."""
         since = self.opened.since or datetime.min.replace(tzinfo=UTC)
         moment = since.astimezone(UTC).isoformat(timespec="microseconds")
         object.__setattr__(self, "place", (moment, self.run_id, self.opened.wait.id))
 
     @property
     def run_id(self) -> str:
-        """Id of the run that has the wait."""
         return self.waiting.status.run_id
 
     @property
     def view(self) -> WaitView:
-        """The wait as every caller sees it."""
         status = self.waiting.status
         context = context_of(status, self.waiting.asked, self.waiting.said)
         return wait_view(
@@ -82,8 +77,6 @@ class FoundWait:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRuns:
-    """The runs that wait for an answer."""
-
     runs: Mapping[str, str]
     """The oldest wait of each run, as the store has it."""
     is_whole: bool
@@ -94,14 +87,11 @@ class WaitingRuns:
     """Check whether a wait of one of the `others` is shown."""
 
     def shows(self, found: FoundWait) -> bool:
-        """Check whether a wait of these runs is shown."""
         return found.run_id not in self.others or self.may_look_at(found.opened.wait)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundWaits:
-    """A page of open waits."""
-
     waits: list[FoundWait]
     cursor: str | None
     """Cursor of the next page, or None after the last page."""
@@ -115,8 +105,6 @@ class FoundWaits:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The waits of a run, as read from its history."""
-
     version: tuple[str, int]
     """The execution's id, and the length of its history."""
     awaiting: str
@@ -129,11 +117,7 @@ class _Known:
 
 
 class OpenWaits:
-    """Reads the open waits of runs.
-
-    Args:
-        client: The client.
-    """
+    """Reads the open waits of runs."""
 
     def __init__(self, client: Access) -> None:
         self._client = client
@@ -156,24 +140,10 @@ class OpenWaits:
     ) -> FoundWaits:
         """Return a page of the open waits of these runs.
 
-        Without `patience` the first page compares every run with its history, by a read that begins after the call. Calls
-        that arrive meanwhile share the read. Later pages compare only the runs of the page, those for which the store has
-        another oldest wait, and those that were not compared for a while.
-
-        With `patience` a page compares only runs that are not cached, those for which the store has another oldest wait,
-        and those that it displays. After `patience` seconds it returns the cached waits, and reads the rest in the background.
-
-        Args:
-            listed: The waiting runs.
-            fits: Whether a wait is wanted.
-            newest: Whether the newest waits come first. Otherwise the oldest do.
-            most: Most waits of the page.
-            cursor: The cursor of the page before.
-            patience: Seconds to wait for reads of histories.
-
-        Raises:
-            InvalidInput: The cursor is not one of this list.
-            ServerUnavailable: The server does not answer.
+        Without `patience` the first page compares every run with its history; calls that arrive before this read begins share
+        it. Later pages compare only their own runs, those with another oldest wait in the store, and those not compared for a
+        while. With `patience` a page compares only runs that are not cached, have another oldest wait, or are displayed. After
+        `patience` seconds it returns the cached waits, and reads the rest in the background.
         """
         begin, runs = _position(cursor), listed.runs
         now = time.monotonic()
@@ -211,28 +181,18 @@ class OpenWaits:
         )
 
     async def count_runs(self, listed: WaitingRuns, patience: float) -> int:
-        """Return how many of these runs have a wait that `listed` shows.
-
-        Runs that are not read within `patience` seconds are not counted.
-
-        Raises:
-            ServerUnavailable: The server does not answer.
-        """
+        """Return how many of these runs, as far as read in time, have a wait that `listed` shows."""
         outdated = self._outdated(listed.runs, listed.runs, 0.0)
         await self._compare(outdated, listed.runs, time.monotonic() + patience)
         self._sweep(listed.runs)
         return len({each.run_id for each in self._found(listed.runs) if listed.shows(each)})
 
     def forget(self, run_id: str) -> None:
-        """Drop a run from the cache, after something was sent to it."""
+        """Drop a run after something was sent to it."""
         self._known.discard(run_id)
 
     async def of_run(self, run_id: str) -> Waiting | None:
-        """Return the current open waits of one run, or None if it cannot be read here.
-
-        Raises:
-            ServerUnavailable: The server does not answer.
-        """
+        """Return the current open waits of one run, or None if it cannot be read here."""
         known = self._known.peek(run_id)
         async with self._alone:
             found = await self._read(run_id, known.awaiting if known else "")
@@ -240,11 +200,6 @@ class OpenWaits:
         return found.waiting
 
     def _outdated(self, run_ids: Iterable[str], listed: Mapping[str, str], since: float) -> list[str]:
-        """Return the runs that have to be compared with their histories.
-
-        They are not known, the store has another oldest wait for them, or they were compared before
-        the time `since`.
-        """
         return [
             run_id
             for run_id in run_ids
@@ -254,10 +209,7 @@ class OpenWaits:
         ]
 
     def _sweep(self, listed: Mapping[str, str]) -> None:
-        """Begin to compare some of the runs that were compared longest ago.
-
-        The store knows only the oldest wait of each run.
-        """
+        """Compare some of the runs that were compared longest ago, since the store knows only the oldest wait of each run."""
         until = time.monotonic() - SWEPT_AFTER
         old = ((known.at, run_id) for run_id in listed if (known := self._known.peek(run_id)))
         for at, run_id in heapq.nsmallest(SWEPT, old):
@@ -270,11 +222,6 @@ class OpenWaits:
                 yield from known.found
 
     async def _compare(self, run_ids: Iterable[str], listed: Mapping[str, str], until: float | None) -> None:
-        """Compare runs with their histories.
-
-        Without `until`, this compares all of them. Otherwise it compares those that were not
-        compared just now, and stops waiting at that moment.
-        """
         if until is None:
             for task in [self._next(run_id, listed[run_id]) for run_id in run_ids]:
                 await asyncio.shield(task)

@@ -41,12 +41,10 @@ RUN_END_TYPES = frozenset({"run_canceled", "run_completed", "run_failed", "run_t
 
 
 def is_run_end(event: BaseEvent) -> TypeGuard[RunEnd]:
-    """Return whether an event ends its run."""
     return isinstance(event, RunEnd)
 
 
 def is_turn_end(event: BaseEvent) -> TypeGuard[TurnEnd]:
-    """Return whether an event ends a turn of a conversation."""
     return isinstance(event, TurnEnd)
 
 
@@ -61,9 +59,5 @@ def is_last_result(event: AwaitAnsweredEvent) -> bool:
 
 
 def verdict_of(event: AwaitAnsweredEvent) -> str:
-    """Return the outcome of a wait in one word.
-
-    Returns:
-        `approved`, `denied` or `answered`; or the code of the event, such as `declined` or `expired`.
-    """
+    """Return the outcome of a wait in one word."""
     return event.code or {True: "approved", False: "denied", None: "answered"}[event.approved]

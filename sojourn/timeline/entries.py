@@ -59,11 +59,9 @@ class Spent:
 
     @classmethod
     def of(cls, used: Usage | ToolTelemetry) -> "Spent":
-        """Read the tokens and cost of a usage record or of a call's telemetry."""
         return cls(used.input_tokens, used.output_tokens, used.cost)
 
     def plus(self, used: Usage | ToolTelemetry | None) -> "Spent":
-        """Return the sum with a usage record or a call's telemetry."""
         if used is None:
             return self
         cost = self.cost if used.cost is None else (self.cost or 0.0) + used.cost
@@ -71,7 +69,6 @@ class Spent:
 
     @property
     def tokens(self) -> int:
-        """Tokens read and written."""
         return self.input_tokens + self.output_tokens
 
 
@@ -97,10 +94,7 @@ class Entry:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class UserMessage(Entry):
-    """A message to the agent.
-
-    It opened the run, was sent to a conversation, or came with a resume.
-    """
+    """A message that opened the run, was sent to a conversation, or came with a resume."""
 
     kind: ClassVar[str] = "message"
     message: Message
@@ -167,17 +161,14 @@ class Plan(Entry):
 
     @property
     def is_open(self) -> bool:
-        """Whether the planner is working on it."""
         return self.ended_at is None
 
     @property
     def took(self) -> timedelta | None:
-        """Time from its start to its end, or None while it is open."""
         return self.ended_at - self.at if self.ended_at else None
 
     @property
     def text(self) -> str:
-        """The text of its message."""
         return self.message.text if self.message else ""
 
     @property
@@ -188,7 +179,6 @@ class Plan(Entry):
 
     @property
     def thinking(self) -> str:
-        """The model's reasoning, if the provider returns it."""
         parts = self.message.parts if self.message else []
         return "\n\n".join(part.text for part in parts if isinstance(part, ThinkingPart) and part.text)
 
@@ -217,14 +207,11 @@ class Decision:
 
     @property
     def at(self) -> datetime:
-        """When the wait ended."""
         return self.event.time
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Call(Entry):
-    """A call of a tool or of an agent."""
-
     kind: ClassVar[str] = "call"
     call: ToolRequest
     state: str = "running"
@@ -259,27 +246,22 @@ class Call(Entry):
 
     @property
     def id(self) -> str:
-        """The id of the call."""
         return self.call.tool_call_id
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its approval is open."""
         return self.wait is not None and self.decision is None and self.closed_at is None
 
     @property
     def took(self) -> timedelta | None:
-        """Time from its first event to its end, or None while it is open."""
         return self.ended_at - self.at if self.ended_at else None
 
     @property
     def error(self) -> ToolError | None:
-        """Why it failed."""
         return self.result.error if self.result else None
 
     @property
     def hint(self) -> RetryHint | None:
-        """How to repair it."""
         return self.result.retry_hint if self.result else None
 
     @property
@@ -289,17 +271,14 @@ class Call(Entry):
 
     @property
     def bounds(self) -> Bounds | None:
-        """Bounds of its result, or None without a result or bounds."""
         return self.result.bounds if self.result else None
 
     @property
     def artifacts(self) -> list[Artifact]:
-        """The artifacts of its result."""
         return self.result.artifacts if self.result else []
 
     @property
     def telemetry(self) -> ToolTelemetry | None:
-        """Telemetry of its result, such as tokens and cost."""
         return self.result.telemetry if self.result else None
 
 
@@ -315,30 +294,23 @@ class WaitEntry(Entry):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it is open."""
         return self.decision is None and self.closed_at is None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Note(Entry):
-    """An event that stands alone, outside plans, calls and waits.
-
-    It is a note, a pause, a limit, a change of policy or memory, a fork, or a continuation.
-    """
+    """An event that stands alone: a note, a pause, a limit, a change of policy or memory, a fork, or a continuation."""
 
     kind: ClassVar[str] = "note"
     event: Event
 
     @property
     def is_bad(self) -> bool:
-        """Whether it says that something went wrong."""
         return isinstance(self.event, LimitReachedEvent | RetriesStoppedEvent)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class End(Entry):
-    """The end of a run or of a turn."""
-
     kind: ClassVar[str] = "end"
     event: RunEnd | TurnEnd
 
@@ -354,7 +326,6 @@ class End(Entry):
 
     @property
     def output(self) -> RunOutput | None:
-        """The answer."""
         return self.event.output if isinstance(self.event, RunCompletedEvent | TurnCompletedEvent) else None
 
     @property
@@ -392,16 +363,12 @@ the wait of a call or a `WaitEntry`. Anything else is `changed`.
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one event did to an entry."""
-
     entry: Entry
     kind: ChangeKind
 
 
 @dataclass(frozen=True, slots=True)
 class OpenWait:
-    """A wait that is open."""
-
     run_id: str
     wait: Await
     since: datetime
@@ -427,8 +394,6 @@ class Delivery:
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """A turn of a conversation."""
-
     key: str
     """The event_id of its first event in the timeline."""
     id: str
@@ -461,13 +426,11 @@ class Turn:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan that the planner is working on, or None."""
         last = next((each for each in reversed(self.entries) if isinstance(each, Plan)), None)
         return last if last is not None and last.is_open and not self.is_over else None
 
     @property
     def took(self) -> timedelta | None:
-        """Time from its start to its end, or None while it is under way."""
         return self.end.at - self.at if self.end else None
 
     @property
@@ -477,5 +440,4 @@ class Turn:
 
     @property
     def failure(self) -> TurnFailedEvent | None:
-        """Its end, if it failed."""
         return self.end.event if self.end and isinstance(self.end.event, TurnFailedEvent) else None

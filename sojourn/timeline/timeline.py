@@ -71,16 +71,7 @@ V = TypeVar("V")
 
 
 class Timeline:
-    """Grows with the events of a run.
-
-    Args:
-        run_id: The run. Events of other runs change nothing.
-        most: Most entries to keep. The oldest are dropped.
-        most_records: Most decisions, and most deliveries, to keep. The oldest are dropped. Defaults to `most`.
-        is_conversation: Whether the run is known to be a conversation. Otherwise its first message or turn says so.
-            Needed if the events begin in the middle of a turn.
-        memory: The run's memory before the first event.
-    """
+    """Grows with the events of a run."""
 
     def __init__(
         self,
@@ -138,11 +129,9 @@ class Timeline:
 
     @property
     def entries(self) -> list[Entry]:
-        """The entries in order."""
         return list(self._entries)
 
     def last(self, most: int) -> list[Entry]:
-        """Return the last entries."""
         return list(islice(self._entries, max(0, len(self._entries) - most), None))
 
     def changed(self, since: int) -> list[Entry]:
@@ -150,17 +139,14 @@ class Timeline:
         return [entry for entry in self._entries if entry.version > since]
 
     def call(self, call_id: str) -> Call | None:
-        """Return the call with this id, or None if the timeline does not have it any more."""
         return self._calls.get(call_id)
 
     @property
     def calls(self) -> list[Call]:
-        """The calls in order."""
         return [entry for entry in self._entries if isinstance(entry, Call)]
 
     @property
     def turn(self) -> Turn | None:
-        """The turn that is under way."""
         return self.turns[-1] if self.turns and not self.turns[-1].is_over else None
 
     @property
@@ -174,14 +160,7 @@ class Timeline:
     # Grow.
 
     def feed(self, event: Event, cursor: str = "") -> Sequence[Change]:
-        """Take the next event, and return what it did, in order.
-
-        Args:
-            event: The event.
-            cursor: The cursor after it, from which a reader of a tree of runs resumes. Defaults to the event's id.
-
-        This is idempotent: an event that was taken before changes nothing, so a reader may resume from an earlier cursor.
-        """
+        """Take the next event, and return what it did, in order."""
         if event.run_id != self.run_id or self._has(event):
             return ()
         self._changes = []
@@ -202,10 +181,7 @@ class Timeline:
         return self._changes
 
     def keep_turns(self, most: int) -> None:
-        """Drop all but the last turns.
-
-        A first turn without its beginning is dropped too, unless it is the only one.
-        """
+        """Drop all but the last turns, and a first one without its beginning unless it is the only one."""
         gone = self.turns[:-most]
         del self.turns[:-most]
         if len(self.turns) > 1 and not self.turns[0].has_start:
@@ -252,7 +228,6 @@ class Timeline:
                 self.turns.remove(turn)
 
     def _touch(self, entry: Entry, kind: ChangeKind = "changed") -> None:
-        """Note that an entry changed, and its turn."""
         self._changes.append(Change(entry, kind))
         entry.version = self.version
         if entry.turn is not None:
@@ -264,20 +239,14 @@ class Timeline:
         turn.version = self.version
 
     def _turn(self, event: Event) -> Turn | None:
-        """Return the turn of an event: the one under way, or the last one.
-
-        The last one counts if it is the event's own, or if the event names no turn.
-        """
+        """Return the turn under way, or the last one if the event is of it or names no turn."""
         last = self.turns[-1] if self.turns else None
         if last and (not last.is_over or not event.turn_id or last.id == event.turn_id):
             return last
         return None
 
     def _turn_at_work(self, event: Event) -> Turn | None:
-        """Return the turn of an event that only occurs within a turn.
-
-        If the events begin in the middle of a turn, a turn without its beginning is added.
-        """
+        """Return the turn of an event, without its beginning if the events begin in the middle of it."""
         turn = self._turn(event)
         if turn is None and self.is_conversation:
             turn = Turn(event.event_id, event.turn_id, event.time, has_start=False, born=self.version)
@@ -541,7 +510,6 @@ class Timeline:
         self._touch(entry, "answered")
 
     def _close_waits(self, at: datetime) -> None:
-        """Close all open waits without an answer."""
         for opened in self.open_waits.values():
             opened.entry.closed_at = at
             self._touch(opened.entry)
@@ -618,6 +586,5 @@ def _grown(text: str, piece: str) -> str:
 
 
 def _trim(known: dict[K, V], most: int) -> None:
-    """Drop the oldest items beyond a number."""
     while len(known) > most:
         del known[next(iter(known))]

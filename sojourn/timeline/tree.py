@@ -26,14 +26,7 @@ MOST_RUNS = 500
 
 
 class TimelineTree:
-    """Grows with the events of a run and its child runs, in the order of their stream.
-
-    Args:
-        run_id: The run at the top. Events outside its tree change nothing.
-        most: Most entries to keep of each run. The oldest are dropped.
-        most_records: Most decisions, and most deliveries, to keep. The oldest are dropped. Defaults to `most`.
-        is_conversation: Whether the run is known to be a conversation.
-    """
+    """Grows with the events of a run and its child runs, in the order of their stream."""
 
     def __init__(
         self,
@@ -59,12 +52,7 @@ class TimelineTree:
         """The cursor after the last event."""
 
     def feed(self, event: Event, cursor: str = "") -> Sequence[Change]:
-        """Take the next event, and return what it did to the entries of its run, in order.
-
-        Args:
-            event: The event.
-            cursor: The cursor after it. Defaults to the event's id.
-        """
+        """Take the next event, and return what it did to the entries of its run, in order."""
         top = self.top.run_id
         if event.run_id != top and not event.run_id.startswith(f"{top}/"):
             return ()
@@ -84,7 +72,6 @@ class TimelineTree:
         return changes
 
     def depth(self, run_id: str) -> int:
-        """Return how many runs are above a run."""
         depth = 0
         while run_id in self.parents:
             run_id, depth = self.parents[run_id][0], depth + 1
@@ -110,10 +97,6 @@ class TimelineTree:
         return self.runs[run_id]
 
     def _update_waits(self, run: Timeline, event: Event) -> None:
-        """Merge the waits of the event's run.
-
-        Close the waits of runs below it that ended with the event.
-        """
         if isinstance(event, ToolEndEvent | ToolResultReceivedEvent):
             self._close_below(f"{event.run_id}/{event.tool_call_id}")
         elif is_turn_end(event) or is_run_end(event) or isinstance(event, RunStreamEndEvent):
