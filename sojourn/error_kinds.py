@@ -142,6 +142,6 @@ def kind_of(error: BaseException) -> ErrorKind | None:
 
 
 def details_of(error: BaseException) -> dict[str, Any]:
-    """Return the run, the wait, the changes of a tool, and the cursor at which to resume."""
+    """Return the run, the wait, a tool's changes and the cursor to resume at."""
     found = {name: getattr(error, name, None) for name in ("run_id", "await_id", "changes", "after")}
     return {name: value for name, value in found.items() if value}

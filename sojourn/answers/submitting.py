@@ -199,7 +199,7 @@ async def submit(
 
 
 def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answer: GivenAnswer) -> None:
-    """Raise `MissingRole` or `NotApprover` if a principal lacks the role to give an answer.
+    """Raise `MissingRole` or `NotApprover` if a principal may not give an answer.
 
     None as the principal is refused only if the call's tool or rules say who may decide.
     """
@@ -248,7 +248,7 @@ async def answered_before(
 
 
 def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal | None = None) -> bool:
-    """Return whether a closed wait already has this answer from this principal, or with None from any.
+    """Return whether a closed wait has this answer from this principal, or from any.
 
     The history has no results of external calls to compare, so any results count as the same.
     """
@@ -270,7 +270,7 @@ def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal
 async def closed_wait(
     run: Run, is_it: Callable[[WaitView], bool], *, children: bool = False
 ) -> ClosedWait | None:
-    """Find a closed wait in the events of its run, and with `children` of its child runs."""
+    """Find a closed wait in the events of its run."""
     view: WaitView | None = None
     closed: ClosedWait | None = None
     async with aclosing(run.events(follow=False, children=children)) as events:
@@ -343,7 +343,7 @@ async def _send(
 
 
 def _check_bound(ref: WaitRef, wait: WaitView | WaitRef | str, answer: GivenAnswer) -> None:
-    """Check that an approval names the digest that was displayed, or it could apply to a call that opens meanwhile."""
+    """Check that an approval names the digest that was displayed."""
     if isinstance(wait, WaitView) or not isinstance(answer, Decision) or not answer.approved:
         return
     if not (answer.digest or ref.digest):

@@ -12,7 +12,7 @@ _DIGEST = 64
 
 @dataclass(frozen=True, slots=True)
 class WaitRef:
-    """A wait as it was displayed. If it has changed since, an answer to this reference fits no open wait."""
+    """A wait as displayed. An answer to one that has changed fits no open wait."""
 
     run_id: str
     """The run that waits: the one that a client follows, or a child run of it."""

@@ -163,7 +163,7 @@ class WaitView(_Shape):
         return WaitRef(self.run_id, self.await_id, self.digest or "")
 
     def refs(self) -> Iterator[tuple[WaitRef, ExternalCall | None]]:
-        """Yield the reference of each answer: one for each external call, or one for the wait."""
+        """Yield the reference of each answer: one per external call, or one."""
         if self.kind != "tool_results":
             yield self.ref, None
         for call in self.calls:
@@ -186,7 +186,7 @@ class WaitView(_Shape):
 
     @property
     def roles(self) -> Sequence[Sequence[str]]:
-        """Lists of roles, of each of which a principal needs one. Empty if only a function of the app decides."""
+        """A principal needs a role of each list. Empty if only the app decides."""
         return needed_roles(self.call) if self.call else [["user"]]
 
     @property
@@ -218,7 +218,7 @@ class WaitView(_Shape):
         return self.call is not None and is_restricted(self.call)
 
     def may_answer(self, principal: Principal) -> bool:
-        """Return whether a principal may give any answer: who asked for a call may at least deny it."""
+        """Return whether a principal may approve or at least deny."""
         if self.call is None:
             return "user" in principal.roles
         return may_decide(self.call, principal, approved=False)
@@ -267,7 +267,7 @@ def wait_view(
 
 
 def open_waits(status: RunStatus) -> list[WaitView]:
-    """Return the open waits of a run and its child runs, without external calls that have a result."""
+    """Return the open waits of a run and its child runs."""
     given = [call.tool_call_id for call in status.calls if call.state not in _AWAITED]
     own = [wait_view(wait, status.run_id, status=status).without_calls(given) for wait in status.awaits]
     own = [view for view in own if view.calls or view.kind != "tool_results"]

@@ -304,7 +304,7 @@ async def fork_of(
 
 
 async def _unfit(app: "App", fork: Fork) -> str | None:
-    """Return why edited arguments do not fit the tool of their call, or None, also if the app does not know the tool."""
+    """Return why edited arguments do not fit their tool, if the app knows it."""
     begins = fork.begins
     if begins.forked is None:
         return None
@@ -374,7 +374,7 @@ def _forked(origin: ForkOrigin, asked: ForkRequest) -> Fork | str:
 
 
 def _warning(change: Change, origin: ForkOrigin) -> str:
-    """Return a warning if the origin carried out, or may have, the call that the fork makes with other arguments."""
+    """Return a warning if the origin may have carried out the changed call."""
     effects = origin.points.effects
     for call_id in change.arguments:
         made = effects.made.get(call_id)

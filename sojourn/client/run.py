@@ -734,7 +734,7 @@ class Run:
             raise translated(error, self.id) from error
 
     async def _goes_on(self) -> bool:
-        """Return whether the terminated execution was only reset: a newer one is then open or has ended."""
+        """Return whether the terminated execution was only reset."""
         return (await self._handle.describe()).status != WorkflowExecutionStatus.TERMINATED
 
     async def _failure(self, cause: BaseException | None) -> RunError:
@@ -759,7 +759,7 @@ class Run:
         return RunFailed(f"run {self.id} failed: {error}", run_id=self.id, code=code, error=error)
 
     async def _cancel_request(self) -> tuple[str | None, str | None, bool]:
-        """Read a cancellation from the history, because a workflow that closes as Canceled has no output."""
+        """Read a cancellation: a workflow that closes as Canceled has no output."""
         parent, asked, is_open = "", None, False
         async for event in self._handle.fetch_history_events():
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:

@@ -28,7 +28,7 @@ class Beginning:
 async def beginning_of(
     client: Client, storage: StorageDriver | None, run_id: str, oldest: str
 ) -> Beginning | None:
-    """Return the archived beginning of a run whose first executions were deleted, or None.
+    """Return the archived beginning of a run whose first executions are deleted.
 
     The remaining executions are read until one has the claim of the archive.
     """

@@ -96,7 +96,7 @@ _CHILD_ENDS = {
 
 
 class HistoryReader:
-    """Turns history events into records, and remembers the type of each scheduled activity and timer."""
+    """Turns history events into records."""
 
     def __init__(self, converter: DataConverter) -> None:
         self.unreadable = ""

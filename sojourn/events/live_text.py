@@ -66,7 +66,7 @@ class Preview:
         return []
 
     def take(self, delta: Delta) -> list[Event]:
-        """Return the events of a delta: none while it waits for its plan, or if it is obsolete."""
+        """Return the events of a delta, unless it is early or obsolete."""
         if self._begun is None or delta.scheduled > self._begun.time:
             if len(self._ahead) < MAX_AHEAD:
                 self._ahead.append(delta)
@@ -81,7 +81,7 @@ class Preview:
         return self._events(delta)
 
     def _begin_attempt(self, delta: Delta) -> list[Event]:
-        """Take the first delta of an attempt, which becomes an event only if its number is 0."""
+        """Take an attempt's first delta, which is an event only if its number is 0."""
         restarted = self._restarted(delta)
         self._last_delta = delta if delta.seq == 0 else delta.model_copy(update={"seq": -1})
         return restarted + (self._events(delta) if delta.seq == 0 else [])

@@ -127,7 +127,7 @@ async def transcript_of(client: Client, run_id: str, storage: StorageDriver | No
 
 @contextmanager
 def readable_transcript(run_id: str) -> Generator[None]:
-    """Translate the error of a transcript, which is untrusted: any client may have started the run."""
+    """Translate the error of a transcript: any client may have started the run."""
     try:
         yield
     except ValueError as error:
@@ -171,7 +171,7 @@ async def memory_in_history(client: Client, run_id: str) -> Mapping[str, Any]:
 
 
 async def policy_in_history(client: Client, run_id: str) -> RunPolicy:
-    """Return the recorded policy of a run. The agent's is part of it only from the first plan on."""
+    """Return the recorded policy, with the agent's from the first plan on."""
     return (await _fold_of_present(client, run_id)).state.policy
 
 
@@ -263,7 +263,7 @@ async def executions_before(client: Client, run_id: str, execution: str, most: i
 
 
 async def execution_after(client: Client, run_id: str, executions: int) -> str:
-    """Return the last execution with at most `executions` before it, or the oldest remaining one."""
+    """Return the last execution with at most this many before it."""
     reader, execution = HistoryReader(client.data_converter), await present_execution(client, run_id)
     while True:
         handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)

@@ -76,7 +76,7 @@ async def waiting_in_history(
 
 
 def _asked_in_origin(begins: Continuation) -> str | None:
-    """Return the last user message that a fork has from its origin, if it is not in external storage."""
+    """Return a fork's last user message from its origin, unless it is stored."""
     if begins.state.executions or begins.state.opening.forked_from is None:
         return None
     try:

@@ -58,7 +58,7 @@ MAX_RETRYING = 20
 
 
 async def heartbeat_note(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
-    """Return the last heartbeat's note with its further fields. Any worker may have written it."""
+    """Return the note of the last heartbeat. Any worker may have written it."""
     if not pending.heartbeat_details.payloads:
         return {}
     try:

@@ -65,7 +65,7 @@ class Reading:
         return handle.fetch_history_events(page_size=self._page_size, wait_new_event=self.follow)
 
     async def records(self) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
-        """Yield the further records with their events. If it was cancelled, a second call continues if the reading `is_whole`."""
+        """Yield further records. After a cancellation, continue if it `is_whole`."""
         self._pages = self._pages or self._pages_of(self.execution)
         pace = Pace()
         for _ in range(MAX_CHAIN):
@@ -112,7 +112,7 @@ class Reading:
 
 
 class Kept:
-    """A cache for the reading of a conversation between two turns, when nothing is under way."""
+    """A cache for the reading of a conversation between two turns."""
 
     def __init__(self) -> None:
         self._reading: Reading | None = None

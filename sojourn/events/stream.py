@@ -136,7 +136,7 @@ class _Source:
                 await text.close()
 
     async def _begin(self, event: AgentRunStartedEvent, after: Position | None) -> None:
-        """Follow a child run only after the position is reached, because its call may have ended before."""
+        """Begin only after the position, since the call may have ended before."""
         if before := self._children.pop(event.tool_call_id, None):
             await before.close()  # the parent run was reset, and has started the child run again
         if after is None:
@@ -158,7 +158,7 @@ class _Source:
         )
 
     async def _before(self, event: Event, *, is_new: bool) -> None:
-        """Queue a child run's events before the end of its call, and those of all child runs before the end of the run."""
+        """Queue a child run's events before the end of its call."""
         ended: list[str] = []
         if isinstance(event, ToolResultReceivedEvent):
             ended = [event.tool_call_id] if event.tool_call_id in self._children else []

@@ -129,7 +129,7 @@ def _field(name: str, schema: Any, clean: CleanText) -> Schema:
 
 
 def _choices(schema: Schema) -> list[Choice] | None:
-    """Return the choices of a schema, None if it has none, and an empty list if its alternatives are no choices."""
+    """Return the choices, or an empty list if alternatives are not choices."""
     found = choices_of(schema)
     return [] if found is None and any(is_array(schema.get(word)) for word in ("oneOf", "anyOf")) else found
 

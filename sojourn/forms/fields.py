@@ -84,7 +84,7 @@ class FormField:
 
     @property
     def input_type(self) -> str:
-        """The `type` of an HTML input: `text` if an input of the field's kind could not show its text."""
+        """`text` if an input of the field's kind could not show its text."""
         shown = _SHOWN.get(self.kind)
         return "text" if shown and self.text and not shown.match(self.text) else self.kind
 
@@ -97,7 +97,7 @@ class FormField:
 def form_fields(
     schema: Mapping[str, Any] | None, prefix: str, example: Mapping[str, Any] | None = None
 ) -> tuple[FormField, ...] | None:
-    """Return the fields of a flat object of 1 to 60 values, or None for another schema."""
+    """Return the fields of a flat object of 1 to 60 values, or None."""
     root = dict(schema or {})
     properties = root.get("properties")
     if not is_object(properties) or not 0 < len(properties) <= MAX_FIELDS:
@@ -136,7 +136,7 @@ def whole_field(schema: Mapping[str, Any] | None, key: str, label: str, example:
 
 
 def resolve_field(root: Schema, schema: Any, *, drop_null: bool = False) -> Schema:
-    """Resolve a schema's references; its own keywords win. Empty if it is not a schema."""
+    """Resolve a schema's references, whose keywords its own ones override."""
     found: Schema = {}
     for _ in range(MAX_REFERENCES):
         if not is_object(schema):

@@ -145,7 +145,7 @@ def read_number(text: str, *, is_whole: bool) -> int | float:
 
 
 def _types(schema: Schema) -> list[Any]:
-    """Return the JSON types that a schema names; one with `enum` or `const` may be of `any`."""
+    """Return the JSON types that a schema names."""
     kind: Any = schema.get("type")
     named: list[Any] = [kind] if isinstance(kind, str) else kind if is_array(kind) else []
     return [*named, "any"] if "enum" in schema or "const" in schema else named

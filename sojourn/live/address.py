@@ -52,7 +52,7 @@ async def _forward(source: LiveTransport, topic: str, news: asyncio.Queue[Sequen
 
 
 def as_transport(setting: LiveTransport | str | None, *, server: str | None = None) -> LiveTransport:
-    """Return the transport for a setting: an object, an address of Redis or a hub, or None for this process."""
+    """Return the transport for an object, an address, or None."""
     if setting is None:
         return _without_setting(server)
     if not isinstance(setting, str):

@@ -105,7 +105,7 @@ TAKE_OVER = 0.5
 
 @contextlib.asynccontextmanager
 async def serving(url: str) -> AsyncGenerator[None]:
-    """Serve a hub during the body, or wait to take the place of the process that serves it."""
+    """Serve a hub, or wait to take the place of the one that serves the address."""
     if not url.startswith(SCHEME):
         yield
         return

@@ -74,7 +74,7 @@ class RedisTransport:
             ) from None
 
     def is_wanted(self, topic: str) -> bool:
-        """Return whether Redis did not fail within 15 s; the subscribers are not known here."""
+        """Return whether Redis did not fail within 15 s."""
         del topic
         return time.monotonic() >= self._paused_until
 

@@ -30,7 +30,7 @@ SCHEME = "unix://"
 
 
 def socket_of(server: str) -> Path | None:
-    """Return the socket path that belongs to a Temporal server on this machine, or None."""
+    """Return the socket path of a Temporal server on this machine, or None."""
     return runtime_path(server, "live-{port}.sock")
 
 
@@ -111,7 +111,7 @@ class UnixTransport:
         self._writing = WeakKeyDictionary[asyncio.AbstractEventLoop, _Writing]()
 
     def is_wanted(self, topic: str) -> bool:
-        """Return whether the hub did not fail within 1 s; it holds answers for late subscribers."""
+        """Return whether the hub did not fail within 1 s."""
         del topic
         return time.monotonic() >= self._paused_until
 

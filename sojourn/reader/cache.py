@@ -97,7 +97,7 @@ class Cache(Generic[K, V]):
         return entry.value if entry else None
 
     def refresh(self, key: K, read: Callable[[], Awaitable[V]]) -> asyncio.Task[V]:
-        """Begin to read a value, unless a read is under way. The task is shared: do not cancel it."""
+        """Begin to read a value. Do not cancel the task, which is shared."""
         return self._reads.get(key) or self._start(key, read, None)
 
     def _start(self, key: K, read: Callable[[], Awaitable[V]], seconds: float | None) -> asyncio.Task[V]:

@@ -196,7 +196,7 @@ class Feed:
 
 
 class _OnDemand(LiveTransport):
-    """A transport that subscribes only once a subscriber wants deltas, since workers send none without a subscription."""
+    """Subscribes only on demand: workers send no deltas without a subscription."""
 
     def __init__(self, transport: LiveTransport) -> None:
         self.wanted = asyncio.Event()

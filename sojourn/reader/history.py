@@ -89,7 +89,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPart:
-    """Events of one execution; after the present one, also of those that continue it meanwhile."""
+    """Events of one execution, and of those that continue the present one."""
 
     run_id: str
     events: list[Event]
@@ -163,7 +163,7 @@ def _ended_status(fold: Fold, described: WorkflowExecutionDescription) -> RunSta
 
 
 async def read_part(client: Client, run_id: str, before: str = "") -> HistoryPart:
-    """Read the present execution of a run, or the events before a place in the execution that has it."""
+    """Read a run's present execution, or an execution's events before a place."""
     until = place_of(before) if before else None
     since = _PRESENT
     if until is not None:

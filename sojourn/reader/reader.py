@@ -124,7 +124,7 @@ class Reader:
         return WaitingRuns(found, is_whole=False)
 
     async def stuck(self, selection: Selection) -> StuckRuns:
-        """Return the stuck ones among the newest running runs, as of at most ten seconds ago."""
+        """Return which of the newest running runs are stuck, at most 10 s old."""
 
         async def read() -> StuckRuns:
             page = await self.runs(replace(selection, status="running"), most=STUCK_RUNS)
@@ -134,7 +134,7 @@ class Reader:
         return await self._stuck.get(selection, read)
 
     async def details(self, runs: Iterable[ListedRun]) -> dict[str, Detail]:
-        """Return the status of each open run, and the end of each ended one, as far as read within two seconds.
+        """Return the states and ends of runs that were read within two seconds.
 
         Open runs, whose workers are queried, do not delay ended ones.
         """

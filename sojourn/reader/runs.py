@@ -74,5 +74,5 @@ def decode_cursor(cursor: str | None, of: str) -> bytes | None:
 
 
 def _checksum(position: bytes, of: str) -> bytes:
-    """Return a checksum against mistaken cursors, since Temporal takes 6 s to refuse a token that it has not made."""
+    """Return a checksum: Temporal takes 6 s to refuse a token of another list."""
     return hashlib.sha256(of.encode() + b"\0" + position).digest()[:_CHECKSUM]

@@ -226,7 +226,7 @@ class Subscription:
         return str(self._cursor)
 
     async def batches(self, idle: float) -> AsyncGenerator[list[Delivery]]:
-        """Yield the events to the end of the run in batches, and after `idle` seconds an empty one."""
+        """Yield batches of events, and an empty one after `idle` seconds."""
         readings, due = self._readings, time.monotonic() + idle
         while not self._is_ended:
             if self._seq < self._feed.first and not self._join():
@@ -348,7 +348,7 @@ class _Unread:
 
 
 class _Drafts:
-    """Decides which deltas a subscriber gets: those of the present plan from its beginning.
+    """Decides which deltas a subscriber gets: those of the present plan.
 
     A subscriber cannot resume in the middle of a draft.
     """

@@ -181,7 +181,7 @@ class OpenWaits:
         )
 
     async def count_runs(self, listed: WaitingRuns, patience: float) -> int:
-        """Return how many of these runs, as far as read in time, have a wait that `listed` shows."""
+        """Return how many of these runs have a wait that `listed` shows."""
         outdated = self._outdated(listed.runs, listed.runs, 0.0)
         await self._compare(outdated, listed.runs, time.monotonic() + patience)
         self._sweep(listed.runs)
@@ -209,7 +209,7 @@ class OpenWaits:
         ]
 
     def _sweep(self, listed: Mapping[str, str]) -> None:
-        """Compare some of the runs that were compared longest ago, since the store knows only the oldest wait of each run."""
+        """Compare the least recent runs: the store knows only their oldest wait."""
         until = time.monotonic() - SWEPT_AFTER
         old = ((known.at, run_id) for run_id in listed if (known := self._known.peek(run_id)))
         for at, run_id in heapq.nsmallest(SWEPT, old):

@@ -1,4 +1,4 @@
-"""The events that open waits, that end runs, turns and waits, and their outcome in a word."""
+"""The events that end runs, turns and waits, and their outcome in a word."""
 
 from typing import TypeAlias, TypeGuard
 
@@ -54,7 +54,7 @@ def is_interruption(event: BaseEvent) -> bool:
 
 
 def is_last_result(event: AwaitAnsweredEvent) -> bool:
-    """Return whether an event gives the last result of calls that a program outside the run executes."""
+    """Return whether an event gives the last result of external calls."""
     return event.code is None and event.approved is None and event.text is None
 
 

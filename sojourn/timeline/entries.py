@@ -94,7 +94,7 @@ class Entry:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class UserMessage(Entry):
-    """A message that opened the run, was sent to a conversation, or came with a resume."""
+    """A message that opened, steered or resumed the run."""
 
     kind: ClassVar[str] = "message"
     message: Message
@@ -299,7 +299,7 @@ class WaitEntry(Entry):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Note(Entry):
-    """An event that stands alone: a note, a pause, a limit, a change of policy or memory, a fork, or a continuation."""
+    """A note, a pause, a limit, a change of policy or memory, or a fork."""
 
     kind: ClassVar[str] = "note"
     event: Event

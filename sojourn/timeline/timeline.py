@@ -181,7 +181,7 @@ class Timeline:
         return self._changes
 
     def keep_turns(self, most: int) -> None:
-        """Drop all but the last turns, and a first one without its beginning unless it is the only one."""
+        """Drop all but the last turns, and a first turn without its beginning."""
         gone = self.turns[:-most]
         del self.turns[:-most]
         if len(self.turns) > 1 and not self.turns[0].has_start:
@@ -239,14 +239,14 @@ class Timeline:
         turn.version = self.version
 
     def _turn(self, event: Event) -> Turn | None:
-        """Return the turn under way, or the last one if the event is of it or names no turn."""
+        """Return the turn under way, or else the last one."""
         last = self.turns[-1] if self.turns else None
         if last and (not last.is_over or not event.turn_id or last.id == event.turn_id):
             return last
         return None
 
     def _turn_at_work(self, event: Event) -> Turn | None:
-        """Return the turn of an event, without its beginning if the events begin in the middle of it."""
+        """Return the turn of an event; the events may begin in the middle of it."""
         turn = self._turn(event)
         if turn is None and self.is_conversation:
             turn = Turn(event.event_id, event.turn_id, event.time, has_start=False, born=self.version)
