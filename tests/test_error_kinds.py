@@ -13,18 +13,17 @@ def subclasses(kind):
     return [kind, *(each for child in kind.__subclasses__() for each in subclasses(child))]
 
 
-@pytest.mark.parametrize(
-    "kind", [each for each in subclasses(errors.RunError) if each.__module__ == errors.__name__]
-)
-def test_each_error_of_the_client_has_a_kind(kind):
+def test_each_error_of_the_client_has_a_kind(subtests: pytest.Subtests) -> None:
     """An error that the table does not have would be told as an internal error."""
-    error = kind.__new__(kind)
-    error.__dict__.update(run_id="r", role="approver", deciders="", kind="question")
-    found = kind_of(error)
-    assert (found is None) == (kind.__name__ in WITHOUT_A_REQUEST)
-    assert found is None or (
-        400 <= found.status < 600 and found.exit_code and found.code.islower() and found.then
-    )
+    for kind in [each for each in subclasses(errors.RunError) if each.__module__ == errors.__name__]:
+        with subtests.test(kind=kind):
+            error = kind.__new__(kind)
+            error.__dict__.update(run_id="r", role="approver", deciders="", kind="question")
+            found = kind_of(error)
+            assert (found is None) == (kind.__name__ in WITHOUT_A_REQUEST)
+            assert found is None or (
+                400 <= found.status < 600 and found.exit_code and found.code.islower() and found.then
+            )
 
 
 def test_an_error_says_more_than_its_class():

@@ -36,21 +36,17 @@ def dispatcher(*tools: Toolset, limits: Limits | None = None, **more: Any) -> Di
     )
 
 
-@pytest.mark.parametrize(
-    ("of_planner", "of_tool", "expected"),
-    [(None, None, None), (None, DAY, DAY), (HOUR, None, HOUR), (HOUR, DAY, HOUR), (DAY, HOUR, DAY)],
-    ids=str,
-)
-async def test_the_planners_expiry_of_an_external_call_overrides_the_tools(
-    of_planner: timedelta | None, of_tool: timedelta | None, expected: timedelta | None
-) -> None:
+async def test_the_planners_expiry_of_an_external_call_overrides_the_tools(subtests: pytest.Subtests) -> None:
     """`expires_after` of the planner's wait overrides the tool's `timeout`; without either the wait does not expire."""
-    outside = Toolset("test.outside", external=True)
-    outside.declare("pick", args=Pick, result=int, timeout=of_tool)
-    wait = AwaitExternalTools(items=[], expires_after=of_planner)
-    call = ToolRequest(name="test.outside.pick", payload={"shelf": "a"}, tool_call_id="c1")
-    dispatch = await dispatcher(outside, external=wait).dispatch(call, call)
-    assert (dispatch.kind, dispatch.expires_after) == ("external", expected)
+    rows = [(None, None, None), (None, DAY, DAY), (HOUR, None, HOUR), (HOUR, DAY, HOUR), (DAY, HOUR, DAY)]
+    for of_planner, of_tool, expected in rows:
+        with subtests.test(of_planner=of_planner, of_tool=of_tool, expected=expected):
+            outside = Toolset("test.outside", external=True)
+            outside.declare("pick", args=Pick, result=int, timeout=of_tool)
+            wait = AwaitExternalTools(items=[], expires_after=of_planner)
+            call = ToolRequest(name="test.outside.pick", payload={"shelf": "a"}, tool_call_id="c1")
+            dispatch = await dispatcher(outside, external=wait).dispatch(call, call)
+            assert (dispatch.kind, dispatch.expires_after) == ("external", expected)
 
 
 @pytest.mark.parametrize("how", ["policy", "engine"])

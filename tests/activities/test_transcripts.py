@@ -57,23 +57,21 @@ async def test_the_first_plan_needs_no_cache():
     assert (cache.queries, cache.hits, cache.misses) == ([], 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "why"),
-    [
+async def test_an_entry_of_another_attempt_is_not_used(subtests: pytest.Subtests) -> None:
+    """An entry whose length, plan or attempt is not the accepted one is ignored: the run is queried."""
+    rows = [
         (task(4), "the run has gone further on another worker"),
         (task(2), "the entry is of a plan that was never accepted"),
         (task(3, accepted=2), "a late attempt made the entry"),
         (task(3, plan=3), "an older plan made the entry"),
         (task(3, plan=1), "this same plan made the entry, in an attempt before"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-async def test_an_entry_of_another_attempt_is_not_used(wanted, why):
-    """An entry whose length, plan or attempt is not the accepted one is ignored: the run is queried."""
-    cache = QueryRecorder()
-    cache.keep(RUN, messages_of("kept", 3), plan=1, attempt=1)
-    assert await cache.read(RUN, wanted) == [*messages_of("asked", wanted.after), Message.user("new")]
-    assert (cache.queries, cache.misses) == ([(0, wanted.after)], 1)
+    ]
+    for wanted, why in rows:
+        with subtests.test(wanted=wanted, why=why):
+            cache = QueryRecorder()
+            cache.keep(RUN, messages_of("kept", 3), plan=1, attempt=1)
+            assert await cache.read(RUN, wanted) == [*messages_of("asked", wanted.after), Message.user("new")]
+            assert (cache.queries, cache.misses) == ([(0, wanted.after)], 1)
 
 
 async def test_an_entry_of_another_execution_is_not_used():

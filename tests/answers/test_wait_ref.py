@@ -11,9 +11,9 @@ DIGEST = "0f" * 32
 NAMES = st.text("abcXYZ0_.-", min_size=1)
 
 
-@pytest.mark.parametrize(
-    ("ref", "token"),
-    [
+def test_a_token_is_read_back(subtests: pytest.Subtests) -> None:
+    """Clients hold tokens of this format: it stays, and says the run, the wait, and what of it was shown."""
+    rows = [
         (WaitRef("r", "ask"), "ask"),
         (WaitRef("r", "ask#2"), "ask#2"),
         (WaitRef("r", "confirm-c1", DIGEST), f"confirm-c1#{DIGEST}"),
@@ -22,12 +22,11 @@ NAMES = st.text("abcXYZ0_.-", min_size=1)
         (WaitRef("r/c0", "ask#2"), "ask#2@/c0"),
         (WaitRef("r/c0/c1", "confirm-c2", DIGEST), f"confirm-c2@/c0/c1#{DIGEST}"),
         (WaitRef("r/c0", "external", call_id="c1"), "external@/c0#c1"),
-    ],
-)
-def test_a_token_is_read_back(ref: WaitRef, token: str) -> None:
-    """Clients hold tokens of this format: it stays, and says the run, the wait, and what of it was shown."""
-    assert ref.token("r") == token
-    assert WaitRef.parse(token, "r") == ref
+    ]
+    for ref, token in rows:
+        with subtests.test(ref=ref, token=token):
+            assert ref.token("r") == token
+            assert WaitRef.parse(token, "r") == ref
 
 
 @given(st.sampled_from(["r", "r/c0", "r/c0/c1"]), NAMES, st.sampled_from(["", DIGEST]))

@@ -52,11 +52,15 @@ def test_an_agent_is_a_planner_with_toolsets_and_limits() -> None:
     assert researcher().policy == RunPolicy()
 
 
-@pytest.mark.parametrize("id", ["researcher", "a.b.c", "", "a b.c", "ops."])
-def test_an_agents_id_has_two_parts(id: str) -> None:
+def test_an_agents_id_has_two_parts(subtests: pytest.Subtests) -> None:
     """An id that is not `<service>.<agent>` is refused at import; the error has the id."""
-    with pytest.raises(DefinitionError, match=rf"^agent {re.escape(repr(id))}: .*<service>\.<agent>"):
-        Agent(id, planner=plan)
+    rows = ["researcher", "a.b.c", "", "a b.c", "ops."]
+    for id in rows:
+        with (
+            subtests.test(id=id),
+            pytest.raises(DefinitionError, match=rf"^agent {re.escape(repr(id))}: .*<service>\.<agent>"),
+        ):
+            Agent(id, planner=plan)
 
 
 @pytest.mark.parametrize("wrapped", [lambda model: model, RepairingPlanner], ids=["a model", "repaired"])

@@ -90,9 +90,9 @@ def test_the_setter_assigns_its_field():
     assert (got.session_id, got.token) == ("s-1", SecretStr("tok"))
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_a_value_that_does_not_fit_is_refused_at_once(subtests: pytest.Subtests) -> None:
+    """`inject` refuses a value that does not fit with an error that has the field and the rule, but not the value."""
+    rows = [
         ({"session_id": 5}, "the value of session_id does not fit .*must be a string"),
         ({"session_id": None}, "the value of session_id does not fit"),
         ({"level": "tok-5f2c91d7"}, "the value of level does not fit .*must be an integer"),
@@ -104,14 +104,12 @@ def test_the_setter_assigns_its_field():
             "no injected field 'query'; its injected fields are session_id, at, token, level, credentials",
         ),
         ({"tokn": "x"}, "no injected field 'tokn'"),
-    ],
-    ids=str,
-)
-def test_a_value_that_does_not_fit_is_refused_at_once(values, message):
-    """`inject` refuses a value that does not fit with an error that has the field and the rule, but not the value."""
-    with pytest.raises(TypeError, match=rf"test\.data\.by_model:? ?.*{message}") as caught:
-        by_model.inject(by_model.call(query="orders"), **values)
-    assert "tok-5f2c91d7" not in str(caught.value)
+    ]
+    for values, message in rows:
+        with subtests.test(values=values, message=message):
+            with pytest.raises(TypeError, match=rf"test\.data\.by_model:? ?.*{message}") as caught:
+                by_model.inject(by_model.call(query="orders"), **values)
+            assert "tok-5f2c91d7" not in str(caught.value)
 
 
 def test_a_setter_is_for_calls_of_its_tool():

@@ -6,12 +6,14 @@ from sojourn.cli.conversation_name import agent_of, named
 from sojourn.cli.failure import USAGE, CommandError
 
 
-@pytest.mark.parametrize("name", ["x.y", "x.y@", "@s", "x.y:@s", "x.y:t+0@s", f"x.y@s+{'0' * 32}"])
-def test_a_name_that_does_not_tell_which_conversation_is_refused(name):
+def test_a_name_that_does_not_tell_which_conversation_is_refused(subtests: pytest.Subtests) -> None:
     """Neither a part that is missing nor a digest in place of a name finds or begins a conversation."""
-    with pytest.raises(CommandError, match="name") as caught:
-        named(name, None)
-    assert caught.value.exit_code == USAGE
+    rows = ["x.y", "x.y@", "@s", "x.y:@s", "x.y:t+0@s", f"x.y@s+{'0' * 32}"]
+    for name in rows:
+        with subtests.test(name=name):
+            with pytest.raises(CommandError, match="name") as caught:
+                named(name, None)
+            assert caught.value.exit_code == USAGE
 
 
 @pytest.mark.parametrize("name", ["", ":", "x.y:", ":acme"])

@@ -10,19 +10,18 @@ from sojourn.cli.period import since
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("text", "ago"),
-    [
+def test_a_number_and_a_unit_are_before_now(subtests: pytest.Subtests) -> None:
+    """Seconds to weeks count back from now."""
+    rows = [
         ("45s", timedelta(seconds=45)),
         ("30m", timedelta(minutes=30)),
         (" 2 H ", timedelta(hours=2)),
         ("7d", timedelta(days=7)),
         ("2w", timedelta(weeks=2)),
-    ],
-)
-def test_a_number_and_a_unit_are_before_now(text, ago):
-    """Seconds to weeks count back from now."""
-    assert since(text, now=NOW) == NOW - ago
+    ]
+    for text, ago in rows:
+        with subtests.test(text=text, ago=ago):
+            assert since(text, now=NOW) == NOW - ago
 
 
 def test_a_date_or_time_is_itself():

@@ -23,24 +23,23 @@ def scope(*, cookie: str = "", scheme: str = "http", host: str = "agents.example
     }
 
 
-@pytest.mark.parametrize(
-    ("asked", "base", "begin"),
-    [
+def test_by_https_a_browser_takes_the_cookie_from_this_host_alone(subtests: pytest.Subtests) -> None:
+    """The prefix makes the browser refuse one that a sibling domain sets; it needs Secure, and `__Host-` the path `/` and no domain."""
+    rows = [
         ({"scheme": "https"}, "", "__Host-sojourn_key="),
         ({"origin": "https://agents.example.org"}, "", "__Host-sojourn_key="),
         ({"origin": "https://agents.example.org"}, "/desk", "__Secure-sojourn_key="),
         ({"origin": "http://agents.internal:8460", "host": "agents.internal:8460"}, "", "sojourn_key_8460="),
         ({"host": "127.0.0.1:8460"}, "", "sojourn_key_8460="),
-    ],
-)
-def test_by_https_a_browser_takes_the_cookie_from_this_host_alone(asked, base, begin):
-    """The prefix makes the browser refuse one that a sibling domain sets; it needs Secure, and `__Host-` the path `/` and no domain."""
-    answer = Response()
-    keep(answer, Request(scope(**asked)), base, KEY)
-    told = answer.headers["set-cookie"]
-    assert told.startswith(begin + KEY)
-    assert (f"path={base}/;" in told.lower() + ";", "domain" in told.lower()) == (True, False)
-    assert ("secure" in told.lower().split("; ")) is begin.startswith("__")
+    ]
+    for asked, base, begin in rows:
+        with subtests.test(asked=asked, base=base, begin=begin):
+            answer = Response()
+            keep(answer, Request(scope(**asked)), base, KEY)
+            told = answer.headers["set-cookie"]
+            assert told.startswith(begin + KEY)
+            assert (f"path={base}/;" in told.lower() + ";", "domain" in told.lower()) == (True, False)
+            assert ("secure" in told.lower().split("; ")) is begin.startswith("__")
 
 
 def test_neither_a_script_nor_another_site_has_the_cookie():

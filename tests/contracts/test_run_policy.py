@@ -107,32 +107,31 @@ def test_where_the_app_allows_it_an_override_replaces(subtests: pytest.Subtests)
             assert policy.overridden(RunPolicyOverride()) == policy.overridden(None) == policy
 
 
-@pytest.mark.parametrize("name", NO_LIMIT)
-def test_any_limit_is_stricter_than_none(name: str) -> None:
+def test_any_limit_is_stricter_than_none(subtests: pytest.Subtests) -> None:
     """Where one of the two has no limit, the other's counts; an empty list of allowed tools or tags is a limit."""
-    for value in (PAIRS[name][0], [] if name.startswith("allowed") else PAIRS[name][1]):
-        assert getattr(RunPolicy().tightened(RunPolicyOverride(**{name: value})), name) == value
-        given_here = RunPolicyOverride(**{name: value})
-        assert RunPolicyOverride().tightened(given_here) == given_here.tightened(None) == given_here
-        assert RunPolicy(**{name: value}).tightened(RunPolicyOverride()) == RunPolicy(**{name: value})
+    for name in NO_LIMIT:
+        with subtests.test(name=name):
+            for value in (PAIRS[name][0], [] if name.startswith("allowed") else PAIRS[name][1]):
+                assert getattr(RunPolicy().tightened(RunPolicyOverride(**{name: value})), name) == value
+                given_here = RunPolicyOverride(**{name: value})
+                assert RunPolicyOverride().tightened(given_here) == given_here.tightened(None) == given_here
+                assert RunPolicy(**{name: value}).tightened(RunPolicyOverride()) == RunPolicy(**{name: value})
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "both"),
-    [
+def test_of_a_family_and_its_tool_the_tool_is_allowed(subtests: pytest.Subtests) -> None:
+    """A tool is allowed if both lists cover it, by its id, its toolset or `*`."""
+    rows = [
         (["ops.devices.list"], ["ops.*"], ["ops.devices.list"]),
         (["ops.*"], ["ops.devices.list"], ["ops.devices.list"]),
         (["*"], ["ops.devices.list"], ["ops.devices.list"]),
         (["a.b.c"], ["*"], ["a.b.c"]),
         (["a.b.c"], ["d.e.f"], []),
         (["ops.*"], ["opsx.y.z"], []),
-    ],
-    ids=str,
-)
-def test_of_a_family_and_its_tool_the_tool_is_allowed(ours: list, theirs: list, both: list) -> None:
-    """A tool is allowed if both lists cover it, by its id, its toolset or `*`."""
-    policy = RunPolicy(allowed_tools=ours).tightened(RunPolicyOverride(allowed_tools=theirs))
-    assert policy.allowed_tools == both
+    ]
+    for ours, theirs, both in rows:
+        with subtests.test(ours=ours, theirs=theirs, both=both):
+            policy = RunPolicy(allowed_tools=ours).tightened(RunPolicyOverride(allowed_tools=theirs))
+            assert policy.allowed_tools == both
 
 
 @pytest.mark.parametrize("ours", get_args(OnMissingFields))

@@ -125,9 +125,9 @@ def test_however_often_a_chain_is_wrapped_its_root_stays(hops: int, links: int) 
     assert len(told) - len(left_out) + sum(left_out) == hops + links
 
 
-@pytest.mark.parametrize(
-    ("messages", "kept"),
-    [
+def test_a_text_is_kept_once_in_a_chain(subtests: pytest.Subtests) -> None:
+    """`without_repeats` removes texts that a cause repeats, and is idempotent."""
+    rows = [
         (["a"], ["a"]),
         (["a", "b", "c"], ["a", "b", "c"]),
         # A message that ends with its causes' text keeps its own part.
@@ -140,17 +140,15 @@ def test_however_often_a_chain_is_wrapped_its_root_stays(hops: int, links: int) 
         (["", ""], [""]),
         # A message that only ends with the same letters stays.
         (["no b", "b"], ["no b", "b"]),
-    ],
-    ids=str,
-)
-def test_a_text_is_kept_once_in_a_chain(messages: list[str], kept: list[str]) -> None:
-    """`without_repeats` removes texts that a cause repeats, and is idempotent."""
-    chain: ToolError | None = None
-    for message in reversed(messages):
-        chain = ToolError(message=message, cause=chain)
-    assert chain is not None
-    assert messages_of(chain.without_repeats()) == kept
-    assert chain.without_repeats().without_repeats() == chain.without_repeats()
+    ]
+    for messages, kept in rows:
+        with subtests.test(messages=messages, kept=kept):
+            chain: ToolError | None = None
+            for message in reversed(messages):
+                chain = ToolError(message=message, cause=chain)
+            assert chain is not None
+            assert messages_of(chain.without_repeats()) == kept
+            assert chain.without_repeats().without_repeats() == chain.without_repeats()
 
 
 def test_the_code_of_a_link_that_is_left_out_is_kept() -> None:
@@ -209,9 +207,9 @@ class UnknownSiteError(KeyError):
         return f"there is no site {self.args[0]}"
 
 
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
+def test_a_text_that_says_nothing_follows_the_class(subtests: pytest.Subtests) -> None:
+    """A text that is only a key, or has no letters, is preceded by the exception's class; the code stays the class."""
+    rows = [
         (KeyError("x"), "KeyError: 'x'"),
         (KeyError(""), "KeyError: ''"),
         (KeyError("a", 1), "KeyError: ('a', 1)"),
@@ -221,12 +219,10 @@ class UnknownSiteError(KeyError):
         (AssertionError(()), "AssertionError: ()"),
         (IndexError("list index out of range"), "list index out of range"),
         (ValueError("gone"), "gone"),
-    ],
-    ids=repr,
-)
-def test_a_text_that_says_nothing_follows_the_class(error: Exception, message: str) -> None:
-    """A text that is only a key, or has no letters, is preceded by the exception's class; the code stays the class."""
-    assert ToolError.from_error(error) == ToolError(message=message, code=type(error).__name__)
+    ]
+    for error, message in rows:
+        with subtests.test(error=error, message=message):
+            assert ToolError.from_error(error) == ToolError(message=message, code=type(error).__name__)
 
 
 def test_an_exceptions_own_code_is_kept() -> None:

@@ -258,9 +258,9 @@ def test_a_part_of_an_unknown_kind_survives() -> None:
     assert to_wire(from_wire(data, Message)) == data
 
 
-@pytest.mark.parametrize(
-    ("data", "kind"),
-    [
+def test_the_type_of_a_part_selects_its_class(subtests: pytest.Subtests) -> None:
+    """`type` selects the class of a message part, and is always written."""
+    rows = [
         ({"type": "text", "text": "x"}, message.TextPart),
         ({"type": "tool_call", "tool_call_id": "c", "name": "n"}, message.ToolCallPart),
         ({"type": "tool_result", "result": {}}, message.ToolResultPart),
@@ -268,14 +268,12 @@ def test_a_part_of_an_unknown_kind_survives() -> None:
         ({"type": "image", "media_type": "image/png"}, message.ImagePart),
         ({"type": "document", "media_type": "application/pdf"}, message.DocumentPart),
         ({"type": "later"}, message.OtherPart),
-    ],
-    ids=lambda value: value["type"] if isinstance(value, dict) else "",
-)
-def test_the_type_of_a_part_selects_its_class(data: dict[str, Any], kind: type[BaseModel]) -> None:
-    """`type` selects the class of a message part, and is always written."""
-    (part,) = Message.model_validate({"role": "user", "parts": [data]}).parts
-    assert type(part) is kind
-    assert json.loads(to_wire(Message(role="user", parts=[part])))["parts"] == [data]
+    ]
+    for data, kind in rows:
+        with subtests.test(data=data, kind=kind):
+            (part,) = Message.model_validate({"role": "user", "parts": [data]}).parts
+            assert type(part) is kind
+            assert json.loads(to_wire(Message(role="user", parts=[part])))["parts"] == [data]
 
 
 def test_a_part_without_a_type_is_refused() -> None:

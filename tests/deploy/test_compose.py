@@ -50,12 +50,13 @@ needs_compose = pytest.mark.skipif(
 PUBLISHED = {"temporal": ["7233"], "temporal-ui": ["8080"], "http": ["8460"], "redis": ["6379"]}
 
 
-@pytest.mark.parametrize("name", SERVICES)
-def test_ports_are_open_to_this_machine_only(name: str) -> None:
+def test_ports_are_open_to_this_machine_only(subtests: pytest.Subtests) -> None:
     """Temporal has no password of its own: only these ports are published, on the loopback interface."""
-    ports = [f"127.0.0.1:{port}:{port}" for port in PUBLISHED.get(name, [])]
-    assert SERVICES[name].get("ports", []) == ports
-    assert "network_mode" not in SERVICES[name]
+    for name, service in SERVICES.items():
+        with subtests.test(name=name):
+            ports = [f"127.0.0.1:{port}:{port}" for port in PUBLISHED.get(name, [])]
+            assert service.get("ports", []) == ports
+            assert "network_mode" not in service
 
 
 def test_secrets_come_from_the_environment() -> None:
@@ -88,46 +89,50 @@ NEIGHBOURS = {
 }
 
 
-@pytest.mark.parametrize("name", NEIGHBOURS)
-def test_a_service_reaches_these_and_no_others(name: str) -> None:
+def test_a_service_reaches_these_and_no_others(subtests: pytest.Subtests) -> None:
     """A tool runs in the worker: the database, the UI, the HTTP service and Temporal's own ports are out of its reach."""
-    own = set(SERVICES[name]["networks"])
-    reached = {other for other, service in SERVICES.items() if own & set(service["networks"])} - {name}
-    assert reached == NEIGHBOURS[name]
-    assert {network for service in SERVICES.values() for network in service["networks"]} == set(
-        COMPOSE["networks"]
-    )
-    assert COMPOSE["networks"]["database"]["internal"] is True
-    assert SERVICES["worker"]["environment"]["TEMPORAL_ADDRESS"] == "gateway:7233"
+    for name, neighbours in NEIGHBOURS.items():
+        with subtests.test(name=name):
+            own = set(SERVICES[name]["networks"])
+            reached = {other for other, service in SERVICES.items() if own & set(service["networks"])} - {
+                name
+            }
+            assert reached == neighbours
+            assert {network for service in SERVICES.values() for network in service["networks"]} == set(
+                COMPOSE["networks"]
+            )
+            assert COMPOSE["networks"]["database"]["internal"] is True
+            assert SERVICES["worker"]["environment"]["TEMPORAL_ADDRESS"] == "gateway:7233"
 
 
-@pytest.mark.parametrize("name", SERVICES)
-def test_every_service_is_hardened_and_bounded(name: str) -> None:
+def test_every_service_is_hardened_and_bounded(subtests: pytest.Subtests) -> None:
     """No service may change its files, gain privileges, or take all of the machine."""
-    service = SERVICES[name]
-    assert service["read_only"] is True
-    assert "/tmp" in service["tmpfs"]
-    assert service["cap_drop"] == ["ALL"]
-    assert "cap_add" not in service
-    assert "privileged" not in service
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    assert service["logging"]["options"].keys() == {"max-size", "max-file"}
-    limits = service["deploy"]["resources"]["limits"]
-    assert 0 < float(limits["cpus"]) <= 2
-    assert re.fullmatch(r"\d+[mg]", limits["memory"])
-    assert 0 < limits["pids"] <= 1024
+    for name, service in SERVICES.items():
+        with subtests.test(name=name):
+            assert service["read_only"] is True
+            assert "/tmp" in service["tmpfs"]
+            assert service["cap_drop"] == ["ALL"]
+            assert "cap_add" not in service
+            assert "privileged" not in service
+            assert service["security_opt"] == ["no-new-privileges:true"]
+            assert service["logging"]["options"].keys() == {"max-size", "max-file"}
+            limits = service["deploy"]["resources"]["limits"]
+            assert 0 < float(limits["cpus"]) <= 2
+            assert re.fullmatch(r"\d+[mg]", limits["memory"])
+            assert 0 < limits["pids"] <= 1024
 
 
-@pytest.mark.parametrize("name", LONG_RUNNING)
-def test_a_long_running_service_has_a_health_check_and_is_restarted(name: str) -> None:
+def test_a_long_running_service_has_a_health_check_and_is_restarted(subtests: pytest.Subtests) -> None:
     """A service that hangs is detected, and a service that ends is restarted."""
-    if name == "worker":
-        assert re.search(
-            r"^HEALTHCHECK .*CMD \[", (ROOT / "Dockerfile").read_text(), re.MULTILINE | re.DOTALL
-        )
-    else:
-        assert SERVICES[name]["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}
-    assert SERVICES[name]["restart"] == "unless-stopped"
+    for name in LONG_RUNNING:
+        with subtests.test(name=name):
+            if name == "worker":
+                assert re.search(
+                    r"^HEALTHCHECK .*CMD \[", (ROOT / "Dockerfile").read_text(), re.MULTILINE | re.DOTALL
+                )
+            else:
+                assert SERVICES[name]["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}
+            assert SERVICES[name]["restart"] == "unless-stopped"
 
 
 NEEDS = {
@@ -143,24 +148,26 @@ NEEDS = {
 }
 
 
-@pytest.mark.parametrize("name", SERVICES)
-def test_nothing_starts_before_what_it_needs_is_ready(name: str) -> None:
+def test_nothing_starts_before_what_it_needs_is_ready(subtests: pytest.Subtests) -> None:
     """Each service waits until those that it needs are healthy, or, if they run once, have completed."""
-    waits = {needed: how["condition"] for needed, how in SERVICES[name].get("depends_on", {}).items()}
-    assert waits == {
-        needed: "service_completed_successfully" if needed in ONCE else "service_healthy"
-        for needed in NEEDS[name]
-    }
+    for name, service in SERVICES.items():
+        with subtests.test(name=name):
+            waits = {needed: how["condition"] for needed, how in service.get("depends_on", {}).items()}
+            assert waits == {
+                needed: "service_completed_successfully" if needed in ONCE else "service_healthy"
+                for needed in NEEDS[name]
+            }
 
 
-@pytest.mark.parametrize("name", SERVICES)
-def test_images_are_pinned(name: str) -> None:
+def test_images_are_pinned(subtests: pytest.Subtests) -> None:
     """Images have exact versions; the image that is built here takes its Python image as an argument."""
-    if name in ("worker", "http"):
-        assert SERVICES[name]["build"] == {"context": ".", "args": {"PYTHON": None}}
-    else:
-        assert "build" not in SERVICES[name]
-        assert re.fullmatch(r"[\w/-]+:\d+\.\d+(\.\d+)?(-[a-z]+)?", SERVICES[name]["image"])
+    for name, service in SERVICES.items():
+        with subtests.test(name=name):
+            if name in ("worker", "http"):
+                assert service["build"] == {"context": ".", "args": {"PYTHON": None}}
+            else:
+                assert "build" not in service
+                assert re.fullmatch(r"[\w/-]+:\d+\.\d+(\.\d+)?(-[a-z]+)?", service["image"])
 
 
 VOLUMES = {
@@ -170,11 +177,12 @@ VOLUMES = {
 }
 
 
-@pytest.mark.parametrize("name", SERVICES)
-def test_data_lies_in_named_volumes(name: str) -> None:
+def test_data_lies_in_named_volumes(subtests: pytest.Subtests) -> None:
     """Nothing is written into a folder of the host, and `down` keeps the data."""
-    assert SERVICES[name].get("volumes", []) == VOLUMES.get(name, [])
-    assert COMPOSE["volumes"].keys() == {"postgres", "operations", "keys"}
+    for name, service in SERVICES.items():
+        with subtests.test(name=name):
+            assert service.get("volumes", []) == VOLUMES.get(name, [])
+            assert COMPOSE["volumes"].keys() == {"postgres", "operations", "keys"}
 
 
 def test_the_server_is_tuned_as_the_development_server_is() -> None:

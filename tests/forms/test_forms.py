@@ -144,19 +144,18 @@ def test_an_example_is_shown_where_nothing_is_filled_in():
     assert read_fields(fields, Texts({})).values == {}
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_what_has_no_flat_form_is_left_to_json(subtests: pytest.Subtests) -> None:
+    """Alternatives, very many fields and schemas that are none have no fields."""
+    rows = [
         None,
         {},
         {"properties": []},
         {"properties": {str(n): {} for n in range(61)}},
         {"oneOf": [], "properties": {"a": {"type": "string"}}},
-    ],
-)
-def test_what_has_no_flat_form_is_left_to_json(schema):
-    """Alternatives, very many fields and schemas that are none have no fields."""
-    assert form_fields(schema, "f") is None
+    ]
+    for schema in rows:
+        with subtests.test(schema=schema):
+            assert form_fields(schema, "f") is None
 
 
 def test_a_malformed_schema_of_a_stranger_breaks_nothing():
@@ -217,9 +216,9 @@ def test_choices_have_their_titles():
     assert read_fields([field], Texts({"f0": ["1"]})).values == {"day": "p2"}
 
 
-@pytest.mark.parametrize(
-    ("schema", "text", "value"),
-    [
+def test_a_text_has_the_type_of_its_field(subtests: pytest.Subtests) -> None:
+    """A text of the command line is JSON only if its field takes no string."""
+    rows = [
         ({"type": "integer"}, "3", 3),
         ({"type": "integer"}, "three", "three"),
         ({"type": ["string", "null"]}, "3", "3"),
@@ -229,14 +228,13 @@ def test_choices_have_their_titles():
         ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "true", True),
         ({"$ref": "#/$defs/Size"}, "2", 2),
         ({"$ref": "#/$defs/Node"}, "2", 2),
-    ],
-)
-def test_a_text_has_the_type_of_its_field(schema, text, value):
-    """A text of the command line is JSON only if its field takes no string."""
-    node = {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/Node"}]}
-    form = {"properties": {"x": schema}, "$defs": {"Size": {"enum": [1, 2]}, "Node": node}}
-    assert typed_value(form, "x", text) == value
-    assert typed_value(form, "other", text) == typed_value(None, "x", text) == text
+    ]
+    for schema, text, value in rows:
+        with subtests.test(schema=schema, text=text, value=value):
+            node = {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/Node"}]}
+            form = {"properties": {"x": schema}, "$defs": {"Size": {"enum": [1, 2]}, "Node": node}}
+            assert typed_value(form, "x", text) == value
+            assert typed_value(form, "other", text) == typed_value(None, "x", text) == text
 
 
 def test_only_a_flat_form_is_an_elicitation():

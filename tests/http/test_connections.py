@@ -168,9 +168,9 @@ async def test_a_connection_that_takes_nothing_is_aborted(opened, monkeypatch, u
             assert len(await reader.read()) < LARGE
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
+def test_which_requests_may_have_a_long_cursor(subtests: pytest.Subtests) -> None:
+    """Those for events, by their first line."""
+    rows = [
         (b"GET /v1/runs/r/events?after=a HTTP/1.1\r\n", True),
         (b"GET /v1/sessions/a/b/events HTTP/1.1\r\n", True),
         (b"GET /v1/runs/r/events", True),
@@ -179,8 +179,7 @@ async def test_a_connection_that_takes_nothing_is_aborted(opened, monkeypatch, u
         (b"POST /v1/runs/r/events HTTP/1.1\r\n", False),
         (b"", False),
         (b"\xff\xfe", False),
-    ],
-)
-def test_which_requests_may_have_a_long_cursor(line, expected):
-    """Those for events, by their first line."""
-    assert _is_of_events(line) is expected
+    ]
+    for line, expected in rows:
+        with subtests.test(line=line, expected=expected):
+            assert _is_of_events(line) is expected

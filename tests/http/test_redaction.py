@@ -18,9 +18,9 @@ SECRET = re.compile(rf"shop_app\.py|{os.getpid()}@|{re.escape(socket.gethostname
 PLACE = {"event_id": "0-000001-00000", "run_id": "r", "time": datetime(2027, 1, 2, tzinfo=UTC)}
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
+def test_a_text_about_a_failure_loses_only_places_and_senders(subtests: pytest.Subtests) -> None:
+    """Names of people, of runs and of files that an author wrote stay."""
+    rows = [
         ("TypeError: no shelf (desk.py:41)", "TypeError: no shelf"),
         ("TypeError: no shelf (desk.py:41): KeyError: 'a' (b-2.py:1)", "TypeError: no shelf: KeyError: 'a'"),
         ("run r was canceled by 4711@shop-1.internal: too late", "run r was canceled: too late"),
@@ -29,11 +29,10 @@ PLACE = {"event_id": "0-000001-00000", "run_id": "r", "time": datetime(2027, 1, 
         ("requested by ana@example.org", "requested by ana@example.org"),
         ("see (docs/desk.py:41) and (desk.py)", "see (docs/desk.py:41) and (desk.py)"),
         ("canceled by parent run shop.clerk@desk-1", "canceled by parent run shop.clerk@desk-1"),
-    ],
-)
-def test_a_text_about_a_failure_loses_only_places_and_senders(text, told):
-    """Names of people, of runs and of files that an author wrote stay."""
-    assert redact_text(text) == told
+    ]
+    for text, told in rows:
+        with subtests.test(text=text, told=told):
+            assert redact_text(text) == told
 
 
 def test_records_lose_what_is_for_operators_however_deep_it_is():

@@ -35,9 +35,9 @@ def test_a_long_text_of_a_resource_is_an_artifact():
 PICTURE = types.ImageContent(data="aGk=", mime_type="image/png")
 
 
-@pytest.mark.parametrize(
-    ("texts", "structured", "remarks"),
-    [
+def test_a_text_beside_the_structure_is_kept_once(subtests: pytest.Subtests) -> None:
+    """Texts beside structured content are remarks, unless they are its JSON, whole or item by item."""
+    rows = [
         (["line 1\nline 2"], {"fileName": "a.txt", "lines": 2}, ["line 1\nline 2"]),
         (['{"a": 1, "b": [2]}'], {"b": [2], "a": 1.0}, []),
         (["ok"], {"a": 1}, ["ok"]),
@@ -54,13 +54,12 @@ PICTURE = types.ImageContent(data="aGk=", mime_type="image/png")
         (["1", "2"], {"result": [1, 2]}, []),
         (["a", "b"], {"result": ["a", "b"]}, []),
         (['{"a": 1}', "read page 2 too"], {"a": 1}, ["read page 2 too"]),
-    ],
-)
-def test_a_text_beside_the_structure_is_kept_once(texts, structured, remarks):
-    """Texts beside structured content are remarks, unless they are its JSON, whole or item by item."""
-    blocks = [types.TextContent(text=text) for text in texts]
-    content = to_result(blocks, structured, is_structured=True)
-    assert (content.result, content.remarks, content.artifacts) == (structured, remarks, {})
+    ]
+    for texts, structured, remarks in rows:
+        with subtests.test(texts=texts, structured=structured, remarks=remarks):
+            blocks = [types.TextContent(text=text) for text in texts]
+            content = to_result(blocks, structured, is_structured=True)
+            assert (content.result, content.remarks, content.artifacts) == (structured, remarks, {})
 
 
 def test_links_and_texts_of_resources_beside_the_structure_are_kept():
@@ -91,9 +90,9 @@ def test_a_long_text_beside_the_structure_is_an_artifact_too():
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 900).decode()
 
 
-@pytest.mark.parametrize(
-    ("content", "structured", "result"),
-    [
+def test_base64_in_a_structure_is_an_artifact_and_a_description(subtests: pytest.Subtests) -> None:
+    """A model reads what the base64 is, not the base64; once beside a block with the same data; a long word is no base64."""
+    rows = [
         (
             [types.ImageContent(data=PNG, mime_type="image/png")],
             {"content": [{"type": "image", "data": PNG, "mimeType": "image/png"}]},
@@ -125,14 +124,13 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 900).decode()
             {"mimeType": "image/png", "data": "not base64 " * 50},
             {"mimeType": "image/png", "data": "not base64 " * 50},
         ),
-    ],
-)
-def test_base64_in_a_structure_is_an_artifact_and_a_description(content, structured, result):
-    """A model reads what the base64 is, not the base64; once beside a block with the same data; a long word is no base64."""
-    made = to_result(content, structured, is_structured=True)
-    assert made.result == result
-    assert len(made.artifacts) == ("in artifact" in str(result) or len(content))
-    assert not made.remarks
+    ]
+    for content, structured, result in rows:
+        with subtests.test(content=content, structured=structured, result=result):
+            made = to_result(content, structured, is_structured=True)
+            assert made.result == result
+            assert len(made.artifacts) == ("in artifact" in str(result) or len(content))
+            assert not made.remarks
 
 
 def test_json_in_a_text_is_read_only_where_a_shape_is_declared():
@@ -145,9 +143,9 @@ def test_json_in_a_text_is_read_only_where_a_shape_is_declared():
         assert (content.result, content.fault) == (text, NOT_STRUCTURED)
 
 
-@pytest.mark.parametrize(
-    ("content", "structured", "text", "code"),
-    [
+def test_an_error_says_what_any_part_of_its_answer_says(subtests: pytest.Subtests) -> None:
+    """The cause may be in the structure, in a resource or behind a link; the structure's code is the error's."""
+    rows = [
         (
             [],
             {"error": {"code": "NEEDS_HUMAN", "hint": "sign in", "url": "https://x.example"}},
@@ -176,12 +174,11 @@ def test_json_in_a_text_is_read_only_where_a_shape_is_declared():
         ),
         ([PICTURE], {}, '{"type": "image", "mime_type": "image/png", "bytes": 2}', None),
         ([TEXT], {"code": "has spaces"}, 'one\n{"code": "has spaces"}', None),
-    ],
-)
-def test_an_error_says_what_any_part_of_its_answer_says(content, structured, text, code):
-    """The cause may be in the structure, in a resource or behind a link; the structure's code is the error's."""
-    assert error_text(content, structured) == text
-    assert error_code(structured) == code
+    ]
+    for content, structured, text, code in rows:
+        with subtests.test(content=content, structured=structured, text=text, code=code):
+            assert error_text(content, structured) == text
+            assert error_code(structured) == code
 
 
 def test_an_error_without_a_text_says_so():

@@ -36,21 +36,24 @@ def spec_of(listed: dict[str, Any]) -> tuple[ToolSpec, str]:
     return spec_from_listing("field.server", tool, TERMS)
 
 
-@pytest.mark.parametrize("server", LISTINGS)
-def test_no_tool_is_left_out_or_refused(server) -> None:
+def test_no_tool_is_left_out_or_refused(subtests: pytest.Subtests) -> None:
     """Each tool of the server has a spec whose schema is enforced, and the requests of each provider are within its rules."""
-    found = [spec_of(listed) for listed in LISTINGS[server]["tools"]]
-    assert [(spec.id, why) for spec, why in found if why] == []
-    assert len({spec.id for spec, _ in found}) == len(found)
-    specs = sorted((spec for spec, _ in found), key=lambda spec: spec.id)
-    turn = PlanInput(
-        run=RunContext(run_id="r", agent_id="field.agent", interrupts_allowed=True), messages=[], tools=specs
-    )
-    for provider, refusals in RULES.items():
-        offered = offer(turn, limits_of([provider]), asks=True)
-        tools = [
-            ToolOffer(each.name, each.description or "", each.parameters_json_schema)
-            for each in offered.tools
-        ]
-        assert list(refusals(tools)) == [], provider
-        assert len(offered.deferred) + len(tools) >= len(specs)
+    for server in LISTINGS:
+        with subtests.test(server=server):
+            found = [spec_of(listed) for listed in LISTINGS[server]["tools"]]
+            assert [(spec.id, why) for spec, why in found if why] == []
+            assert len({spec.id for spec, _ in found}) == len(found)
+            specs = sorted((spec for spec, _ in found), key=lambda spec: spec.id)
+            turn = PlanInput(
+                run=RunContext(run_id="r", agent_id="field.agent", interrupts_allowed=True),
+                messages=[],
+                tools=specs,
+            )
+            for provider, refusals in RULES.items():
+                offered = offer(turn, limits_of([provider]), asks=True)
+                tools = [
+                    ToolOffer(each.name, each.description or "", each.parameters_json_schema)
+                    for each in offered.tools
+                ]
+                assert list(refusals(tools)) == [], provider
+                assert len(offered.deferred) + len(tools) >= len(specs)

@@ -193,9 +193,9 @@ def test_a_body_in_json_is_the_answer_to_its_request(
     assert (str(read["result"]) if "result" in read else None) == result
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_what_a_server_logs_answers_no_call(subtests: pytest.Subtests) -> None:
+    """A record of a log, one of our requests in it, and the first half of a message are no answers."""
+    rows = [
         b'{"level": "error", "id": 5, "error": "boom"}',
         b'{"jsonrpc": "2.0", "id": 5, "method": "tools/ca',
         b'{"jsonrpc": "2.0", "id": 5, "resu',
@@ -204,11 +204,10 @@ def test_a_body_in_json_is_the_answer_to_its_request(
         b'"result"',
         b"5",
         b"[]",
-    ],
-)
-def test_what_a_server_logs_answers_no_call(line: bytes) -> None:
-    """A record of a log, one of our requests in it, and the first half of a message are no answers."""
-    assert read_line(line) is None
+    ]
+    for line in rows:
+        with subtests.test(line=line):
+            assert read_line(line) is None
 
 
 def test_a_notification_that_cannot_be_read_ends_no_call() -> None:
@@ -217,19 +216,18 @@ def test_a_notification_that_cannot_be_read_ends_no_call() -> None:
     assert mended_event(event) == b"id: 7\nretry: 5\n\n"
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
+def test_other_events_are_not_changed(subtests: pytest.Subtests) -> None:
+    """An address, a first event without data, a comment and a message in several lines go to the SDK as they are."""
+    rows = [
         b"event: endpoint\ndata: /messages?id=5\n\n",
         b"id: 1\ndata:\n\n",
         b": still here\n\n",
         b'event: message\ndata: {"jsonrpc": "2.0",\ndata:  "id": 5, "result": {}}\n\n',
         b"data: no message\n\n",
-    ],
-)
-def test_other_events_are_not_changed(event: bytes) -> None:
-    """An address, a first event without data, a comment and a message in several lines go to the SDK as they are."""
-    assert mended_event(event) == event
+    ]
+    for event in rows:
+        with subtests.test(event=event):
+            assert mended_event(event) == event
 
 
 def test_an_event_of_the_older_transport_is_answered_by_its_id() -> None:

@@ -23,9 +23,9 @@ def test_a_secret_is_known_in_each_form_that_a_server_may_repeat():
     }
 
 
-@pytest.mark.parametrize(
-    ("transport", "secrets"),
-    [
+def test_only_what_looks_like_a_credential_is_a_secret(subtests: pytest.Subtests) -> None:
+    """Paths, words, regions and modes are none, so that a server's error can say what may be done in place of it."""
+    rows = [
         (mcp.Stdio("server", "/srv/photos", "server", "--region", "eu-west-1", "--mode=production"), set()),
         (mcp.Stdio("server", env={"TMPDIR": "/tmp/work", "REGION": "eu-west-1", "AUTHOR": "Ana Brown"}), set()),
         (mcp.Stdio("server", env={"KEYBOARD": "qwerty-de", "MONKEY": "banana", "TOKEN_FILE": "/run/token"}), set()),
@@ -40,35 +40,37 @@ def test_a_secret_is_known_in_each_form_that_a_server_may_repeat():
         (mcp.Http("https://example.com/photos-of-december/mcp?profile=production-east"), set()),
         (mcp.Http("https://example.com/mcp", headers={"Cookie": "sid=of-cookie; b=2"}, secrets=["declared"]),
          {"declared", "sid=of-cookie; b=2", "b=2", "of-cookie", "2"}),
-    ],
-)  # fmt: skip
-def test_only_what_looks_like_a_credential_is_a_secret(transport, secrets):
-    """Paths, words, regions and modes are none, so that a server's error can say what may be done in place of it."""
-    assert set(transport.secrets) == secrets
+    ]  # fmt: skip
+    for transport, secrets in rows:
+        with subtests.test(transport=transport, secrets=secrets):
+            assert set(transport.secrets) == secrets
 
 
-@pytest.mark.parametrize(
-    "repeated",
-    [
+def test_arguments_and_environment_of_a_process_are_secrets(subtests: pytest.Subtests) -> None:
+    """The value of `--token=value` and the one after `--key` are masked, and the passwords of addresses; the rest is not."""
+    rows = [
         "option-token",
         "next-token",
         "database-password",
         "own-token",
         "cache-password",
-    ],
-)
-def test_arguments_and_environment_of_a_process_are_secrets(repeated):
-    """The value of `--token=value` and the one after `--key` are masked, and the passwords of addresses; the rest is not."""
-    transport = mcp.Stdio(
-        "server",
-        "--token=option-token",
-        "--key",
-        "next-token",
-        "postgresql://someone:database-password@db.internal/orders",
-        env={"PATH": "/bin/of/all", "TOKEN": "own-token", "CACHE": "redis://:cache-password@cache.internal"},
-    )
-    text = masked(f"no {repeated} at db.internal in /bin/of/all", transport.secrets)
-    assert text == "no *** at db.internal in /bin/of/all"
+    ]
+    for repeated in rows:
+        with subtests.test(repeated=repeated):
+            transport = mcp.Stdio(
+                "server",
+                "--token=option-token",
+                "--key",
+                "next-token",
+                "postgresql://someone:database-password@db.internal/orders",
+                env={
+                    "PATH": "/bin/of/all",
+                    "TOKEN": "own-token",
+                    "CACHE": "redis://:cache-password@cache.internal",
+                },
+            )
+            text = masked(f"no {repeated} at db.internal in /bin/of/all", transport.secrets)
+            assert text == "no *** at db.internal in /bin/of/all"
 
 
 def test_a_shorter_secret_does_not_reveal_the_rest_of_a_longer_one():

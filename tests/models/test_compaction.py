@@ -315,9 +315,9 @@ async def test_a_summary_that_is_no_text_fails_at_once(serve, standin):
     assert not [event async for event in run.events() if event.type == "tool_retry"]
 
 
-@pytest.mark.parametrize(
-    ("options", "fault"),
-    [
+def test_wrong_options_are_refused(subtests: pytest.Subtests) -> None:
+    """The error names the option, and what fits."""
+    rows = [
         ({"trigger": 1.5}, "trigger is a number between 0 and 1, not 1.5"),
         ({"keep": 0.9}, r"keep=0.9 is a smaller share than trigger=0.8"),
         ({"window": 10}, "window is a number of tokens, 4,000 at least, not 10"),
@@ -325,12 +325,10 @@ async def test_a_summary_that_is_no_text_fails_at_once(serve, standin):
         ({"model": "openai:gpt-5", "summarize": str}, "a model or summarize=..., not both"),
         ({"prompt": "short"}, "there is no option 'prompt'; write instructions=..."),
         ({"keep_results": -1}, "keep_results is a number, not -1"),
-    ],
-)
-def test_wrong_options_are_refused(options, fault):
-    """The error names the option, and what fits."""
-    with pytest.raises(DefinitionError, match=fault):
-        Compaction(**options)
+    ]
+    for options, fault in rows:
+        with subtests.test(options=options, fault=fault), pytest.raises(DefinitionError, match=fault):
+            Compaction(**options)
 
 
 def test_a_planner_takes_a_compaction_or_a_flag():

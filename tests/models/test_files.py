@@ -41,21 +41,20 @@ def test_data_is_sent_as_bytes() -> None:
     assert (paper.data, paper.media_type, paper.identifier) == (PNG, "application/pdf", "Rules")
 
 
-@pytest.mark.parametrize(
-    ("begins", "actual"),
-    [
+def test_an_image_has_the_type_of_its_bytes(subtests: pytest.Subtests) -> None:
+    """Providers refuse a picture whose media type is not that of its bytes; of unknown bytes the given type stays."""
+    rows = [
         (b"\xff\xd8\xff\xe0", "image/jpeg"),
         (b"GIF89a", "image/gif"),
         (b"RIFF\x01\x02\x03\x04WEBP", "image/webp"),
         (PNG, "image/png"),
         (b"BM anything else", "image/png"),
-    ],
-)
-def test_an_image_has_the_type_of_its_bytes(begins: bytes, actual: str) -> None:
-    """Providers refuse a picture whose media type is not that of its bytes; of unknown bytes the given type stays."""
-    picture = user_file(image(data=base64.b64encode(begins).decode()))
-    assert isinstance(picture, theirs.BinaryImage)
-    assert picture.media_type == actual
+    ]
+    for begins, actual in rows:
+        with subtests.test(begins=begins, actual=actual):
+            picture = user_file(image(data=base64.b64encode(begins).decode()))
+            assert isinstance(picture, theirs.BinaryImage)
+            assert picture.media_type == actual
 
 
 def test_base64_in_lines_is_read() -> None:
@@ -65,20 +64,19 @@ def test_base64_in_lines_is_read() -> None:
     assert picture.data == PNG * 20
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
+def test_a_file_that_cannot_be_read_becomes_a_text(subtests: pytest.Subtests) -> None:
+    """In place of a file without valid data or URL, the model gets a text that says so."""
+    rows = [
         image(),
         image(data="!"),
         image(data="abc"),
         image(url=""),
         image("text/plain", data=DATA),
         document(data=""),
-    ],
-)
-def test_a_file_that_cannot_be_read_becomes_a_text(part: Any) -> None:
-    """In place of a file without valid data or URL, the model gets a text that says so."""
-    assert user_file(part) == f"({part.type} that cannot be read)"
+    ]
+    for part in rows:
+        with subtests.test(part=part):
+            assert user_file(part) == f"({part.type} that cannot be read)"
 
 
 def test_a_url_keeps_its_type() -> None:

@@ -129,17 +129,17 @@ PIECES = {
 }
 
 
-@pytest.mark.parametrize("shape", PIECES)
-def test_pieces_come_to_the_calls_that_they_are_of(shape: str) -> None:
+def test_pieces_come_to_the_calls_that_they_are_of(subtests: pytest.Subtests) -> None:
     """Each call has its name and its arguments once, however a server repeats them."""
-    given, arguments = PIECES[shape]
-    places, calls = _Places(), dict[Any, list[str]]()
-    for each in given:
-        places.put(each)
-        call = calls.setdefault(each.index, ["", ""])
-        call[0] += each.function.name or ""
-        call[1] += each.function.arguments or ""
-    assert list(calls.values()) == [["pay", each] for each in arguments]
+    for shape, (given, arguments) in PIECES.items():
+        with subtests.test(shape=shape):
+            places, calls = _Places(), dict[Any, list[str]]()
+            for each in given:
+                places.put(each)
+                call = calls.setdefault(each.index, ["", ""])
+                call[0] += each.function.name or ""
+                call[1] += each.function.arguments or ""
+            assert list(calls.values()) == [["pay", each] for each in arguments]
 
 
 # Anthropic's Messages API.
@@ -182,18 +182,18 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("shape", BLOCKS)
-def test_blocks_have_their_arguments_once(shape: str) -> None:
+def test_blocks_have_their_arguments_once(subtests: pytest.Subtests) -> None:
     """Each block has an index of its own, and its arguments from its start or from its deltas."""
-    given, arguments = BLOCKS[shape]
-    found = dict[int, str]()
-    for event in read(AnthropicEvents(), BEGIN, *given, REASON, END):
-        if event["type"] == "content_block_start":
-            assert event["content_block"]["input"] == {}
-        if event["type"] == "content_block_delta":
-            index = event["index"]
-            found[index] = found.get(index, "") + event["delta"]["partial_json"]
-    assert found == arguments
+    for shape, (given, arguments) in BLOCKS.items():
+        with subtests.test(shape=shape):
+            found = dict[int, str]()
+            for event in read(AnthropicEvents(), BEGIN, *given, REASON, END):
+                if event["type"] == "content_block_start":
+                    assert event["content_block"]["input"] == {}
+                if event["type"] == "content_block_delta":
+                    index = event["index"]
+                    found[index] = found.get(index, "") + event["delta"]["partial_json"]
+            assert found == arguments
 
 
 def test_events_of_anthropic_have_names_and_usages() -> None:

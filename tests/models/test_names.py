@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -33,20 +32,19 @@ WRITTEN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("id", "name"),
-    [
+def test_a_tool_s_name_is_its_id_with_the_dots_replaced(subtests: pytest.Subtests) -> None:
+    """A name is the id with `__` for dots, or a readable beginning with a digest where that is ambiguous; neither may change."""
+    rows = [
         ("ops.devices.list", "ops__devices__list"),
         ("ops.devices.get_one-2", "ops__devices__get_one-2"),
         ("ops.devices.list_", "ops__devices__list_"),
         ("o-p-s.d_e.l_i", "o-p-s__d_e__l_i"),
         ("ops.mcp.fs/read.file", "ops_mcp_fs_read_file_4bd7947a64"),
         ("ops.dev__ices.list", "ops_dev_ices_list_cc8e01fab2"),
-    ],
-)
-def test_a_tool_s_name_is_its_id_with_the_dots_replaced(id: str, name: str) -> None:
-    """A name is the id with `__` for dots, or a readable beginning with a digest where that is ambiguous; neither may change."""
-    assert wire_name(id) == name
+    ]
+    for id, name in rows:
+        with subtests.test(id=id, name=name):
+            assert wire_name(id) == name
 
 
 @given(IDS)
@@ -114,9 +112,9 @@ FOUND = Names(
 WIPE = "far__server__wipe"
 
 
-@pytest.mark.parametrize(
-    ("sent", "received"),
-    [
+def test_a_call_of_call_tool_loses_no_argument(subtests: pytest.Subtests) -> None:
+    """What stands beside `arguments` is an argument too; two values for one name are refused, and none is chosen."""
+    rows = [
         ({"name": WIPE, "arguments": {"a": 1}, "dry_run": True}, {"a": 1, "dry_run": True}),
         ({"name": WIPE, "arguments": '{"a": 1}', "dry_run": True}, {"a": 1, "dry_run": True}),
         ({"name": WIPE, "arguments": {"a": 1}, "a": 1}, {"a": 1}),
@@ -131,24 +129,28 @@ WIPE = "far__server__wipe"
         ({"name": "call_tool", "arguments": {"name": WIPE, "arguments": {"a": 1}}}, {"a": 1}),
         ({"name": WIPE, "arguments": {"top": 1, "$top": 2}}, "duplicate_key"),
         ({"name": WIPE, "arguments": {"top": 1, "$top": 1}}, {"$top": 1}),
-    ],
-)
-def test_a_call_of_call_tool_loses_no_argument(sent: dict[str, Any], received: dict[str, Any] | str) -> None:
-    """What stands beside `arguments` is an argument too; two values for one name are refused, and none is chosen."""
-    for form in (sent, json.dumps(sent)):
-        id, arguments = FOUND.received("call_tool", form)
-        assert id == "far.server.wipe"
-        read = read_text(arguments) if isinstance(arguments, str) else Parsed(arguments)
-        assert (read.kind if isinstance(read, ParseFault) else read.payload) == received
+    ]
+    for sent, received in rows:
+        with subtests.test(sent=sent, received=received):
+            for form in (sent, json.dumps(sent)):
+                id, arguments = FOUND.received("call_tool", form)
+                assert id == "far.server.wipe"
+                read = read_text(arguments) if isinstance(arguments, str) else Parsed(arguments)
+                assert (read.kind if isinstance(read, ParseFault) else read.payload) == received
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [{"tool": "nobody", "arguments": {}}, {"arguments": {"name": WIPE}}, {"name": 5}, {"name": WIPE}, "{"],
-)
-def test_a_call_of_call_tool_without_a_tool_stays(sent: dict[str, Any] | str) -> None:
+def test_a_call_of_call_tool_without_a_tool_stays(subtests: pytest.Subtests) -> None:
     """A call that names no tool, or has no arguments, is one of `call_tool`, which the model is asked to correct."""
-    assert FOUND.received("call_tool", sent) == ("call_tool", sent)
+    rows = [
+        {"tool": "nobody", "arguments": {}},
+        {"arguments": {"name": WIPE}},
+        {"name": 5},
+        {"name": WIPE},
+        "{",
+    ]
+    for sent in rows:
+        with subtests.test(sent=sent):
+            assert FOUND.received("call_tool", sent) == ("call_tool", sent)
 
 
 def test_no_digit_of_a_number_changes_with_a_name() -> None:

@@ -114,28 +114,25 @@ def test_a_run_that_may_ask_nobody_has_no_question() -> None:
 # Responses that were cut off.
 
 
-@pytest.mark.parametrize(
-    ("finish", "provider_finish", "limit", "why"),
-    [
+def test_the_last_call_of_a_response_that_was_cut_off_is_not_executed(subtests: pytest.Subtests) -> None:
+    """The plan has all calls, and says why the last is answered in place of being executed; the model is told its limit."""
+    rows = [
         ("length", "max_tokens", 1_000, "was cut off at the output limit of 1,000 tokens"),
         ("length", "length", None, "was cut off at the output limit"),
         ("length", "model_context_window_exceeded", 1_000, "because the context window is full"),
         ("content_filter", "content_filter", None, "was stopped by the provider's content filter"),
         ("error", "abort", None, "was ended by the provider before it was complete (abort)"),
-    ],
-)
-def test_the_last_call_of_a_response_that_was_cut_off_is_not_executed(
-    finish: str, provider_finish: str, limit: int | None, why: str
-) -> None:
-    """The plan has all calls, and says why the last is answered in place of being executed; the model is told its limit."""
-    message = Message.calls([call("c1", "test.tools.add", a=1), call("c2", "test.tools.add", a=2)])
-    plan = outcome(Reply(message, finish, None, provider_finish, limit))
-    assert isinstance(plan, PlanResult)
-    assert [each.tool_call_id for each in plan.tool_calls] == ["c1", "c2"]
-    assert plan.unfinished
-    assert why in plan.unfinished
-    assert ("smaller pieces" in plan.unfinished) is (finish == "length")
-    assert why in plan.notes[0]
+    ]
+    for finish, provider_finish, limit, why in rows:
+        with subtests.test(finish=finish, provider_finish=provider_finish, limit=limit, why=why):
+            message = Message.calls([call("c1", "test.tools.add", a=1), call("c2", "test.tools.add", a=2)])
+            plan = outcome(Reply(message, finish, None, provider_finish, limit))
+            assert isinstance(plan, PlanResult)
+            assert [each.tool_call_id for each in plan.tool_calls] == ["c1", "c2"]
+            assert plan.unfinished
+            assert why in plan.unfinished
+            assert ("smaller pieces" in plan.unfinished) is (finish == "length")
+            assert why in plan.notes[0]
 
 
 CUT = {
@@ -168,23 +165,26 @@ def ended(word: str | None, arguments: str = '{"a": 1}', mapped: FinishReason | 
     return Reply.of(response, from_response(response, NAMES), None)
 
 
-@pytest.mark.parametrize("word", [word for words in CUT.values() for word in words])
-def test_a_finish_reason_counts_by_its_word_and_not_by_its_server(word: str) -> None:
+def test_a_finish_reason_counts_by_its_word_and_not_by_its_server(subtests: pytest.Subtests) -> None:
     """A call in which a response was cut off is not executed, in whatever API's words its server says so."""
-    given = ended(word)
-    assert word in CUT[given.finish or ""]
-    plan = outcome(given)
-    assert isinstance(plan, PlanResult)
-    assert plan.unfinished
+    for word in [word for words in CUT.values() for word in words]:
+        with subtests.test(word=word):
+            given = ended(word)
+            assert word in CUT[given.finish or ""]
+            plan = outcome(given)
+            assert isinstance(plan, PlanResult)
+            assert plan.unfinished
 
 
-@pytest.mark.parametrize("word", ["stop", "STOP", "tool_calls", "end_turn", "completed", "eos", None])
-def test_a_response_that_ended_by_itself_has_no_unfinished_call(word: str | None) -> None:
+def test_a_response_that_ended_by_itself_has_no_unfinished_call(subtests: pytest.Subtests) -> None:
     """Its calls are all executed; arguments that cannot be read are the boundary's matter."""
-    for arguments in ('{"a": 1}', '{"a"'):
-        plan = outcome(ended(word, arguments, "stop"))
-        assert isinstance(plan, PlanResult)
-        assert plan.unfinished is None
+    rows = ["stop", "STOP", "tool_calls", "end_turn", "completed", "eos", None]
+    for word in rows:
+        with subtests.test(word=word):
+            for arguments in ('{"a": 1}', '{"a"'):
+                plan = outcome(ended(word, arguments, "stop"))
+                assert isinstance(plan, PlanResult)
+                assert plan.unfinished is None
 
 
 @pytest.mark.parametrize("word", ["a_new_word", UNREPORTED])
@@ -257,9 +257,9 @@ def test_a_call_that_the_provider_could_not_read_is_corrected(finish: str) -> No
 # Calls written as text, and typed answers.
 
 
-@pytest.mark.parametrize(
-    ("text", "is_one"),
-    [
+def test_a_call_written_as_text_is_noticed(subtests: pytest.Subtests) -> None:
+    """The notations of calls are known, and JSON or prose that only resembles them is none."""
+    rows = [
         ('{"name": "add", "arguments": {"a": 1}}', True),
         ('```json\n[{"name": "add", "parameters": {}}]\n```', True),
         ('{"name": "weather__2023_2023_2023', True),
@@ -272,11 +272,10 @@ def test_a_call_that_the_provider_could_not_read_is_corrected(finish: str) -> No
         ("Models write <tool_call> before a call.", False),
         ("It is 3.", False),
         (" " * 200_000 + "x", False),
-    ],
-)
-def test_a_call_written_as_text_is_noticed(text: str, is_one: bool) -> None:
-    """The notations of calls are known, and JSON or prose that only resembles them is none."""
-    assert is_call_as_text(text) is is_one
+    ]
+    for text, is_one in rows:
+        with subtests.test(text=text, is_one=is_one):
+            assert is_call_as_text(text) is is_one
 
 
 def test_a_call_written_as_text_is_corrected_and_then_the_answer() -> None:

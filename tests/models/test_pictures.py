@@ -24,11 +24,13 @@ def data_of(content: bytes, mime_type: str = "image/png") -> dict[str, str]:
     return {"mime_type": mime_type, "base64": base64.b64encode(content).decode()}
 
 
-@pytest.mark.parametrize(("count", "first"), [(0, 0), (20, 0), (21, 10), (30, 10), (31, 20), (40, 20)])
-def test_the_newest_pictures_are_sent_and_old_ones_go_in_blocks(count, first):
+def test_the_newest_pictures_are_sent_and_old_ones_go_in_blocks(subtests: pytest.Subtests) -> None:
     """At most 20 pictures are sent; ten are dropped at once, so that the beginning of the request changes rarely."""
-    messages = [Message.results([pictured(str(number))]) for number in range(count)]
-    assert shown_refs(picture_refs(messages)) == [str(number) for number in range(first, count)]
+    rows = [(0, 0), (20, 0), (21, 10), (30, 10), (31, 20), (40, 20)]
+    for count, first in rows:
+        with subtests.test(count=count, first=first):
+            messages = [Message.results([pictured(str(number))]) for number in range(count)]
+            assert shown_refs(picture_refs(messages)) == [str(number) for number in range(first, count)]
 
 
 def test_a_cleared_result_and_a_child_run_have_no_pictures_to_see():

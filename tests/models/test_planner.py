@@ -99,23 +99,22 @@ async def test_the_last_turn_is_corrected_whatever_is_left():
     assert plan.final_response.text == "Here I am."
 
 
-@pytest.mark.parametrize(
-    ("left", "finalize", "settings", "allowed"),
-    [
+async def test_a_response_may_be_as_long_as_the_tokens_left(subtests: pytest.Subtests) -> None:
+    """`max_tokens` is at most the run's tokens left, except in the last turn, which may have a complete answer."""
+    rows = [
         (500, None, SETTINGS, 500),
         (2000, None, SETTINGS, 1000),
         (500, None, None, 500),
         (100_000, None, None, None),
         (0, LAST, SETTINGS, 1000),
         (0, LAST, None, None),
-    ],
-)
-async def test_a_response_may_be_as_long_as_the_tokens_left(left, finalize, settings, allowed):
-    """`max_tokens` is at most the run's tokens left, except in the last turn, which may have a complete answer."""
-    model = Model(says("Here I am."))
-    given = turn(PlanResumeInput, caps=Caps(tokens=left), finalize=finalize)
-    await model.planner(settings=settings).plan_resume(given)
-    assert model.requests[0].model_settings.get("max_tokens") == allowed
+    ]
+    for left, finalize, settings, allowed in rows:
+        with subtests.test(left=left, finalize=finalize, settings=settings, allowed=allowed):
+            model = Model(says("Here I am."))
+            given = turn(PlanResumeInput, caps=Caps(tokens=left), finalize=finalize)
+            await model.planner(settings=settings).plan_resume(given)
+            assert model.requests[0].model_settings.get("max_tokens") == allowed
 
 
 @pytest.mark.parametrize(("finalize", "choice"), [(None, None), (LAST, "none")])

@@ -260,10 +260,11 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("words", REFUSALS)
-def test_a_refusal_of_an_id_is_known_by_its_words(words: str) -> None:
+def test_a_refusal_of_an_id_is_known_by_its_words(subtests: pytest.Subtests) -> None:
     """Whichever server refuses it."""
-    assert refuses_ids(words)
+    for words in REFUSALS:
+        with subtests.test(words=words):
+            assert refuses_ids(words)
 
 
 @pytest.mark.parametrize(

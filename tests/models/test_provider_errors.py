@@ -209,14 +209,15 @@ def test_an_error_that_may_pass_is_repeated_after_a_delay(subtests: pytest.Subte
             assert text in known.message
 
 
-@pytest.mark.parametrize(("status", "words", "kind"), BY_STATUS)
-def test_the_status_counts_where_the_words_say_nothing_else(status: int, words: str, kind: str) -> None:
+def test_the_status_counts_where_the_words_say_nothing_else(subtests: pytest.Subtests) -> None:
     """Only words of a conversation that is too long, of a template or of a filter count more than the status."""
-    error = application_error_of(
-        http(CATEGORIES[status], status, body={"error": {"message": words}}), "openai"
-    )
-    assert error
-    assert error.type == kind
+    for status, words, kind in BY_STATUS:
+        with subtests.test(status=status, words=words, kind=kind):
+            error = application_error_of(
+                http(CATEGORIES[status], status, body={"error": {"message": words}}), "openai"
+            )
+            assert error
+            assert error.type == kind
 
 
 def test_an_error_that_a_person_must_repair_is_not_repeated(subtests: pytest.Subtests) -> None:
@@ -247,20 +248,19 @@ def test_an_exception_that_is_no_failure_of_a_request_passes(error):
     assert caught.value is error
 
 
-@pytest.mark.parametrize(
-    ("headers", "delay"),
-    [
+def test_the_delay_is_the_provider_s(subtests: pytest.Subtests) -> None:
+    """The delay is what the provider asks for, at most an hour."""
+    rows = [
         ({"retry-after": "7"}, timedelta(seconds=7)),
         ({"retry-after": "0"}, timedelta(0)),
         ({"retry-after-ms": "1500"}, timedelta(seconds=1.5)),
         ({"retry-after": "900"}, timedelta(minutes=15)),
         ({"retry-after": "86400"}, LONGEST_RETRY_AFTER),
-    ],
-)
-def test_the_delay_is_the_provider_s(headers, delay):
-    """The delay is what the provider asks for, at most an hour."""
-    known = application_error_of(http(raised.ModelRateLimitError, 429, headers=headers), "openai")
-    assert known.next_retry_delay == delay
+    ]
+    for headers, delay in rows:
+        with subtests.test(headers=headers, delay=delay):
+            known = application_error_of(http(raised.ModelRateLimitError, 429, headers=headers), "openai")
+            assert known.next_retry_delay == delay
 
 
 def test_the_sentence_has_the_provider_s_delay():
@@ -446,9 +446,9 @@ def test_an_error_about_credentials_quotes_nothing():
     )
 
 
-@pytest.mark.parametrize(
-    ("provider", "title", "repair"),
-    [
+def test_each_provider_has_its_title(subtests: pytest.Subtests) -> None:
+    """An unknown provider's title is its own name, made printable."""
+    rows = [
         ("anthropic", "Anthropic", "set ANTHROPIC_API_KEY to a key that may use gpt-5."),
         ("google", "Google", "set GOOGLE_API_KEY to a key"),
         ("openai-responses", "OpenAI", "set OPENAI_API_KEY to a key"),
@@ -456,12 +456,13 @@ def test_an_error_about_credentials_quotes_nothing():
         ("bedrock", "Amazon Bedrock", "give it credentials that may use gpt-5."),
         ("my\x1blab", "my lab", "give it credentials"),
         ("", "The model's provider", "give it credentials"),
-    ],
-)
-def test_each_provider_has_its_title(provider, title, repair):
-    """An unknown provider's title is its own name, made printable."""
-    assert provider_title(provider) == title
-    assert repair in application_error_of(http(raised.ModelAuthenticationError, 401), provider).message
+    ]
+    for provider, title, repair in rows:
+        with subtests.test(provider=provider, title=title, repair=repair):
+            assert provider_title(provider) == title
+            assert (
+                repair in application_error_of(http(raised.ModelAuthenticationError, 401), provider).message
+            )
 
 
 def test_a_foreign_server_is_named_by_its_host() -> None:

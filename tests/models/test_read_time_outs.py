@@ -93,9 +93,9 @@ async def test_a_model_that_never_answers_is_asked_three_times(standin: Provider
     ]
 
 
-@pytest.mark.parametrize(
-    ("url", "is_local"),
-    [
+def test_a_local_server_is_known_by_its_address(subtests: pytest.Subtests) -> None:
+    """Loopback and private addresses, and names without a dot, are local."""
+    rows = [
         ("http://127.0.0.1:8080/v1", True),
         ("http://localhost:11434/v1/", True),
         ("http://[::1]:8000", True),
@@ -108,11 +108,10 @@ async def test_a_model_that_never_answers_is_asked_three_times(standin: Provider
         ("http://[broken", False),
         ("", False),
         (None, False),
-    ],
-)
-def test_a_local_server_is_known_by_its_address(url: str | None, is_local: bool) -> None:
-    """Loopback and private addresses, and names without a dot, are local."""
-    assert is_local_url(url) is is_local
+    ]
+    for url, is_local in rows:
+        with subtests.test(url=url, is_local=is_local):
+            assert is_local_url(url) is is_local
 
 
 async def test_a_local_server_has_more_time(standin: ProviderServer, monkeypatch) -> None:

@@ -63,24 +63,23 @@ def test_a_call_that_cannot_be_read_is_compared_as_it_is_written(arguments: str)
     assert len(without_repetitions(ModelResponse([call, call])).tool_calls) == 1
 
 
-@pytest.mark.parametrize(
-    ("provider", "details", "cut_off"),
-    [
+def test_a_stream_without_a_finish_reason_was_cut_off(subtests: pytest.Subtests) -> None:
+    """A response of a provider that reports a reason has one, or the reason why its prompt was blocked, or is a refusal."""
+    rows = [
         ("openai", None, True),
         ("google", {}, True),
         ("google", {"finish_reason": "STOP"}, False),
         ("google-cloud", {"block_reason": "SAFETY"}, False),
         ("mistral", None, False),
         ("openai", {"refusal": "No."}, False),
-    ],
-)
-def test_a_stream_without_a_finish_reason_was_cut_off(provider, details, cut_off) -> None:
-    """A response of a provider that reports a reason has one, or the reason why its prompt was blocked, or is a refusal."""
-    finish = "content_filter" if details and "refusal" in details else None
-    response = ModelResponse(
-        [TextPart("It")], provider_name=provider, provider_details=details, finish_reason=finish
-    )
-    assert was_cut_off(response) is cut_off
+    ]
+    for provider, details, cut_off in rows:
+        with subtests.test(provider=provider, details=details, cut_off=cut_off):
+            finish = "content_filter" if details and "refusal" in details else None
+            response = ModelResponse(
+                [TextPart("It")], provider_name=provider, provider_details=details, finish_reason=finish
+            )
+            assert was_cut_off(response) is cut_off
 
 
 @pytest.mark.parametrize(

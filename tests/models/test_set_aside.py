@@ -60,9 +60,9 @@ THOUGHT = Message(
 )
 
 
-@pytest.mark.parametrize(
-    ("messages", "error", "attempts"),
-    [
+def test_what_may_be_the_cause_is_left_out_in_order(subtests: pytest.Subtests) -> None:
+    """Each attempt leaves out one thing alone, and the results of tools that change something are the last of their kind."""
+    rows = [
         ([shows("one")], refused(), ["files 0"]),
         ([*OLD, shows("two")], refused(), ["files 2", "files 0", "files 2 + files 0"]),
         ([*OLD, Message.user("two")], refused(), ["files 0"]),
@@ -100,14 +100,11 @@ THOUGHT = Message(
         ([ONE, FAILED, shows("one")], refused(), ["messages 0", "files 2", "messages 0 + files 2"]),
         ([shows("one")], refused("later", "ModelUnavailable"), []),
         ([Message.user("one")], refused(), []),
-    ],
-)
-def test_what_may_be_the_cause_is_left_out_in_order(
-    messages: list[Message], error: ApplicationError, attempts: list[str]
-) -> None:
-    """Each attempt leaves out one thing alone, and the results of tools that change something are the last of their kind."""
-    made = attempts_after(messages, error, {"a.b.fetch"})
-    assert [" + ".join(map(told, attempt)) for attempt in made] == attempts
+    ]
+    for messages, error, attempts in rows:
+        with subtests.test(messages=messages, error=error, attempts=attempts):
+            made = attempts_after(messages, error, {"a.b.fetch"})
+            assert [" + ".join(map(told, attempt)) for attempt in made] == attempts
 
 
 def told(step: SetAside) -> str:
@@ -188,22 +185,21 @@ def test_a_recorded_step_is_applied_in_later_requests() -> None:
     assert read[3:] == stored[3:]
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
+def test_a_record_that_cannot_be_read_sets_nothing_aside(subtests: pytest.Subtests) -> None:
+    """A part of another kind or version changes nothing, and neither does one in a message of somebody else."""
+    rows = [
         {"type": "set_aside"},
         {"type": "set_aside", "what": "all", "messages": [0]},
         {"type": "set_aside", "what": "files", "messages": "0"},
         {"type": "set_aside", "what": "files", "messages": ["0", None, 99, -1]},
         {"type": "else", "what": "files", "messages": [0]},
-    ],
-)
-def test_a_record_that_cannot_be_read_sets_nothing_aside(part: dict[str, Any]) -> None:
-    """A part of another kind or version changes nothing, and neither does one in a message of somebody else."""
-    odd = Message(role="assistant", parts=[OtherPart.model_validate(part)])
-    assert without_set_aside([shows("one"), odd]) == [shows("one"), odd]
-    recorded = Message(role="user", parts=[SetAside("files", (0,)).part])
-    assert without_set_aside([shows("one"), recorded]) == [shows("one"), recorded]
+    ]
+    for part in rows:
+        with subtests.test(part=part):
+            odd = Message(role="assistant", parts=[OtherPart.model_validate(part)])
+            assert without_set_aside([shows("one"), odd]) == [shows("one"), odd]
+            recorded = Message(role="user", parts=[SetAside("files", (0,)).part])
+            assert without_set_aside([shows("one"), recorded]) == [shows("one"), recorded]
 
 
 def make_app(model: Any) -> App:

@@ -438,9 +438,9 @@ async def test_me_14_the_error_has_the_last_status(loopback, client, slept):
 # -- Time-outs (ME-12) -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("provider", "connect", "read", "write"),
-    [
+async def test_me_12_slow_providers_have_more_time(subtests: pytest.Subtests) -> None:
+    """Claude and DeepSeek have longer time-outs than the default, and so have their clients."""
+    rows = [
         (None, 10, 120, 120),
         ("", 10, 120, 120),
         ("openai", 10, 120, 120),
@@ -449,13 +449,12 @@ async def test_me_14_the_error_has_the_last_status(loopback, client, slept):
         ("anthropic", 10, 300, 300),
         ("deepseek", 15, 180, 180),
         ("DeepSeek", 15, 180, 180),
-    ],
-)
-async def test_me_12_slow_providers_have_more_time(provider, connect, read, write):
-    """Claude and DeepSeek have longer time-outs than the default, and so have their clients."""
-    assert timeouts_for(provider) == Timeouts(connect, read, write)
-    async with http_client(provider) as client:
-        assert client.timeout == httpx2.Timeout(connect=connect, read=read, write=write, pool=connect)
+    ]
+    for provider, connect, read, write in rows:
+        with subtests.test(provider=provider, connect=connect, read=read, write=write):
+            assert timeouts_for(provider) == Timeouts(connect, read, write)
+            async with http_client(provider) as client:
+                assert client.timeout == httpx2.Timeout(connect=connect, read=read, write=write, pool=connect)
 
 
 def test_me_12_a_setting_wins(monkeypatch):
@@ -548,9 +547,9 @@ def test_me_13_the_sentence_of_exhausted_retries_is_kept():
     )
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+def test_me_13_no_text_holds_a_secret(subtests: pytest.Subtests) -> None:
+    """A sentence contains no address and no part of an invalid header."""
+    rows = [
         answered(404, "https://user:s3cret@api.example/v1?key=s3cret"),
         answered(503, "https://user:s3cret@api.example/v1?key=s3cret"),
         ValueError("cannot open https://user:s3cret@api.example/v1"),
@@ -559,12 +558,10 @@ def test_me_13_the_sentence_of_exhausted_retries_is_kept():
         ValueError("cannot open /v1?token=s3cret"),
         httpx2.LocalProtocolError("Illegal header value b'Bearer s3cret\\n'"),
         httpx2.InvalidURL("Invalid port: 's3cret'"),
-    ],
-    ids=repr,
-)
-def test_me_13_no_text_holds_a_secret(error):
-    """A sentence contains no address and no part of an invalid header."""
-    assert "s3cret" not in format_network_error(error, "API")
+    ]
+    for error in rows:
+        with subtests.test(error=error):
+            assert "s3cret" not in format_network_error(error, "API")
 
 
 async def test_clients_share_what_the_system_trusts() -> None:

@@ -55,9 +55,9 @@ def test_a_courtesy(text, reply):
     assert (found and found.partition("\n")[0]) == reply
 
 
-@pytest.mark.parametrize(
-    ("text", "is_one"),
-    [
+def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+    """A site alone, a name and a no may answer a question; a follow-up that says so is none."""
+    rows = [
         ("and s-3?", True),
         ("What about S-3, the last 3 days?", True),
         ("again", True),
@@ -67,11 +67,10 @@ def test_a_courtesy(text, reply):
         ("Ana Lima <ana@example.org>", False),
         ("no", False),
         ("battery_voltage", False),
-    ],
-)
-def test_what_is_no_answer(text, is_one):
-    """A site alone, a name and a no may answer a question; a follow-up that says so is none."""
-    assert begins_anew(text) == is_one
+    ]
+    for text, is_one in rows:
+        with subtests.test(text=text, is_one=is_one):
+            assert begins_anew(text) == is_one
 
 
 async def test_a_follow_up_in_place_of_an_answer(run):

@@ -61,23 +61,23 @@ def test_questions() -> None:
     assert [(text, found) for text, question in rows if (found := question_of(text)) != question] == []
 
 
-@pytest.mark.parametrize("text", EXAMPLES)
-def test_examples_are_understood(text: str):
+def test_examples_are_understood(subtests: pytest.Subtests) -> None:
     """Each of the example questions is understood."""
-    assert question_of(text) is not None
+    for text in EXAMPLES:
+        with subtests.test(text=text):
+            assert question_of(text) is not None
 
 
-@pytest.mark.parametrize(
-    ("text", "start", "end"),
-    [
+def test_windows(subtests: pytest.Subtests) -> None:
+    """A length of time ends at the data's current time, and dates are taken as written, for the tool to validate."""
+    rows = [
         ("last 12 hours", "2026-03-30T18:00:00Z", "2026-03-31T06:00:00Z"),
         ("over the past month", "2026-03-01T06:00:00Z", "2026-03-31T06:00:00Z"),
         ("from 2026-03-10 to 2026-03-12?", "2026-03-10T00:00:00Z", "2026-03-12T00:00:00Z"),
         ("between 2026-03-10T10:00:00Z and yesterday", None, None),
         ("between 2026-03-10 and 2026-13-77", "2026-03-10T00:00:00Z", "2026-13-77T00:00:00Z"),
-    ],
-)
-def test_windows(text: str, start: str | None, end: str | None):
-    """A length of time ends at the data's current time, and dates are taken as written, for the tool to validate."""
-    window = window_of(text)
-    assert (window and window.bounds(NOW)) == (start and {"start_time": start, "end_time": end})
+    ]
+    for text, start, end in rows:
+        with subtests.test(text=text, start=start, end=end):
+            window = window_of(text)
+            assert (window and window.bounds(NOW)) == (start and {"start_time": start, "end_time": end})

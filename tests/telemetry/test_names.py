@@ -17,9 +17,9 @@ def failed(code: str | None, reason: str | None = None) -> ToolResult:
     return ToolResult(error=ToolError(message="it said hunter2", code=code), retry_hint=hint)
 
 
-@pytest.mark.parametrize(
-    ("result", "error_type"),
-    [
+def test_the_error_type_of_a_call(subtests: pytest.Subtests) -> None:
+    """The error type is the hint's reason, else the error's code where it has the form of one, never a message."""
+    rows = [
         (ToolResult(result=1), None),
         (failed("denied"), "denied"),
         (failed("ValueError", "timeout"), "timeout"),
@@ -27,11 +27,10 @@ def failed(code: str | None, reason: str | None = None) -> ToolResult:
         (failed("it said hunter2"), "_OTHER"),
         (failed("x" * 65), "_OTHER"),
         (failed("e\u0301"), "_OTHER"),
-    ],
-)
-def test_the_error_type_of_a_call(result, error_type):
-    """The error type is the hint's reason, else the error's code where it has the form of one, never a message."""
-    assert names.error_type(result) == error_type
+    ]
+    for result, error_type in rows:
+        with subtests.test(result=result, error_type=error_type):
+            assert names.error_type(result) == error_type
 
 
 def test_reasons_from_outside_are_no_error_type():
@@ -58,9 +57,9 @@ def test_texts_from_outside_are_printable_and_short():
     assert names.of_call(ToolRequest(name="x\n" * 300).name, "c", None)["gen_ai.tool.name"] == "x?" * 100
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
+def test_an_invalid_header_is_ignored(subtests: pytest.Subtests) -> None:
+    """A header that is no trace context, with which any program may start a run, is ignored."""
+    rows = [
         b"",
         b"[]",
         b"1",
@@ -68,13 +67,14 @@ def test_texts_from_outside_are_printable_and_short():
         b'{"traceparent": "00-zz"}',
         b"\xff",
         b'{"traceparent": {"a": []}}',
-    ],
-)
-def test_an_invalid_header_is_ignored(sent):
-    """A header that is no trace context, with which any program may start a run, is ignored."""
-    payload = Payload(metadata={"encoding": b"json/plain"}, data=sent)
-    assert with_context({}, context_in({"_tracer-data": payload})) == {}
-    assert with_context({}, context_in({"_tracer-data": Payload(metadata={"encoding": b"none"})})) == {}
+    ]
+    for sent in rows:
+        with subtests.test(sent=sent):
+            payload = Payload(metadata={"encoding": b"json/plain"}, data=sent)
+            assert with_context({}, context_in({"_tracer-data": payload})) == {}
+            assert (
+                with_context({}, context_in({"_tracer-data": Payload(metadata={"encoding": b"none"})})) == {}
+            )
 
 
 def test_a_trace_context_is_passed_on():

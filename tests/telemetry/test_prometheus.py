@@ -41,8 +41,9 @@ async def test_a_taken_port_is_refused(desk):
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize("at", ["", "x", "0", "65536", "-1", "localhost:", "1.2.3.4:http"])
-def test_an_invalid_port_is_refused(at):
+def test_an_invalid_port_is_refused(subtests: pytest.Subtests) -> None:
     """A setting without a valid port is refused with an example of a valid one."""
-    with pytest.raises(DefinitionError, match=r"such as 9464"):
-        runtime_with_metrics(at)
+    rows = ["", "x", "0", "65536", "-1", "localhost:", "1.2.3.4:http"]
+    for at in rows:
+        with subtests.test(at=at), pytest.raises(DefinitionError, match=r"such as 9464"):
+            runtime_with_metrics(at)

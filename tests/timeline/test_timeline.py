@@ -207,20 +207,19 @@ def test_a_message_id_is_what_was_accepted_under_it_first(feed):
     assert (decision.verdict, decision.wait.question, decision.after) == ("answered", "which?", answer.before)
 
 
-@pytest.mark.parametrize(
-    ("fields", "verdict"),
-    [
+def test_a_verdict_is_one_word(subtests: pytest.Subtests) -> None:
+    """For every reader the same one."""
+    rows = [
         ({"approved": True}, "approved"),
         ({"approved": False}, "denied"),
         ({"text": "blue"}, "answered"),
         ({"code": "declined"}, "declined"),
         ({"code": "expired"}, "expired"),
-    ],
-)
-def test_a_verdict_is_one_word(fields, verdict):
-    """For every reader the same one."""
-    event = events.AwaitAnsweredEvent(run_id="r", time=BEGIN, await_id="w", **fields)
-    assert verdict_of(event) == verdict
+    ]
+    for fields, verdict in rows:
+        with subtests.test(fields=fields, verdict=verdict):
+            event = events.AwaitAnsweredEvent(run_id="r", time=BEGIN, await_id="w", **fields)
+            assert verdict_of(event) == verdict
 
 
 def test_a_draft_is_bounded_and_begins_anew_with_another_attempt(feed):

@@ -10,9 +10,9 @@ from markdown_it import MarkdownIt
 from sojourn.values.visible import code, fence, inert, visible
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_a_code_span_is_one_line_that_its_text_cannot_close(subtests: pytest.Subtests) -> None:
+    """A span has more backticks than any run in its text, and a space where the text begins or ends with one."""
+    rows = [
         ("plain", "`plain`"),
         ("a\n b", "`a b`"),
         ("a`b", "``a`b``"),
@@ -20,11 +20,10 @@ from sojourn.values.visible import code, fence, inert, visible
         ("``x", "``` ``x ```"),
         ("", ""),
         ("\x00", "`\\u0000`"),
-    ],
-)
-def test_a_code_span_is_one_line_that_its_text_cannot_close(text: str, shown: str) -> None:
-    """A span has more backticks than any run in its text, and a space where the text begins or ends with one."""
-    assert code(text) == shown
+    ]
+    for text, shown in rows:
+        with subtests.test(text=text, shown=shown):
+            assert code(text) == shown
 
 
 @given(st.text(alphabet="`a \n\x1b", max_size=12))

@@ -61,20 +61,19 @@ def test_a_null_removes_and_nothing_else_does(memory: dict, patch: dict) -> None
     }
 
 
-@pytest.mark.parametrize(
-    ("patch", "why"),
-    [
+def test_what_is_no_patch_is_refused(subtests: pytest.Subtests) -> None:
+    """A patch is JSON and bounded; the refusal says what is wrong."""
+    rows = [
         ([], "is a JSON object"),
         ({"a": float("nan")}, "nan is not a JSON number"),
         ({"a": object()}, "is not a JSON value"),
         ({"a": "\ud800"}, "surrogate"),
         ({1: 2}, "is not a string"),
         ({"a": "x" * MAX_MEMORY_BYTES}, "more than the 64,000"),
-    ],
-)
-def test_what_is_no_patch_is_refused(patch: object, why: str) -> None:
-    """A patch is JSON and bounded; the refusal says what is wrong."""
-    assert why in (patch_fault(patch) or "")
+    ]
+    for patch, why in rows:
+        with subtests.test(patch=patch, why=why):
+            assert why in (patch_fault(patch) or "")
 
 
 def test_the_memory_is_bounded_and_a_field_can_be_removed_from_a_full_one() -> None:

@@ -147,19 +147,18 @@ async def test_no_server_is_3_and_a_wrong_setting_is_1(command):
     )
 
 
-@pytest.mark.parametrize(
-    ("python", "newer"),
-    [
+def test_a_python_that_parses_cookies_slowly_is_named(subtests: pytest.Subtests) -> None:
+    """Those with CVE-2024-7592 are, with the version to run; Sojourn parses no cookies, so it is for the reader to judge."""
+    rows = [
         ((3, 11, 7), "3.11.10"),
         ((3, 11, 10), None),
         ((3, 12, 5), "3.12.6"),
         ((3, 12, 6), None),
         ((3, 13, 0), None),
         ((3, 14, 1), None),
-    ],
-)
-def test_a_python_that_parses_cookies_slowly_is_named(python, newer):
-    """Those with CVE-2024-7592 are, with the version to run; Sojourn parses no cookies, so it is for the reader to judge."""
-    found = check_cookies(python)
-    assert (found is None) is (newer is None)
-    assert found is None or (found.ok is None and f"Python {newer} or newer" in found.mend)
+    ]
+    for python, newer in rows:
+        with subtests.test(python=python, newer=newer):
+            found = check_cookies(python)
+            assert (found is None) is (newer is None)
+            assert found is None or (found.ok is None and f"Python {newer} or newer" in found.mend)

@@ -11,21 +11,20 @@ from sojourn.contracts.message import DocumentPart, ImagePart
 DATA = base64.b64encode(b"<svg onload='hacked=1'/>").decode()
 
 
-@pytest.mark.parametrize(
-    ("media_type", "data", "is_shown"),
-    [
+def test_only_pictures_that_hold_no_script_are_shown(subtests: pytest.Subtests) -> None:
+    """A picture of a known kind, in Base64, is in the page; an SVG, which may hold scripts, and other texts are not."""
+    rows = [
         ("image/png", DATA, True),
         ("image/webp", DATA, True),
         ("image/svg+xml", DATA, False),
         ("image/png", "AAAA' onload='hacked=1", False),
         ("image/png", "", False),
-    ],
-)
-def test_only_pictures_that_hold_no_script_are_shown(media_type: str, data: str, is_shown: bool) -> None:
-    """A picture of a known kind, in Base64, is in the page; an SVG, which may hold scripts, and other texts are not."""
-    image = ImagePart(type="image", media_type=media_type, data=data)
-    (shown,) = attachments_of(Message(role="user", parts=[image]))
-    assert shown.picture == (f"data:{media_type};base64,{data}" if is_shown else "")
+    ]
+    for media_type, data, is_shown in rows:
+        with subtests.test(media_type=media_type, data=data, is_shown=is_shown):
+            image = ImagePart(type="image", media_type=media_type, data=data)
+            (shown,) = attachments_of(Message(role="user", parts=[image]))
+            assert shown.picture == (f"data:{media_type};base64,{data}" if is_shown else "")
 
 
 def test_a_document_is_named_and_not_shown() -> None:

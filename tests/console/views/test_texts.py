@@ -14,13 +14,19 @@ from sojourn.values.visible import one_line, readable
 NOW = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "now"), (4, "now"), (5, "5 s ago"), (130, "2 min ago"), (-7_300, "in 2 h"), (200_000, "2 d ago")],
-)
-def test_a_moment_is_told_by_its_largest_unit(seconds, words):
+def test_a_moment_is_told_by_its_largest_unit(subtests: pytest.Subtests) -> None:
     """In the words that the page's script uses too."""
-    assert ago(NOW - timedelta(seconds=seconds), NOW) == words
+    rows = [
+        (0, "now"),
+        (4, "now"),
+        (5, "5 s ago"),
+        (130, "2 min ago"),
+        (-7_300, "in 2 h"),
+        (200_000, "2 d ago"),
+    ]
+    for seconds, words in rows:
+        with subtests.test(seconds=seconds, words=words):
+            assert ago(NOW - timedelta(seconds=seconds), NOW) == words
 
 
 def test_what_was_made_before_says_how_long_ago_it_is_now():
@@ -73,9 +79,9 @@ def test_a_beginning_is_one_and_says_whether_it_is_all(text, most):
     assert is_whole == (begin == text)
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
+def test_markdown_is_never_markup_of_its_author(subtests: pytest.Subtests) -> None:
+    """Tags are text, and no link or picture runs or loads anything."""
+    rows = [
         "<script>alert(1)</script>",
         "<img src=x onerror=alert(1)>",
         "[x](javascript:alert(1))",
@@ -85,13 +91,12 @@ def test_a_beginning_is_one_and_says_whether_it_is_all(text, most):
         "[a]: javascript:alert(1)\n\n[a]",
         "<style>*{display:none}</style>",
         "`<b>`\n\n    <i>",
-    ],
-)
-def test_markdown_is_never_markup_of_its_author(hostile):
-    """Tags are text, and no link or picture runs or loads anything."""
-    made = str(rendered(hostile)).lower()
-    for part in ("<script", "<img", "<svg", "<style", 'href="javascript', 'href="data', "<b>", "<i>"):
-        assert part not in made
+    ]
+    for hostile in rows:
+        with subtests.test(hostile=hostile):
+            made = str(rendered(hostile)).lower()
+            for part in ("<script", "<img", "<svg", "<style", 'href="javascript', 'href="data', "<b>", "<i>"):
+                assert part not in made
 
 
 def test_markdown_has_what_models_write():

@@ -53,9 +53,9 @@ def test_a_person_is_always_asked_something(changes: dict, question: str) -> Non
     assert hint(**changes).question().question == question
 
 
-@pytest.mark.parametrize(
-    ("issues", "names"),
-    [
+def test_a_nested_field_is_named_by_its_pointer(subtests: pytest.Subtests) -> None:
+    """A nested field's bare name may be the name of another field, whose form would refuse the right answer."""
+    rows = [
         ([], ["site"]),
         (missing("/site"), ["site"]),
         (missing("/site", "/to/id"), ["site", "/to/id"]),
@@ -63,13 +63,11 @@ def test_a_person_is_always_asked_something(changes: dict, question: str) -> Non
         (missing("/lines/0/id"), ["/lines/0/id"]),
         (missing("/a~1b", "/c~01", "/to/id~1x"), ["a/b", "c~1", "/to/id~1x"]),
         ([*missing("/to/id"), FieldIssue(field="/a/b", constraint="invalid_format")], ["/to/id"]),
-    ],
-    ids=lambda value: str([getattr(each, "field", each) for each in value]),
-)
-def test_a_nested_field_is_named_by_its_pointer(issues: list[FieldIssue], names: list[str]) -> None:
-    """A nested field's bare name may be the name of another field, whose form would refuse the right answer."""
-    bare = list(dict.fromkeys(issue.field.rsplit("/", 1)[1] for issue in issues)) or ["site"]
-    assert hint(missing_fields=bare, issues=issues).question().missing_fields == names
+    ]
+    for issues, names in rows:
+        with subtests.test(issues=issues, names=names):
+            bare = list(dict.fromkeys(issue.field.rsplit("/", 1)[1] for issue in issues)) or ["site"]
+            assert hint(missing_fields=bare, issues=issues).question().missing_fields == names
 
 
 def test_the_last_call_that_lacks_fields_is_asked_about() -> None:
@@ -96,9 +94,9 @@ def test_without_missing_fields_nobody_is_asked(results: list[ToolResult]) -> No
     assert question_for(results) is None
 
 
-@pytest.mark.parametrize(
-    ("named", "issues", "asked"),
-    [
+def test_a_planners_bare_names_become_the_pointers_of_the_hint(subtests: pytest.Subtests) -> None:
+    """A planner's names from `hint.missing_fields`, which are bare, become pointers by a hint of the same tool (SR-94)."""
+    rows = [
         (["id"], missing("/lines/0/id"), ["/lines/0/id"]),
         (
             ["id", "site"],
@@ -111,14 +109,15 @@ def test_without_missing_fields_nobody_is_asked(results: list[ToolResult]) -> No
         (["note"], missing("/to/id"), ["note"]),
         (["id"], missing("/id"), ["id"]),
         ([], missing("/id"), []),
-    ],
-)
-def test_a_planners_bare_names_become_the_pointers_of_the_hint(
-    named: list, issues: list, asked: list
-) -> None:
-    """A planner's names from `hint.missing_fields`, which are bare, become pointers by a hint of the same tool (SR-94)."""
-    question = AwaitClarification(question="?", missing_fields=named, restrict_to_tool=HINT.tool)
-    told = hint(missing_fields=[issue.field.rsplit("/", 1)[1] for issue in issues], issues=issues)
-    assert placed(question, [failed(told)]).missing_fields == asked
-    for other in ([], [ToolResult(result=1)], [failed(told.model_copy(update={"tool": "ops.other.tool"}))]):
-        assert placed(question, other) == question
+    ]
+    for named, issues, asked in rows:
+        with subtests.test(named=named, issues=issues, asked=asked):
+            question = AwaitClarification(question="?", missing_fields=named, restrict_to_tool=HINT.tool)
+            told = hint(missing_fields=[issue.field.rsplit("/", 1)[1] for issue in issues], issues=issues)
+            assert placed(question, [failed(told)]).missing_fields == asked
+            for other in (
+                [],
+                [ToolResult(result=1)],
+                [failed(told.model_copy(update={"tool": "ops.other.tool"}))],
+            ):
+                assert placed(question, other) == question

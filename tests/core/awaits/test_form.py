@@ -56,9 +56,9 @@ def fields(spec: ToolSpec, *names: str) -> dict[str, Any]:
 # Forms of tools.
 
 
-@pytest.mark.parametrize(
-    ("field", "expected"),
-    [
+def test_a_form_keeps_the_simple_keywords_of_a_field(subtests: pytest.Subtests) -> None:
+    """A field is found by bare name or pointer, and its schema is reduced to simple keywords."""
+    rows = [
         (
             "site",
             {
@@ -88,11 +88,10 @@ def fields(spec: ToolSpec, *names: str) -> dict[str, Any]:
                 "maxLength": 8,
             },
         ),
-    ],
-)
-def test_a_form_keeps_the_simple_keywords_of_a_field(field: str, expected: dict) -> None:
-    """A field is found by bare name or pointer, and its schema is reduced to simple keywords."""
-    assert fields(ORDER, field) == {field: expected}
+    ]
+    for field, expected in rows:
+        with subtests.test(field=field, expected=expected):
+            assert fields(ORDER, field) == {field: expected}
 
 
 def test_a_form_has_the_fields_that_are_asked_for() -> None:
@@ -220,9 +219,9 @@ def test_a_mismatch_is_described_in_a_clause() -> None:
     ] == []
 
 
-@pytest.mark.parametrize(
-    ("values", "mismatch"),
-    [
+def test_a_whole_answer_has_the_required_fields_and_no_others(subtests: pytest.Subtests) -> None:
+    """With `whole`, for values that go to the tool unchanged, required fields must be there and unknown ones must not."""
+    rows = [
         ({"name": "ab", "count": 1}, None),
         ({"name": "ab"}, "count is missing"),
         ({}, "name, count are missing"),
@@ -232,14 +231,10 @@ def test_a_mismatch_is_described_in_a_clause() -> None:
         ),
         ({"name": "ab", "count": "1"}, "count must be an integer, not a string"),
         (None, "values by field are wanted: name, size, count, kind, sure, maybe, any"),
-    ],
-    ids=str,
-)
-def test_a_whole_answer_has_the_required_fields_and_no_others(
-    values: dict | None, mismatch: str | None
-) -> None:
-    """With `whole`, for values that go to the tool unchanged, required fields must be there and unknown ones must not."""
-    assert mismatch_of({**FORM, "required": ["name", "count"]}, values, whole=True) == mismatch
+    ]
+    for values, mismatch in rows:
+        with subtests.test(values=values, mismatch=mismatch):
+            assert mismatch_of({**FORM, "required": ["name", "count"]}, values, whole=True) == mismatch
 
 
 def test_a_text_may_give_values() -> None:

@@ -72,10 +72,14 @@ def test_values_by_field_are_kept_as_json() -> None:
     assert read(QUESTION, {"answer": answer}) == Clarified(QUESTION.id, '{"site": "Zürich"}', None)
 
 
-@pytest.mark.parametrize("answer", [None, "", {}, 3, True, ["x"]], ids=str)
-def test_an_empty_answer_is_refused(answer: object) -> None:
+def test_an_empty_answer_is_refused(subtests: pytest.Subtests) -> None:
     """An answer has to be a text or an object that is not empty."""
-    assert "the answer to fix-a.b.c#2 is a text or an object" in reason(read(QUESTION, {"answer": answer}))
+    rows = [None, "", {}, 3, True, ["x"]]
+    for answer in rows:
+        with subtests.test(answer=answer):
+            assert "the answer to fix-a.b.c#2 is a text or an object" in reason(
+                read(QUESTION, {"answer": answer})
+            )
 
 
 def test_by_is_a_name(subtests: pytest.Subtests) -> None:
@@ -141,9 +145,9 @@ def test_only_true_declines(declined: object) -> None:
 # Questions with a form.
 
 
-@pytest.mark.parametrize(
-    ("answer", "planner", "tool"),
-    [
+def test_values_fit_the_form(subtests: pytest.Subtests) -> None:
+    """Values have to fit the form: those that are there for a planner's question, all of them for a tool's."""
+    rows = [
         ({"site": "s-1", "count": 2}, {"site": "s-1", "count": 2}, {"site": "s-1", "count": 2}),
         ('{"site": "s-1"}', {"site": "s-1"}, {"site": "s-1"}),
         # A planner accepts any of the fields; a tool needs its required fields and accepts no others.
@@ -158,18 +162,16 @@ def test_only_true_declines(declined: object) -> None:
             "site must be at most 5 characters long",
             "site must be at most 5 characters long",
         ),
-    ],
-    ids=str,
-)
-def test_values_fit_the_form(answer: object, planner: object, tool: object) -> None:
-    """Values have to fit the form: those that are there for a planner's question, all of them for a tool's."""
-    for question, wanted in ((planners(FORM), planner), (tools(FORM), tool)):
-        judged = read(question, {"answer": answer})
-        if isinstance(wanted, str):
-            assert reason(judged) == f"the answer to fix-a.b.c#2 does not fit: {wanted}"
-        else:
-            assert isinstance(judged, Clarified)
-            assert judged.values == wanted
+    ]
+    for answer, planner, tool in rows:
+        with subtests.test(answer=answer, planner=planner, tool=tool):
+            for question, wanted in ((planners(FORM), planner), (tools(FORM), tool)):
+                judged = read(question, {"answer": answer})
+                if isinstance(wanted, str):
+                    assert reason(judged) == f"the answer to fix-a.b.c#2 does not fit: {wanted}"
+                else:
+                    assert isinstance(judged, Clarified)
+                    assert judged.values == wanted
 
 
 @pytest.mark.parametrize(("text", "values"), [("5", {"count": 5}), ('{"count": 5}', {"count": 5})])
@@ -197,47 +199,43 @@ def test_json_in_a_text_is_checked_as_json() -> None:
     ] == []
 
 
-@pytest.mark.parametrize(
-    ("form", "takes"),
-    [
+def test_a_malformed_form_raises_nothing(subtests: pytest.Subtests) -> None:
+    """With a malformed form, a planner's question accepts any answer; a tool's only if the form has properties."""
+    rows = [
         ({}, False),
         ({"properties": {}}, False),
         ({"properties": ["a"]}, False),
         ({"properties": {"a": True}, "required": {"a": 1}}, True),
         ({"properties": {"a": {"type": {}, "enum": 5, "minimum": "b"}}, "required": [[], 5]}, True),
-    ],
-    ids=str,
-)
-def test_a_malformed_form_raises_nothing(form: dict, takes: bool) -> None:
-    """With a malformed form, a planner's question accepts any answer; a tool's only if the form has properties."""
-    assert isinstance(read(planners(form), {"answer": {"a": 1}}), Clarified)
-    assert isinstance(read(tools(form), {"answer": {"a": 1}}), Clarified if takes else Refused)
+    ]
+    for form, takes in rows:
+        with subtests.test(form=form, takes=takes):
+            assert isinstance(read(planners(form), {"answer": {"a": 1}}), Clarified)
+            assert isinstance(read(tools(form), {"answer": {"a": 1}}), Clarified if takes else Refused)
 
 
 # Decisions.
 
 
-@pytest.mark.parametrize(
-    ("sent", "decided"),
-    [
+def test_a_decision_is_true_or_false(subtests: pytest.Subtests) -> None:
+    """A decision approves or denies a call, with an optional reason, name and scope."""
+    rows = [
         ({"approved": True}, Decided("confirm-c1", True, "", None)),
         ({"approved": False, "reason": "too late"}, Decided("confirm-c1", False, "too late", None)),
         ({"approved": True, "by": "ana", "scope": "tool"}, Decided("confirm-c1", True, "", "ana", "tool")),
         ({"approved": False, "scope": "call"}, Decided("confirm-c1", False, "", None)),
         ({"approved": True, "scope": None}, Decided("confirm-c1", True, "", None)),
         ({"approved": True, "payload_digest": "d1"}, Decided("confirm-c1", True, "", None)),
-    ],
-    ids=str,
-)
-def test_a_decision_is_true_or_false(sent: dict, decided: Decided) -> None:
-    """A decision approves or denies a call, with an optional reason, name and scope."""
-    assert read(CONFIRM, sent) == decided
-    assert decided.text == decided.reason
+    ]
+    for sent, decided in rows:
+        with subtests.test(sent=sent, decided=decided):
+            assert read(CONFIRM, sent) == decided
+            assert decided.text == decided.reason
 
 
-@pytest.mark.parametrize(
-    ("sent", "said"),
-    [
+def test_an_unclear_decision_is_refused(subtests: pytest.Subtests) -> None:
+    """A decision needs the boolean `approved`, a known scope that fits it, and the digest of this call's arguments."""
+    rows = [
         ({}, "needs `approved`: true or false"),
         ({"approved": 1}, "needs `approved`: true or false"),
         ({"approved": "yes"}, "needs `approved`: true or false"),
@@ -246,36 +244,32 @@ def test_a_decision_is_true_or_false(sent: dict, decided: Decided) -> None:
         ({"approved": False, "scope": "tool"}, "with an approval `tool`"),
         ({"approved": True, "payload_digest": "d2"}, "about other arguments"),
         ({"approved": True, "payload_digest": 5}, "about other arguments"),
-    ],
-    ids=str,
-)
-def test_an_unclear_decision_is_refused(sent: dict, said: str) -> None:
-    """A decision needs the boolean `approved`, a known scope that fits it, and the digest of this call's arguments."""
-    assert said in reason(read(CONFIRM, sent))
+    ]
+    for sent, said in rows:
+        with subtests.test(sent=sent, said=said):
+            assert said in reason(read(CONFIRM, sent))
 
 
 # Results of external calls.
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_a_call_is_answered_by_a_result_or_an_error(subtests: pytest.Subtests) -> None:
+    """A message may answer some or all calls, each by a result or an error; unknown fields are left out."""
+    rows = [
         {"result": {"n": 1}},
         {"result": None},
         {"error": "no such site"},
         {"error": {"message": "no such site", "code": "NoSite"}, "retry_hint": {"reason": "timeout"}},
         {"result": nested(MAX_DEPTH)},
-    ],
-    ids=lambda given: str(given)[:40],
-)
-def test_a_call_is_answered_by_a_result_or_an_error(given: dict) -> None:
-    """A message may answer some or all calls, each by a result or an error; unknown fields are left out."""
-    one = {"tool_call_id": "c1", **given, "more": "left out"}
-    supplied = read(OUTSIDE, {"results": [one], "by": "scada"})
-    assert supplied == Supplied("external-c1", {"c1": given}, "scada")
-    assert supplied.text == ""
-    both = read(OUTSIDE, {"results": [one, {**one, "tool_call_id": "c2"}]})
-    assert both == Supplied("external-c1", {"c1": given, "c2": given}, None)
+    ]
+    for given in rows:
+        with subtests.test(str(str(given)[:40])):
+            one = {"tool_call_id": "c1", **given, "more": "left out"}
+            supplied = read(OUTSIDE, {"results": [one], "by": "scada"})
+            assert supplied == Supplied("external-c1", {"c1": given}, "scada")
+            assert supplied.text == ""
+            both = read(OUTSIDE, {"results": [one, {**one, "tool_call_id": "c2"}]})
+            assert both == Supplied("external-c1", {"c1": given, "c2": given}, None)
 
 
 def test_what_answers_no_call_is_refused(subtests: pytest.Subtests) -> None:
@@ -334,9 +328,9 @@ def test_the_refusal_of_a_large_message_says_what_to_send_instead() -> None:
 # Repetitions and refusals.
 
 
-@pytest.mark.parametrize(
-    ("wait", "sent", "same", "others"),
-    [
+def test_a_repetition_has_the_digest_of_the_answer(subtests: pytest.Subtests) -> None:
+    """Two answers have the same digest if they decide the same, whatever their sender and reason."""
+    rows = [
         (QUESTION, {"answer": "a"}, {"answer": "a", "by": "bo"}, [{"answer": "b"}, {"declined": True}]),
         (QUESTION, {"answer": {"a": 1}}, {"answer": {"a": 1}}, [{"answer": {"a": 2}}, {}]),
         (QUESTION, {"declined": True}, {"declined": True, "reason": "x"}, [{"answer": "declined"}, {}]),
@@ -347,14 +341,12 @@ def test_the_refusal_of_a_large_message_says_what_to_send_instead() -> None:
             {"approved": True, "scope": "call", "reason": "x"},
             [{"approved": False}, {"approved": True, "scope": "tool"}, {"answer": "a"}],
         ),
-    ],
-    ids=str,
-)
-def test_a_repetition_has_the_digest_of_the_answer(wait, sent: dict, same: dict, others: list[dict]) -> None:
-    """Two answers have the same digest if they decide the same, whatever their sender and reason."""
-    digest = read(wait, sent).digest
-    assert digest_sent(sent) == digest_sent(same) == digest
-    assert digest not in map(digest_sent, others)
+    ]
+    for wait, sent, same, others in rows:
+        with subtests.test(wait=wait, sent=sent, same=same, others=others):
+            digest = read(wait, sent).digest
+            assert digest_sent(sent) == digest_sent(same) == digest
+            assert digest not in map(digest_sent, others)
 
 
 def test_an_answer_that_cannot_be_written_repeats_nothing() -> None:

@@ -34,26 +34,24 @@ def reason(judged: object) -> str:
     return judged.reason
 
 
-@pytest.mark.parametrize(
-    ("values", "paused"),
-    [
+def test_a_run_is_paused_for_a_reason_or_none(subtests: pytest.Subtests) -> None:
+    """A pause is read from an object, a text or no argument, and unknown fields do not stop it."""
+    rows = [
         ([], Paused("", None)),
         ([None], Paused("", None)),
         ([{}], Paused("", None)),
         (["lunch"], Paused("lunch", None)),
         ([{"reason": "lunch", "by": "ana", "more": 1}], Paused("lunch", "ana")),
         ([{"reason": None, "by": ""}, "left out"], Paused("", None)),
-    ],
-    ids=str,
-)
-def test_a_run_is_paused_for_a_reason_or_none(values: list, paused: Paused) -> None:
-    """A pause is read from an object, a text or no argument, and unknown fields do not stop it."""
-    assert read_pause(values) == paused
+    ]
+    for values, paused in rows:
+        with subtests.test(values=values, paused=paused):
+            assert read_pause(values) == paused
 
 
-@pytest.mark.parametrize(
-    ("values", "resumed"),
-    [
+def test_a_run_is_resumed_with_or_without_messages(subtests: pytest.Subtests) -> None:
+    """A resume takes a note, messages and a name; a single message need not be a list."""
+    rows = [
         ([], Resumed("", None, ())),
         (["go on"], Resumed("go on", None, ())),
         ([{"note": "done", "by": "ana"}], Resumed("done", "ana", ())),
@@ -61,22 +59,18 @@ def test_a_run_is_paused_for_a_reason_or_none(values: list, paused: Paused) -> N
         ([{"messages": "now Bern"}], Resumed("", None, ("now Bern",))),
         ([{"messages": []}], Resumed("", None, ())),
         ([{"messages": ["x"] * 20}], Resumed("", None, ("x",) * 20)),
-    ],
-    ids=str,
-)
-def test_a_run_is_resumed_with_or_without_messages(values: list, resumed: Resumed) -> None:
-    """A resume takes a note, messages and a name; a single message need not be a list."""
-    assert resume(*values) == resumed
+    ]
+    for values, resumed in rows:
+        with subtests.test(values=values, resumed=resumed):
+            assert resume(*values) == resumed
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [[""], "", ["x", " "], ["x", 5], {"a": "b"}, 5, ["x"] * 21, ["\ud800"]],
-    ids=lambda messages: repr(messages)[:20],
-)
-def test_messages_are_nonempty_texts(messages: object) -> None:
+def test_messages_are_nonempty_texts(subtests: pytest.Subtests) -> None:
     """`messages` has at most 20 texts, of which none is blank."""
-    assert "`messages` is a list of at most 20 texts" in reason(resume({"messages": messages}))
+    rows = [[""], "", ["x", " "], ["x", 5], {"a": "b"}, 5, ["x"] * 21, ["\ud800"]]
+    for messages in rows:
+        with subtests.test(str(repr(messages)[:20])):
+            assert "`messages` is a list of at most 20 texts" in reason(resume({"messages": messages}))
 
 
 def test_messages_are_bounded_together() -> None:
@@ -107,9 +101,9 @@ def test_tools_are_approved_by_name_or_tag(value: dict, released: Released) -> N
     assert read_release([value]) == released
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_nothing_is_approved_by_accident(subtests: pytest.Subtests) -> None:
+    """A release without tools and tags, or with an entry that is no name, is refused."""
+    rows = [
         None,
         "*",
         {},
@@ -119,12 +113,10 @@ def test_tools_are_approved_by_name_or_tag(value: dict, released: Released) -> N
         {"tools": ["a.b.c"], "tags": [""]},
         {"tools": ["x" * 201]},
         {"tools": ["x"] * 101},
-    ],
-    ids=lambda value: str(value)[:30],
-)
-def test_nothing_is_approved_by_accident(value: object) -> None:
-    """A release without tools and tags, or with an entry that is no name, is refused."""
-    assert "`tools` and `tags` are lists of at most 100 names" in reason(read_release([value]))
+    ]
+    for value in rows:
+        with subtests.test(str(str(value)[:30])):
+            assert "`tools` and `tags` are lists of at most 100 names" in reason(read_release([value]))
 
 
 def test_an_ignored_field_is_named(subtests: pytest.Subtests) -> None:
@@ -196,8 +188,10 @@ def test_the_later_signal_of_a_parent_run_counts() -> None:
     assert not is_overtaken(Paused("", None), 9)
 
 
-@pytest.mark.parametrize("number", [0, -1, True, 1.0, "1", None])
-def test_only_a_positive_integer_numbers_a_signal(number: object) -> None:
+def test_only_a_positive_integer_numbers_a_signal(subtests: pytest.Subtests) -> None:
     """A `number` that is no positive integer is ignored."""
-    assert read_pause([{"number": number}]) == Paused("", None)
-    assert isinstance(read_resume([{"number": number}], is_paused=False), Refused)
+    rows = [0, -1, True, 1.0, "1", None]
+    for number in rows:
+        with subtests.test(number=number):
+            assert read_pause([{"number": number}]) == Paused("", None)
+            assert isinstance(read_resume([{"number": number}], is_paused=False), Refused)

@@ -104,9 +104,9 @@ def test_an_answer_is_an_object() -> None:
     ] == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "id", "reason", "refusal"),
-    [
+def test_an_answer_finds_an_open_wait_of_its_kind(subtests: pytest.Subtests) -> None:
+    """A refusal names the open waits of the kind, or the update or signal that answers the named wait."""
+    rows = [
         (PROVIDE_CLARIFICATION, "other", "nothing called other is open; open are q", "AwaitNotOpen"),
         (PROVIDE_CLARIFICATION, 5, "nothing called int is open; open are q", "AwaitNotOpen"),
         (PROVIDE_CLARIFICATION, ["q"], "nothing called list is open; open are q", "AwaitNotOpen"),
@@ -119,14 +119,12 @@ def test_an_answer_is_an_object() -> None:
         (PROVIDE_CONFIRMATION, "q", "q is answered by provide_clarification", "InvalidAnswer"),
         (PROVIDE_TOOL_RESULTS, "", "the run waits for nothing of this kind", "AwaitNotOpen"),
         (PROVIDE_TOOL_RESULTS, "other", "the run waits for nothing of this kind", "AwaitNotOpen"),
-    ],
-    ids=str,
-)
-def test_an_answer_finds_an_open_wait_of_its_kind(kind: str, id: object, reason: str, refusal: str) -> None:
-    """A refusal names the open waits of the kind, or the update or signal that answers the named wait."""
-    waits = opened(QUESTION, confirm("c1"))
-    sent = {"id": id, "answer": "x", "approved": True, "results": []}
-    assert waits.read(kind, sent) == Refused(reason, refusal)
+    ]
+    for kind, id, reason, refusal in rows:
+        with subtests.test(kind=kind, id=id, reason=reason, refusal=refusal):
+            waits = opened(QUESTION, confirm("c1"))
+            sent = {"id": id, "answer": "x", "approved": True, "results": []}
+            assert waits.read(kind, sent) == Refused(reason, refusal)
 
 
 @pytest.mark.parametrize("name", ["int", "x" * 120])
@@ -303,32 +301,30 @@ def test_deciding_a_call_settles_no_other() -> None:
     assert waits.asks(confirm("c3"))
 
 
-@pytest.mark.parametrize(
-    ("released", "settled"),
-    [
+def test_a_release_approves_the_open_calls_that_it_names(subtests: pytest.Subtests) -> None:
+    """A release names tools by id, by toolset, as `*` or by tag; their open and later calls run unasked."""
+    rows = [
         (Released(("a.b.c",), (), "", None), ["c1", "c3"]),
         (Released(("a.b.*",), (), "", None), ["c1", "c2", "c3"]),
         (Released(("*",), (), "", None), ["c1", "c2", "c3", "c4"]),
         (Released((), ("write",), "", None), ["c3", "c4"]),
         (Released(("a.b.d",), ("read", "write"), "", None), ["c2", "c3", "c4"]),
         (Released(("x.y.z",), ("read",), "", None), []),
-    ],
-    ids=lambda value: str(value[:2]) if isinstance(value, tuple) else None,
-)
-def test_a_release_approves_the_open_calls_that_it_names(released: Released, settled: list[str]) -> None:
-    """A release names tools by id, by toolset, as `*` or by tag; their open and later calls run unasked."""
-    asked = [
-        confirm("c1"),
-        confirm("c2", "a.b.d"),
-        confirm("c3", tags=("write",)),
-        confirm("c4", "o.p.q", ("write",)),
     ]
-    waits = opened(*asked, QUESTION)
-    given = waits.release(released)
-    assert given == [Decided(f"confirm-{id}", True, "", None, is_release=True) for id in settled]
-    assert "q" in waits.open
-    for wait in asked:
-        assert waits.asks(wait) is (wait.id in waits.open) is (wait.tool_call_id not in settled)
+    for released, settled in rows:
+        with subtests.test(released=released, settled=settled):
+            asked = [
+                confirm("c1"),
+                confirm("c2", "a.b.d"),
+                confirm("c3", tags=("write",)),
+                confirm("c4", "o.p.q", ("write",)),
+            ]
+            waits = opened(*asked, QUESTION)
+            given = waits.release(released)
+            assert given == [Decided(f"confirm-{id}", True, "", None, is_release=True) for id in settled]
+            assert "q" in waits.open
+            for wait in asked:
+                assert waits.asks(wait) is (wait.id in waits.open) is (wait.tool_call_id not in settled)
 
 
 @pytest.mark.parametrize(("stop_asking", "counts_in"), [("run", [0, 1]), ("turn", [0]), ("never", [])])

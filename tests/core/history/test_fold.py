@@ -137,24 +137,23 @@ def test_an_interrupted_turn_whose_messages_are_known_is_told_once() -> None:
     assert told == ["turn_started", "turn_failed"]
 
 
-@pytest.mark.parametrize(
-    ("name", "sent", "text"),
-    [
+def test_who_decided_is_a_field_of_the_note(subtests: pytest.Subtests) -> None:
+    """What ends a turn, a conversation or the asking has who sent it, by name and by Temporal's identity, apart from the text."""
+    rows = [
         ("interrupt", {"reason": "wrong shop"}, "interrupted: wrong shop"),
         ("interrupt", {}, "interrupted"),
         ("close", {"reason": "done"}, "closed: done"),
         ("close", {}, "closed"),
         ("stop_asking", {"tools": ["a.b.c"]}, "a.b.c: approved for the rest of the run"),
-    ],
-)
-def test_who_decided_is_a_field_of_the_note(name: str, sent: dict[str, Any], text: str) -> None:
-    """What ends a turn, a conversation or the asking has who sent it, by name and by Temporal's identity, apart from the text."""
-    history = History(RUN.model_copy(update={"conversation": True, "messages": []}))
-    history.add("sent", name="send", value=[{"text": "hi", "message_id": "m1"}], judged=True)
-    history.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b"))
-    history.add("sent", name=name, value=[{**sent, "by": "ana"}], judged=True, identity="1@host")
-    note = only(history.events(), "planner_note")
-    assert (note.text, note.by, note.identity) == (text, "ana", "1@host")
+    ]
+    for name, sent, text in rows:
+        with subtests.test(name=name, sent=sent, text=text):
+            history = History(RUN.model_copy(update={"conversation": True, "messages": []}))
+            history.add("sent", name="send", value=[{"text": "hi", "message_id": "m1"}], judged=True)
+            history.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b"))
+            history.add("sent", name=name, value=[{**sent, "by": "ana"}], judged=True, identity="1@host")
+            note = only(history.events(), "planner_note")
+            assert (note.text, note.by, note.identity) == (text, "ana", "1@host")
 
 
 def test_a_wait_is_no_event() -> None:
@@ -375,9 +374,9 @@ def test_open_calls_end_with_the_run() -> None:
     assert ends[1].run_link.run_id == "r/c2"
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_an_unknown_record_is_ignored(subtests: pytest.Subtests) -> None:
+    """A record of a later version, or the end of something that was never started, makes no event."""
+    rows = [
         {"kind": "later", "value": 1},
         {"kind": "scheduled", "name": "AnotherActivity", "value": None},
         {"kind": "completed", "of": 99, "value": ToolResult()},
@@ -386,14 +385,12 @@ def test_open_calls_end_with_the_run() -> None:
         {"kind": "child_started", "of": 99},
         {"kind": "child_completed", "of": 99},
         {"kind": "child_failed", "of": 99},
-    ],
-    ids=lambda record: f"{record['kind']}-{len(record)}-{record.get('value')}",
-)
-def test_an_unknown_record_is_ignored(record: dict[str, Any]) -> None:
-    """A record of a later version, or the end of something that was never started, makes no event."""
-    history = History()
-    history.add(**record)
-    assert types(history.events()) == ["run_started"]
+    ]
+    for record in rows:
+        with subtests.test(str(f"{record['kind']}-{len(record)}-{record.get('value')}")):
+            history = History()
+            history.add(**record)
+            assert types(history.events()) == ["run_started"]
 
 
 # Invariants over generated runs.

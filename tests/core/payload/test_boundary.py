@@ -292,32 +292,31 @@ def test_a_type_that_needs_an_offset_asks_for_one() -> None:
     assert (issue.field, issue.constraint, issue.format) == ("/at", "invalid_format", "date-time")
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
+def test_no_open_schema_takes_arguments_that_are_wrapped_once_more(subtests: pytest.Subtests) -> None:
+    """A server that ignores unknown fields would run the tool without its arguments, such as a deletion without its condition."""
+    rows = [
         {"parameters": {"where": "id=1"}},
         {"params": '{"where": "id=1"}'},
         {"arguments": {"arguments": {"where": "id=1"}}},
         {"name": "z.delete", "arguments": {"where": "id=1"}},
         {"arguments": [{"where": "id=1"}]},
-    ],
-)
-def test_no_open_schema_takes_arguments_that_are_wrapped_once_more(sent: dict[str, Any]) -> None:
-    """A server that ignores unknown fields would run the tool without its arguments, such as a deletion without its condition."""
-    schema = {"type": "object", "properties": {"where": {"type": "string"}}}
-    spec = SPEC.model_copy(
-        update={
-            "kind": "mcp",
-            "payload": SPEC.payload.model_copy(update={"json_schema": schema, "example": None}),
-        }
-    )
-    result = checked(spec, Validator(schema), ToolRequest(name=spec.id, payload=sent))
-    assert isinstance(result, ToolResult)
-    assert (hint := result.retry_hint) is not None
-    assert [issue.constraint for issue in hint.issues] == ["unknown_field"]
-    assert (hint.message or "").endswith("the fields are `where`")
-    assert hint.mended() is None
-    assert not is_settled(Validator(schema), sent)
+    ]
+    for sent in rows:
+        with subtests.test(sent=sent):
+            schema = {"type": "object", "properties": {"where": {"type": "string"}}}
+            spec = SPEC.model_copy(
+                update={
+                    "kind": "mcp",
+                    "payload": SPEC.payload.model_copy(update={"json_schema": schema, "example": None}),
+                }
+            )
+            result = checked(spec, Validator(schema), ToolRequest(name=spec.id, payload=sent))
+            assert isinstance(result, ToolResult)
+            assert (hint := result.retry_hint) is not None
+            assert [issue.constraint for issue in hint.issues] == ["unknown_field"]
+            assert (hint.message or "").endswith("the fields are `where`")
+            assert hint.mended() is None
+            assert not is_settled(Validator(schema), sent)
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,9 @@ def noted(result: object) -> str | None:
     return bounds.note
 
 
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
+def test_a_result_without_a_valid_returned_has_no_bounds(subtests: pytest.Subtests) -> None:
+    """`bounds_of` is None, and `inconsistency` says what is missing (SR-37)."""
+    rows = [
         ([1, 2], "is an object"),
         (None, "is an object"),
         ({}, "`returned`, a number"),
@@ -64,32 +64,30 @@ def noted(result: object) -> str | None:
         ({"returned": -1}, "not -1"),
         ({"returned": True}, "not true"),
         ({"returned": 2.0}, "not 2.0"),
-    ],
-)  # fmt: skip
-def test_a_result_without_a_valid_returned_has_no_bounds(result: object, said: str) -> None:
-    """`bounds_of` is None, and `inconsistency` says what is missing (SR-37)."""
-    assert bounds_of(result) is None
-    assert said in str(inconsistency(None, result))
+    ]  # fmt: skip
+    for result, said in rows:
+        with subtests.test(result=result, said=said):
+            assert bounds_of(result) is None
+            assert said in str(inconsistency(None, result))
 
 
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
+def test_inconsistent_fields_are_noted(subtests: pytest.Subtests) -> None:
+    """Inconsistent or mistyped fields get a note, and no number is repaired (SR-28)."""
+    rows = [
         ({"returned": 1, "total": "9"}, "`total` is a number of items"),
         ({"returned": 1, "total": -1}, "`total` is a number of items"),
         ({"returned": 3, "total": 2}, "less than `returned`"),
         ({"returned": 3, "refinement_hint": 5}, "`refinement_hint` is a text"),
         ({"returned": 3, "next_cursor": {"p": 2}}, "`next_cursor` is a text"),
         ({"returned": 3, "devices": [1, 2]}, "the list holds 2"),
-    ],
-)  # fmt: skip
-def test_inconsistent_fields_are_noted(result: dict[str, object], said: str) -> None:
-    """Inconsistent or mistyped fields get a note, and no number is repaired (SR-28)."""
-    bounds = bounds_of(result)
-    assert bounds
-    assert said in str(bounds.note)
-    assert bounds.returned == result["returned"]
-    assert bounds.total in (None, result.get("total"))
+    ]  # fmt: skip
+    for result, said in rows:
+        with subtests.test(result=result, said=said):
+            bounds = bounds_of(result)
+            assert bounds
+            assert said in str(bounds.note)
+            assert bounds.returned == result["returned"]
+            assert bounds.total in (None, result.get("total"))
 
 
 def test_bounds_that_a_tool_states_itself_get_the_same_note() -> None:

@@ -129,9 +129,9 @@ def test_a_value_is_repaired_to_its_likely_meaning(subtests: pytest.Subtests) ->
             assert derive_example(validator, {"f": sent, "g": "kept"}) == {"f": repaired, "g": "kept"}
 
 
-@pytest.mark.parametrize(
-    ("schema", "sent", "repaired"),
-    [
+def test_names_are_repaired_too(subtests: pytest.Subtests) -> None:
+    """The value of a misspelt field moves to the right name; unknown, and irreparable optional, fields are removed."""
+    rows = [
         ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"siteId": "s-1"}, {"site_id": "s-1"}),
         ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"site": "s-1"}, {"site_id": "s-1"}),
         ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"zzz": "s-1"}, {"site_id": "s-1"}),
@@ -147,13 +147,10 @@ def test_a_value_is_repaired_to_its_likely_meaning(subtests: pytest.Subtests) ->
         ({"properties": {"a": {"type": "array", "items": {"pattern": "^s-[0-9]+$"}}, "b": {}}}, {"a": ["x"], "b": 1}, {"b": 1}),
         ({"properties": {"o": {"properties": {"a": {"pattern": "^s-[0-9]+$"}, "b": {}}}}}, {"o": {"a": "x", "b": 1}}, {"o": {"b": 1}}),
         ({"properties": {"a": True, "b": {}}, "required": ["b"]}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 2}),
-    ],
-)  # fmt: skip
-def test_names_are_repaired_too(
-    schema: dict[str, Any], sent: dict[str, Any], repaired: dict[str, Any]
-) -> None:
-    """The value of a misspelt field moves to the right name; unknown, and irreparable optional, fields are removed."""
-    assert derive_example(validator_of({"type": "object", **schema}), sent) == repaired
+    ]  # fmt: skip
+    for schema, sent, repaired in rows:
+        with subtests.test(schema=schema, sent=sent, repaired=repaired):
+            assert derive_example(validator_of({"type": "object", **schema}), sent) == repaired
 
 
 def test_the_authors_values_replace_values_that_cannot_be_repaired() -> None:
@@ -228,13 +225,12 @@ def test_more_issues_than_are_listed_are_repaired() -> None:
     assert derive_example(field(STRINGS), {"f": list(range(2_000))}) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "names", "meant"),
-    [("siteId", ["limit", "site_id"], "site_id"), ("Max-Age", ["max_age"], "max_age"), ("zzz", ["site_id"], None), ("a" * 5_000, ["b"], None), ("a", [], None)],
-)  # fmt: skip
-def test_a_close_name_ignores_case_and_dashes(name: str, names: list[str], meant: str | None) -> None:
+def test_a_close_name_ignores_case_and_dashes(subtests: pytest.Subtests) -> None:
     """The closest name may differ in case, separators and a few letters; a dissimilar name has none."""
-    assert closest_name(name, names) == meant
+    rows = [("siteId", ["limit", "site_id"], "site_id"), ("Max-Age", ["max_age"], "max_age"), ("zzz", ["site_id"], None), ("a" * 5_000, ["b"], None), ("a", [], None)]  # fmt: skip
+    for name, names, meant in rows:
+        with subtests.test(name=name, names=names, meant=meant):
+            assert closest_name(name, names) == meant
 
 
 def test_a_sample_follows_from_the_schema(subtests: pytest.Subtests) -> None:
@@ -374,9 +370,9 @@ def cents(payload: dict[str, Any]) -> bool:
     return round(payload["price"], 2) == payload["price"]
 
 
-@pytest.mark.parametrize(
-    ("prior", "author", "example"),
-    [
+def test_an_example_fits_the_type_too(subtests: pytest.Subtests) -> None:
+    """A payload that fits the schema but not the tool's type is no example, not even the author's (SR-144)."""
+    rows = [
         ({"price": "1.5", "to": "x"}, None, {"price": 1.5, "to": "x"}),  # repaired, and accepted by the type
         ({"price": "1.234", "to": "x"}, {"price": 2.5}, {"price": 2.5, "to": "x"}),  # repaired, but refused
         ({"price": "1.234", "to": "x"}, None, {"price": 0, "to": "x"}),
@@ -384,12 +380,11 @@ def cents(payload: dict[str, Any]) -> bool:
         ({"price": 1.234, "to": "x"}, None, {"price": 0, "to": "x"}),
         ({"price": 1.234, "to": "x"}, {"price": 2.555}, {"price": 0, "to": "x"}),
         ({}, {"price": 2.555}, {"price": 0}),
-    ],
-)
-def test_an_example_fits_the_type_too(prior: dict, author: Any, example: dict) -> None:
-    """A payload that fits the schema but not the tool's type is no example, not even the author's (SR-144)."""
-    issues = [FieldIssue(field="/price", constraint="rejected")]
-    assert example_for(validator_of(PRICE), prior, author, issues=issues, fits=cents) == example
+    ]
+    for prior, author, made in rows:
+        with subtests.test(prior=prior, author=author, made=made):
+            issues = [FieldIssue(field="/price", constraint="rejected")]
+            assert example_for(validator_of(PRICE), prior, author, issues=issues, fits=cents) == made
 
 
 def test_a_type_that_refuses_every_candidate_has_no_example() -> None:

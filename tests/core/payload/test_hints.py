@@ -236,9 +236,9 @@ def test_many_issues_are_counted_in_the_message() -> None:
     assert len(hint.issues) == 42
 
 
-@pytest.mark.parametrize(
-    ("raw", "words"),
-    [
+def test_the_hint_for_unparsable_arguments_has_the_position_and_an_example(subtests: pytest.Subtests) -> None:
+    """Text that is no payload gives `invalid_arguments` with the parse position and a valid example."""
+    rows = [
         ('{"site_id": "s-1", "kind": ', ["Send the whole JSON object again", "character 27", "was not run"]),
         (
             '{"site_id": }',
@@ -248,24 +248,21 @@ def test_many_issues_are_counted_in_the_message() -> None:
         ("[1]", ["the arguments are an array"]),
         ('{"a": 1, "a": 2}', ["gives each name once"]),
         ('{"a":' * 70 + "1" + "}" * 70, ["flatter"]),
-    ],
-)
-def test_the_hint_for_unparsable_arguments_has_the_position_and_an_example(
-    raw: str, words: list[str]
-) -> None:
-    """Text that is no payload gives `invalid_arguments` with the parse position and a valid example."""
-    fault = parse_arguments(raw)
-    assert isinstance(fault, ParseFault)
-    error, hint = hints.unparsable(SPEC, fault)
-    assert (hint.reason, error.code, hint.restrict_to_tool) == (
-        "invalid_arguments",
-        "invalid_arguments",
-        True,
-    )
-    assert hint.example_input == EXAMPLE
-    assert hint.prior_input is None
-    assert [issue.format for issue in hint.issues] == ["json"]
-    assert all(word in (hint.message or "") for word in words), hint.message
+    ]
+    for raw, words in rows:
+        with subtests.test(raw=raw, words=words):
+            fault = parse_arguments(raw)
+            assert isinstance(fault, ParseFault)
+            error, hint = hints.unparsable(SPEC, fault)
+            assert (hint.reason, error.code, hint.restrict_to_tool) == (
+                "invalid_arguments",
+                "invalid_arguments",
+                True,
+            )
+            assert hint.example_input == EXAMPLE
+            assert hint.prior_input is None
+            assert [issue.format for issue in hint.issues] == ["json"]
+            assert all(word in (hint.message or "") for word in words), hint.message
 
 
 def test_an_unknown_tool_is_answered_with_tools_that_the_agent_has() -> None:

@@ -293,25 +293,26 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize("raw", UNREADABLE)
-def test_what_cannot_be_read_is_not_a_call_of_everything(raw: str) -> None:
+def test_what_cannot_be_read_is_not_a_call_of_everything(subtests: pytest.Subtests) -> None:
     """Of a tool whose fields are all optional, no call without arguments follows from a text that could not be read."""
-    ids = {"type": "array", "items": TEXT}
-    schema = forbid_unknown_fields(
-        {"type": "object", "properties": {"ids": ids, "days": {"type": "integer"}}}
-    )
-    spec = ToolSpec(
-        id="a.b.purge",
-        title="",
-        description="",
-        payload=TypeSpec(name="A", json_schema=schema),
-        result=TypeSpec(name="R", json_schema={}),
-    )
-    result = checked(spec, Validator(schema), ToolRequest(name=spec.id, raw=raw))
-    assert isinstance(result, ToolResult)
-    assert result.retry_hint is not None
-    assert (result.retry_hint.invented, result.retry_hint.mended()) == ([""], None)
-    assert "arguments that fit" not in result_text(result, Names([spec.id]))
+    for raw in UNREADABLE:
+        with subtests.test(raw=raw):
+            ids = {"type": "array", "items": TEXT}
+            schema = forbid_unknown_fields(
+                {"type": "object", "properties": {"ids": ids, "days": {"type": "integer"}}}
+            )
+            spec = ToolSpec(
+                id="a.b.purge",
+                title="",
+                description="",
+                payload=TypeSpec(name="A", json_schema=schema),
+                result=TypeSpec(name="R", json_schema={}),
+            )
+            result = checked(spec, Validator(schema), ToolRequest(name=spec.id, raw=raw))
+            assert isinstance(result, ToolResult)
+            assert result.retry_hint is not None
+            assert (result.retry_hint.invented, result.retry_hint.mended()) == ([""], None)
+            assert "arguments that fit" not in result_text(result, Names([spec.id]))
 
 
 OPEN = {

@@ -16,23 +16,22 @@ from sojourn.values.text import clip, plain
 SECRET = '-----BEGIN "KEY"\nline\\2\té/+-----'
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
+def test_a_secret_is_found_in_its_escaped_forms(subtests: pytest.Subtests) -> None:
+    """A secret is masked verbatim and as JSON, Python, URLs and single-line text write it."""
+    rows = [
         SECRET,
         json.dumps({"key": SECRET}),
         json.dumps({"key": SECRET}, ensure_ascii=False),
         repr({"key": SECRET}),
         f"https://x/?key={quote(SECRET, safe='')}",
         plain(f"no such key: {SECRET}", 200),
-    ],
-)
-def test_a_secret_is_found_in_its_escaped_forms(written):
-    """A secret is masked verbatim and as JSON, Python, URLs and single-line text write it."""
-    mask = mask_for({"token": SECRET})
-    assert mask is not None
-    assert "KEY" not in mask(written)
-    assert "[token]" in mask(written)
+    ]
+    for written in rows:
+        with subtests.test(written=written):
+            mask = mask_for({"token": SECRET})
+            assert mask is not None
+            assert "KEY" not in mask(written)
+            assert "[token]" in mask(written)
 
 
 def test_the_beginning_of_a_secret_is_removed_from_a_shortened_text(subtests: pytest.Subtests) -> None:
@@ -52,9 +51,9 @@ def test_the_beginning_of_a_secret_elsewhere_stays():
     assert mask("no tok-0 here…") == "no tok-0 here…"
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_short_and_blank_values_are_not_masked(subtests: pytest.Subtests) -> None:
+    """Values of less than 4 characters, blanks, booleans and None are not masked: too many texts have them."""
+    rows = [
         {},
         {"token": "abc"},
         {"token": True},
@@ -62,11 +61,10 @@ def test_the_beginning_of_a_secret_elsewhere_stays():
         {"token": 123},
         {"token": " " * 9},
         {"token": "\n"},
-    ],
-)
-def test_short_and_blank_values_are_not_masked(values):
-    """Values of less than 4 characters, blanks, booleans and None are not masked: too many texts have them."""
-    assert mask_for(values) is None
+    ]
+    for values in rows:
+        with subtests.test(values=values):
+            assert mask_for(values) is None
 
 
 @pytest.mark.parametrize(

@@ -60,22 +60,19 @@ def test_every_text_gives_a_payload_or_a_fault(raw: str) -> None:
         assert 0 < len(found.message) < 300
 
 
-@pytest.mark.parametrize(
-    ("raw", "payload", "repairs"),
-    [
+def test_two_lossless_repairs_are_made_and_recorded(subtests: pytest.Subtests) -> None:
+    """A code fence and a trailing comma are removed and recorded; strings that look like them are unchanged."""
+    rows = [
         ('```json\n{"a": 1}\n```', {"a": 1}, ("code_fence",)),
         ('  ```\n{"a": 1}```\n', {"a": 1}, ("code_fence",)),
         ('```{"a": 1}```', {"a": 1}, ("code_fence",)),
         ('{"a": [1, 2,], }', {"a": [1, 2]}, ("trailing_comma",)),
         ('```json\n{"a": 1,}\n```', {"a": 1}, ("code_fence", "trailing_comma")),
         ('{"a": ",}", "b": "\\",]",}', {"a": ",}", "b": '",]'}, ("trailing_comma",)),
-    ],
-)
-def test_two_lossless_repairs_are_made_and_recorded(
-    raw: str, payload: dict[str, Any], repairs: tuple[str, ...]
-) -> None:
-    """A code fence and a trailing comma are removed and recorded; strings that look like them are unchanged."""
-    assert parse_arguments(raw) == Parsed(payload, repairs)
+    ]
+    for raw, payload, repairs in rows:
+        with subtests.test(raw=raw, payload=payload, repairs=repairs):
+            assert parse_arguments(raw) == Parsed(payload, repairs)
 
 
 def test_unparsable_arguments_are_a_fault_with_its_position(subtests: pytest.Subtests) -> None:

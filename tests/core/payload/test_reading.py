@@ -227,20 +227,21 @@ TEXTS_READ = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "payload", "repairs"), TEXTS_READ)
-def test_texts_of_arguments(raw, payload, repairs) -> None:
+def test_texts_of_arguments(subtests: pytest.Subtests) -> None:
     """Absent arguments are an empty object, and a string that holds the whole object is opened."""
-    read = read_text(raw)
-    assert isinstance(read, Parsed)
-    assert (read.payload, list(read.repairs)) == (payload, repairs)
+    for raw, payload, repairs in TEXTS_READ:
+        with subtests.test(raw=raw, payload=payload, repairs=repairs):
+            read = read_text(raw)
+            assert isinstance(read, Parsed)
+            assert (read.payload, list(read.repairs)) == (payload, repairs)
 
 
-@pytest.mark.parametrize(
-    "raw", ['[{"q":1}]', '"[1]"', '"x"', "5", "{", '{"q": ', "true", '"{"', '"{\\"a\\":1,\\"a\\":2}"']
-)
-def test_texts_that_stay_faults(raw) -> None:
+def test_texts_that_stay_faults(subtests: pytest.Subtests) -> None:
     """Broken text, lists and plain texts are no arguments."""
-    assert isinstance(read_text(raw), ParseFault)
+    rows = ['[{"q":1}]', '"[1]"', '"x"', "5", "{", '{"q": ', "true", '"{"', '"{\\"a\\":1,\\"a\\":2}"']
+    for raw in rows:
+        with subtests.test(raw=raw):
+            assert isinstance(read_text(raw), ParseFault)
 
 
 @pytest.mark.parametrize("value", ["7", 7.0])

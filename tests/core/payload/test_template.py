@@ -17,9 +17,9 @@ SCHEMA = {
 }
 
 
-@pytest.mark.parametrize(
-    ("template", "text"),
-    [
+def test_declared_fields_are_filled_in(subtests: pytest.Subtests) -> None:
+    """A text is inserted unchanged, other values as JSON; braces that name no declared field stay."""
+    rows = [
         ("Reset {site}?", "Reset s-1?"),
         ("{site}{site}", "s-1s-1"),
         ("{tags} and {größe}", '["ä", 1] and null'),
@@ -32,18 +32,19 @@ SCHEMA = {
         ),
         ("{ site }", "{ site }"),
         ("", ""),
-    ],
-)
-def test_declared_fields_are_filled_in(template: str, text: str) -> None:
-    """A text is inserted unchanged, other values as JSON; braces that name no declared field stay."""
-    payload = {"site": "s-1", "tags": ["ä", 1], "größe": None, "other": "not declared"}
-    assert filled(template, SCHEMA, payload) == text
+    ]
+    for template, text in rows:
+        with subtests.test(template=template, text=text):
+            payload = {"site": "s-1", "tags": ["ä", 1], "größe": None, "other": "not declared"}
+            assert filled(template, SCHEMA, payload) == text
 
 
-@pytest.mark.parametrize("value", ["{count}", "{site}", "\\1", "\\g<0>", "$&"])
-def test_an_inserted_value_is_not_filled_in_again(value: str) -> None:
+def test_an_inserted_value_is_not_filled_in_again(subtests: pytest.Subtests) -> None:
     """A payload's value with braces or backslashes is inserted literally."""
-    assert filled("<{site}>", SCHEMA, {"site": value}) == f"<{value}>"
+    rows = ["{count}", "{site}", "\\1", "\\g<0>", "$&"]
+    for value in rows:
+        with subtests.test(value=value):
+            assert filled("<{site}>", SCHEMA, {"site": value}) == f"<{value}>"
 
 
 @given(st.text(), st.dictionaries(st.text(max_size=5), st.text(max_size=5)))
@@ -52,9 +53,9 @@ def test_without_declared_fields_a_template_is_its_text(template: str, payload: 
     assert filled(template, {}, payload) == template
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
+def test_a_value_in_a_question_is_on_one_line_and_no_markup(subtests: pytest.Subtests) -> None:
+    """A value that is more than a word is in quotes, which it cannot close; line breaks, hidden characters and markup are written out."""
+    rows = [
         ("a_b-1.txt", "Wipe a_b-1.txt now?"),
         ("annual report", 'Wipe "annual report" now?'),
         ('a" now? No: "b', 'Wipe "a\\u0022 now? No: \\u0022b" now?'),
@@ -62,11 +63,10 @@ def test_without_declared_fields_a_template_is_its_text(template: str, payload: 
         ("\u202ea**b**", 'Wipe "\\u202ea\\u002a\\u002ab\\u002a\\u002a" now?'),
         ("{site}", 'Wipe "{site}" now?'),
         ("", "Wipe  now?"),
-    ],
-)
-def test_a_value_in_a_question_is_on_one_line_and_no_markup(value: str, text: str) -> None:
-    """A value that is more than a word is in quotes, which it cannot close; line breaks, hidden characters and markup are written out."""
-    assert asked("Wipe {site}\n   now?", SCHEMA, {"site": value}) == text
+    ]
+    for value, text in rows:
+        with subtests.test(value=value, text=text):
+            assert asked("Wipe {site}\n   now?", SCHEMA, {"site": value}) == text
 
 
 def test_a_long_value_leaves_the_rest_of_a_question_in_sight() -> None:

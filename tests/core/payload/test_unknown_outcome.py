@@ -19,21 +19,20 @@ def spec(**options):
     return pay.spec
 
 
-@pytest.mark.parametrize(
-    ("error", "is_unknown"),
-    [
+def test_the_kind_of_fault_decides(subtests: pytest.Subtests) -> None:
+    """A call that did not reach its service had no effect, and one of a read-only tool never has any."""
+    rows = [
         (RateLimited(), False),
         (ToolUnavailable("503"), False),
         (ToolUnavailable("cut off", outcome_unknown=True), True),
         (ConnectionError(), True),
         (ConnectionResetError(), True),
         (ConnectionRefusedError(), False),
-    ],
-)
-def test_the_kind_of_fault_decides(error, is_unknown):
-    """A call that did not reach its service had no effect, and one of a read-only tool never has any."""
-    assert leaves_unknown(spec(), error) is is_unknown
-    assert leaves_unknown(spec(read_only=True), error) is False
+    ]
+    for error, is_unknown in rows:
+        with subtests.test(error=error, is_unknown=is_unknown):
+            assert leaves_unknown(spec(), error) is is_unknown
+            assert leaves_unknown(spec(read_only=True), error) is False
 
 
 def test_what_may_be_repeated():

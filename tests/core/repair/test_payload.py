@@ -152,14 +152,15 @@ def test_every_value_in_another_form_is_repaired(payload, others, tool):
     assert repaired(tool, sent) == (payload, [])
 
 
-@pytest.mark.parametrize(("sent", "payload", "missing"), GUESSED)
-def test_a_likely_guess_is_made_only_for_a_tool_that_reads(sent, payload, missing):
+def test_a_likely_guess_is_made_only_for_a_tool_that_reads(subtests: pytest.Subtests) -> None:
     """For a tool that is not declared read-only, a likely guess is left for a person and the payload is unchanged."""
-    assert repaired(look, sent) == (payload, [])
-    for tool in (wipe, visit):
-        unchanged, left = repaired(tool, sent)
-        assert left == missing
-        assert unchanged == sent
+    for sent, payload, missing in GUESSED:
+        with subtests.test(sent=sent, payload=payload, missing=missing):
+            assert repaired(look, sent) == (payload, [])
+            for tool in (wipe, visit):
+                unchanged, left = repaired(tool, sent)
+                assert left == missing
+                assert unchanged == sent
 
 
 def test_a_value_that_the_hint_names_as_invented_is_not_used() -> None:
@@ -216,9 +217,9 @@ def test_an_answer_to_a_nested_field_is_by_its_pointer():
     )
 
 
-@pytest.mark.parametrize(
-    ("hint", "fields"),
-    [
+def test_the_issues_of_a_hint(subtests: pytest.Subtests) -> None:
+    """A hint's issues include its missing fields; a hint with only an example has the fields that differ from it."""
+    rows = [
         ({"missing_fields": ["mode"]}, ["/mode"]),
         (
             {
@@ -233,12 +234,11 @@ def test_an_answer_to_a_nested_field_is_by_its_pointer():
         ({"example_input": {"site_id": "s-9", "mode": "offline", "limit": 1}}, ["/mode", "/limit"]),
         ({}, []),
         ({"issues": [FieldIssue(field="", constraint="rejected")]}, [""]),
-    ],
-)
-def test_the_issues_of_a_hint(hint, fields):
-    """A hint's issues include its missing fields; a hint with only an example has the fields that differ from it."""
-    made = RetryHint(reason="invalid_arguments", tool=wipe.id, **hint)
-    assert [issue.field for issue in issues_in_hint(made, site())] == fields
+    ]
+    for hint, fields in rows:
+        with subtests.test(hint=hint, fields=fields):
+            made = RetryHint(reason="invalid_arguments", tool=wipe.id, **hint)
+            assert [issue.field for issue in issues_in_hint(made, site())] == fields
 
 
 def test_a_value_of_a_tools_own_example_is_not_used():

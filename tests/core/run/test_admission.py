@@ -66,22 +66,21 @@ def test_exactly_as_many_calls_are_admitted_as_the_limits_allow(
     assert (admission.refused is None) is (admission.count == asked)
 
 
-@pytest.mark.parametrize(
-    ("refused", "said"),
-    [
+def test_a_refused_call_is_answered_as_not_executed(subtests: pytest.Subtests) -> None:
+    """A refused call has a result that names the limit and says that the call did not run (SR-130, ME-24)."""
+    rows = [
         ("max_calls_per_step", "at most 7 calls"),
         ("max_tool_calls", "used up"),
         ("max_tool_rounds", "maximum tool depth"),
         ("plan_size", "1,000,000 bytes"),
         ("a_later_limit", "a limit of the run"),
         (None, "a limit of the run"),
-    ],
-)
-def test_a_refused_call_is_answered_as_not_executed(refused: str | None, said: str) -> None:
-    """A refused call has a result that names the limit and says that the call did not run (SR-130, ME-24)."""
-    (call,) = calls(1)
-    result = not_executed(call, refused, Limits(max_calls_per_step=7))
-    assert (result.name, result.tool_call_id) == ("a.b.c", "c0")
-    assert result.error.code == "not_executed"
-    assert result.error.message.startswith("not executed: ")
-    assert said in result.error.message
+    ]
+    for refused, said in rows:
+        with subtests.test(refused=refused, said=said):
+            (call,) = calls(1)
+            result = not_executed(call, refused, Limits(max_calls_per_step=7))
+            assert (result.name, result.tool_call_id) == ("a.b.c", "c0")
+            assert result.error.code == "not_executed"
+            assert result.error.message.startswith("not executed: ")
+            assert said in result.error.message

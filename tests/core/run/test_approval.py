@@ -165,9 +165,9 @@ def test_a_denial_says_who_denies(approval: ApprovalPolicy, interrupts: bool, wh
     )
 
 
-@pytest.mark.parametrize(
-    ("spec", "approval", "trusted", "untrusted"),
-    [
+def test_annotations_of_an_untrusted_server_are_ignored(subtests: pytest.Subtests) -> None:
+    """Annotations of an untrusted server count as undeclared, so `read_only` does not let a tool run."""
+    rows = [
         (READS, CHANGES, "run", "ask"),
         (READS, READ_ONLY, "run", "deny"),
         (READS, EVERYTHING, "run", "ask"),
@@ -175,12 +175,11 @@ def test_a_denial_says_who_denies(approval: ApprovalPolicy, interrupts: bool, wh
         (DESTROYS, STANDARD, "ask", "run"),
         (DESTROYS, CHANGES, "ask", "ask"),
         (does(read_only=False), CHANGES, "ask", "ask"),
-    ],
-)
-def test_annotations_of_an_untrusted_server_are_ignored(spec, approval, trusted: str, untrusted: str) -> None:
-    """Annotations of an untrusted server count as undeclared, so `read_only` does not let a tool run."""
-    assert verdict(spec, approval) == trusted
-    assert verdict(spec.model_copy(update={"trusted": False}), approval) == untrusted
+    ]
+    for spec, approval, trusted, untrusted in rows:
+        with subtests.test(spec=spec, approval=approval, trusted=trusted, untrusted=untrusted):
+            assert verdict(spec, approval) == trusted
+            assert verdict(spec.model_copy(update={"trusted": False}), approval) == untrusted
 
 
 # The stricter of two policies, compared by its verdicts.

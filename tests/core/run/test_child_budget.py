@@ -111,20 +111,18 @@ def test_a_child_inherits_its_share_and_what_is_forbidden(subtests: pytest.Subte
             assert inherited(own, share, time_left) == expected
 
 
-@pytest.mark.parametrize(
-    ("share", "lacking"),
-    [
+def test_a_child_with_nothing_to_plan_with_is_not_started(subtests: pytest.Subtests) -> None:
+    """A child run needs tokens and money for its first plan; without calls left it can still answer."""
+    rows = [
         ({}, None),
         ({"max_tool_calls": 0}, None),
         ({"max_tokens": 1, "max_cost": 0.01}, None),
         ({"max_tokens": 0, "max_cost": 1.0}, "max_tokens"),
         ({"max_cost": 0.0}, "max_cost"),
-    ],
-    ids=str,
-)
-def test_a_child_with_nothing_to_plan_with_is_not_started(share: dict, lacking: str | None) -> None:
-    """A child run needs tokens and money for its first plan; without calls left it can still answer."""
-    assert lacking_in(RunPolicyOverride(**share)) == lacking
+    ]
+    for share, lacking in rows:
+        with subtests.test(share=share, lacking=lacking):
+            assert lacking_in(RunPolicyOverride(**share)) == lacking
 
 
 def test_what_a_plan_has_used_is_not_left_for_its_calls() -> None:

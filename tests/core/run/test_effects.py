@@ -112,9 +112,9 @@ def test_an_effect_of_the_origin_that_was_not_carried_out_may_happen() -> None:
     assert not doubtful.unexecuted
 
 
-@pytest.mark.parametrize(
-    ("result", "is_kept"),
-    [
+def test_which_calls_lend_their_key_although_they_were_not_carried_out(subtests: pytest.Subtests) -> None:
+    """Those whose key a service may know, and of which it says that they did nothing; a definite failure ends the effect."""
+    rows = [
         (failed("rate_limited"), True),
         (failed("tool_unavailable"), True),
         (failed(None, "input_required"), True),
@@ -123,14 +123,11 @@ def test_an_effect_of_the_origin_that_was_not_carried_out_may_happen() -> None:
         (failed(None, "denied"), False),
         (failed(None), False),
         (ToolResult(result=1), False),
-    ],
-)
-def test_which_calls_lend_their_key_although_they_were_not_carried_out(
-    result: ToolResult, is_kept: bool
-) -> None:
-    """Those whose key a service may know, and of which it says that they did nothing; a definite failure ends the effect."""
-    assert is_unexecuted(result) is is_kept
-    assert unexecuted_after((), step("a"), [result]) == (("a",) if is_kept else ())
+    ]
+    for result, is_kept in rows:
+        with subtests.test(result=result, is_kept=is_kept):
+            assert is_unexecuted(result) is is_kept
+            assert unexecuted_after((), step("a"), [result]) == (("a",) if is_kept else ())
 
 
 def test_a_call_that_was_not_carried_out_lends_its_key_until_an_equal_one_is_known() -> None:
@@ -145,20 +142,19 @@ def test_a_call_that_was_not_carried_out_lends_its_key_until_an_equal_one_is_kno
     assert unexecuted_after((), step("a", kind="child"), [failed("rate_limited")]) == ()
 
 
-@pytest.mark.parametrize(
-    ("may_act", "result", "expected"),
-    [
+def test_a_step_acts_if_a_call_took_effect_or_may_have(subtests: pytest.Subtests) -> None:
+    """A refusal, a call that was cut off before it began, and a tool that only reads have no effect."""
+    rows = [
         (True, ToolResult(result=1), True),
         (True, ToolResult(error=UNKNOWN), True),
         (True, failed("ToolFailed"), False),
         (True, ToolResult(error=ToolError(message="cut", code="canceled", without_effect=True)), False),
         (False, ToolResult(result=1), False),
         (None, ToolResult(result=1), False),
-    ],
-)
-def test_a_step_acts_if_a_call_took_effect_or_may_have(may_act, result, expected):
-    """A refusal, a call that was cut off before it began, and a tool that only reads have no effect."""
-    assert acts(step("a", may_act=may_act), [result]) is expected
+    ]
+    for may_act, result, expected in rows:
+        with subtests.test(may_act=may_act, result=result, expected=expected):
+            assert acts(step("a", may_act=may_act), [result]) is expected
 
 
 def test_a_call_that_was_cut_off_before_it_began_leaves_nothing_open():

@@ -7,15 +7,16 @@ from sojourn.contracts.plan import Finalize
 from sojourn.core.run.limits import _ENDINGS, finalize, gave_up
 
 
-@pytest.mark.parametrize("reason", _ENDINGS)
-def test_the_error_names_the_limit_without_the_instruction(reason: str) -> None:
+def test_the_error_names_the_limit_without_the_instruction(subtests: pytest.Subtests) -> None:
     """The notice's instruction is for the run's own planner; a caller's model would follow it."""
-    notice = finalize(RunPolicy(), reason)
-    why = gave_up(notice)
-    assert why.code == reason
-    assert notice.message.startswith(why.message)
-    assert len(why.message) > 10
-    assert "nswer" not in why.message
+    for reason in _ENDINGS:
+        with subtests.test(reason=reason):
+            notice = finalize(RunPolicy(), reason)
+            why = gave_up(notice)
+            assert why.code == reason
+            assert notice.message.startswith(why.message)
+            assert len(why.message) > 10
+            assert "nswer" not in why.message
 
 
 def test_a_suggestion_for_a_person_is_kept() -> None:

@@ -83,13 +83,13 @@ def test_an_invalid_figure_counts_as_zero(figure: int) -> None:
     assert right_result(good.model_copy(update={"children_count": figure})).children_count == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost"]
-)
-def test_an_invalid_figure_of_a_plans_usage_counts_as_zero(name: str) -> None:
+def test_an_invalid_figure_of_a_plans_usage_counts_as_zero(subtests: pytest.Subtests) -> None:
     """A negative or huge figure of a plan's usage neither gives back nor uses up a limit."""
-    good = Usage(input_tokens=1, output_tokens=2, cached_tokens=1, cost=0.5, model="m")
-    assert right_usage(good) is good
-    for figure in (-1, 2**60):
-        wrong = right_usage(good.model_copy(update={name: figure}))
-        assert wrong == good.model_copy(update={name: None if name == "cost" else 0})
+    rows = ["input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost"]
+    for name in rows:
+        with subtests.test(name=name):
+            good = Usage(input_tokens=1, output_tokens=2, cached_tokens=1, cost=0.5, model="m")
+            assert right_usage(good) is good
+            for figure in (-1, 2**60):
+                wrong = right_usage(good.model_copy(update={name: figure}))
+                assert wrong == good.model_copy(update={name: None if name == "cost" else 0})

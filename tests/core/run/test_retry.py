@@ -78,22 +78,21 @@ def test_a_tools_retry_after_is_the_delay(after: float, is_repeated: bool) -> No
         assert decided[1].retry_after == second(after)
 
 
-@pytest.mark.parametrize(
-    ("annotations", "is_repeated"),
-    [
+def test_a_time_out_may_have_taken_effect(subtests: pytest.Subtests) -> None:
+    """A tool that exceeded its time-out is retried only if it is `read_only` or `idempotent`."""
+    rows = [
         ({}, False),
         ({"destructive": True}, False),
         ({"idempotent": False}, False),
         ({"read_only": False}, False),
         ({"read_only": True}, True),
         ({"idempotent": True}, True),
-    ],
-)
-def test_a_time_out_may_have_taken_effect(annotations: dict[str, bool], is_repeated: bool) -> None:
-    """A tool that exceeded its time-out is retried only if it is `read_only` or `idempotent`."""
-    spec = tool(**annotations)
-    decided = [decide(spec, timed_out(spec, second(2)), attempt) for attempt in (1, 2, 3)]
-    assert [isinstance(one, Repetition) for one in decided] == [is_repeated, is_repeated, False]
+    ]
+    for annotations, is_repeated in rows:
+        with subtests.test(annotations=annotations, is_repeated=is_repeated):
+            spec = tool(**annotations)
+            decided = [decide(spec, timed_out(spec, second(2)), attempt) for attempt in (1, 2, 3)]
+            assert [isinstance(one, Repetition) for one in decided] == [is_repeated, is_repeated, False]
 
 
 @pytest.mark.parametrize(
@@ -135,13 +134,15 @@ def test_no_delay_is_longer_than_the_longest(attempt: int, first: timedelta, mos
         assert timedelta(0) <= decided.delay <= LONGEST_INTERVAL
 
 
-@pytest.mark.parametrize("said", [None, 5, "5", -second(1), float("nan")], ids=repr)
-def test_an_invalid_retry_after_is_ignored(said: object) -> None:
+def test_an_invalid_retry_after_is_ignored(subtests: pytest.Subtests) -> None:
     """A `retry_after` that is no duration from 0 up is ignored, and the usual delay applies."""
-    assert delay_of(said) is None
-    error = ToolUnavailable()
-    error.retry_after = said  # type: ignore[assignment]
-    assert decide(tool(), failure(error), 1) == Repetition(second(1))
+    rows = [None, 5, "5", -second(1), float("nan")]
+    for said in rows:
+        with subtests.test(said=said):
+            assert delay_of(said) is None
+            error = ToolUnavailable()
+            error.retry_after = said  # type: ignore[assignment]
+            assert decide(tool(), failure(error), 1) == Repetition(second(1))
 
 
 def test_a_planner_has_five_attempts() -> None:
@@ -151,21 +152,20 @@ def test_a_planner_has_five_attempts() -> None:
     assert planner_attempts(second(60), is_last_turn=True) == 5
 
 
-@pytest.mark.parametrize(
-    ("last", "is_lost"),
-    [
+def test_only_heartbeat_and_start_to_close_time_outs_count_as_a_lost_worker(
+    subtests: pytest.Subtests,
+) -> None:
+    """An attempt that failed, or that no worker took, does not count as a lost worker."""
+    rows = [
         ("heartbeat", True),
         ("start_to_close", True),
         ("schedule_to_start", False),
         ("schedule_to_close", False),
         (None, False),
-    ],
-)
-def test_only_heartbeat_and_start_to_close_time_outs_count_as_a_lost_worker(
-    last: str | None, is_lost: bool
-) -> None:
-    """An attempt that failed, or that no worker took, does not count as a lost worker."""
-    assert count_lost(1, last) == (2 if is_lost else 1)
+    ]
+    for last, is_lost in rows:
+        with subtests.test(last=last, is_lost=is_lost):
+            assert count_lost(1, last) == (2 if is_lost else 1)
 
 
 @pytest.mark.parametrize("lost", range(MAX_LOST + 1))
@@ -182,21 +182,23 @@ def test_that_an_attempt_may_have_taken_effect_is_passed_on() -> None:
     assert not any(map(read_unknown, ([], [{}], ["x"], [{"outcome_unknown": 1}], [lost_details(2)])))
 
 
-@pytest.mark.parametrize("said", [True, -1, MAX_LOST + 1, "2", 2.0, None], ids=repr)
-def test_invalid_heartbeat_details_count_as_zero(said: object) -> None:
+def test_invalid_heartbeat_details_count_as_zero(subtests: pytest.Subtests) -> None:
     """Heartbeat details that are no valid number of lost workers count as 0."""
-    assert read_lost([{"lost": said}]) == read_lost([said]) == 0
+    rows = [True, -1, MAX_LOST + 1, "2", 2.0, None]
+    for said in rows:
+        with subtests.test(said=said):
+            assert read_lost([{"lost": said}]) == read_lost([said]) == 0
 
 
-@pytest.mark.parametrize(
-    "kind", [TypeError, KeyError, IndexError, UnboundLocalError, ModuleNotFoundError, RecursionError]
-)
-def test_a_mistake_in_an_authors_code_is_a_bug(kind):
+def test_a_mistake_in_an_authors_code_is_a_bug(subtests: pytest.Subtests) -> None:
     """A `TypeError` and the like are a bug where the author's code raised them, not where a library did by itself."""
-    with pytest.raises(kind) as raised:
-        raise kind("x")
-    assert is_bug(raised.value)
-    assert not is_bug(raised.value.with_traceback(None))
+    rows = [TypeError, KeyError, IndexError, UnboundLocalError, ModuleNotFoundError, RecursionError]
+    for kind in rows:
+        with subtests.test(kind=kind):
+            with pytest.raises(kind) as raised:
+                raise kind("x")
+            assert is_bug(raised.value)
+            assert not is_bug(raised.value.with_traceback(None))
 
 
 class Reply(BaseModel):
@@ -218,11 +220,11 @@ def test_a_wrong_argument_of_a_record_is_a_bug():
         assert is_bug(raised.value) is expected
 
 
-@pytest.mark.parametrize(
-    "kind", [OSError, TimeoutError, ConnectionError, RuntimeError, ValueError, LookupError, Exception]
-)
-def test_what_may_pass_is_no_bug(kind):
+def test_what_may_pass_is_no_bug(subtests: pytest.Subtests) -> None:
     """An exception that says nothing about the code may be gone at the next attempt."""
-    with pytest.raises(kind) as raised:
-        raise kind("x")
-    assert not is_bug(raised.value)
+    rows = [OSError, TimeoutError, ConnectionError, RuntimeError, ValueError, LookupError, Exception]
+    for kind in rows:
+        with subtests.test(kind=kind):
+            with pytest.raises(kind) as raised:
+                raise kind("x")
+            assert not is_bug(raised.value)

@@ -73,24 +73,22 @@ def test_an_input_is_a_run_input_or_its_json() -> None:
     assert read_run_input({**run.model_dump(mode="json"), "later": 1}) == run
 
 
-@pytest.mark.parametrize(
-    ("value", "place"),
-    [
+def test_an_invalid_input_is_described_with_the_place(subtests: pytest.Subtests) -> None:
+    """Any Temporal client may start the workflow, so an invalid input gives a text with the faulty field."""
+    rows = [
         (None, "input:"),
         ("hello", "input:"),
         ({}, "agent_id:"),
         ({"agent_id": "a.b", "messages": "hi"}, "messages:"),
         ({"agent_id": "a.b", "messages": [{"role": "user", "parts": [{}]}]}, "messages.0.parts.0"),
         ({"agent_id": "a.b", "messages": [], "policy": {"max_calls": 3}}, "policy.max_calls:"),
-    ],
-    ids=str,
-)
-def test_an_invalid_input_is_described_with_the_place(value: object, place: str) -> None:
-    """Any Temporal client may start the workflow, so an invalid input gives a text with the faulty field."""
-    said = read_run_input(value)
-    assert isinstance(said, str)
-    assert said.startswith("AgentRun takes one RunInput; ")
-    assert place in said
+    ]
+    for value, place in rows:
+        with subtests.test(value=value, place=place):
+            said = read_run_input(value)
+            assert isinstance(said, str)
+            assert said.startswith("AgentRun takes one RunInput; ")
+            assert place in said
 
 
 def test_an_input_keeps_the_rules_of_an_opening() -> None:

@@ -18,21 +18,19 @@ def test_what_the_session_leaves_of_a_turn() -> None:
     assert turn_policy(RunPolicy(), spent) == RunPolicy()
 
 
-@pytest.mark.parametrize(
-    ("limits", "turns", "usage", "reason"),
-    [
+def test_no_turn_begins_once_a_limit_is_reached(subtests: pytest.Subtests) -> None:
+    """A conversation has as many turns, tokens and dollars as its policy says, and then no further turn."""
+    rows = [
         ({"max_turns": 2}, 1, {}, None),
         ({"max_turns": 2}, 2, {}, "max_turns"),
         ({"max_tokens": 10}, 1, {"input_tokens": 4, "output_tokens": 5}, None),
         ({"max_tokens": 10}, 1, {"input_tokens": 5, "output_tokens": 5}, "max_tokens"),
         ({"max_cost": 1.0}, 1, {"cost": 0.75}, None),
         ({"max_cost": 1.0}, 1, {"cost": 1.0}, "max_cost"),
-    ],
-    ids=str,
-)
-def test_no_turn_begins_once_a_limit_is_reached(
-    limits: dict, turns: int, usage: dict, reason: str | None
-) -> None:
-    """A conversation has as many turns, tokens and dollars as its policy says, and then no further turn."""
-    ended = session_end(RunPolicy(session=SessionPolicy(**limits)), turns, RunTotals(usage=Usage(**usage)))
-    assert (ended and ended.reason) == reason
+    ]
+    for limits, turns, usage, reason in rows:
+        with subtests.test(limits=limits, turns=turns, usage=usage, reason=reason):
+            ended = session_end(
+                RunPolicy(session=SessionPolicy(**limits)), turns, RunTotals(usage=Usage(**usage))
+            )
+            assert (ended and ended.reason) == reason

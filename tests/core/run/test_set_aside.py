@@ -1,7 +1,5 @@
 """What an operator sets aside: how a request is read and recorded, and what planners read in its place."""
 
-from typing import Any
-
 import pytest
 
 from sojourn import Message, ToolRequest, ToolResult
@@ -63,9 +61,9 @@ def poisoned(messages: list[Message]) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("request_", "left"),
-    [
+def test_what_was_set_aside_is_read_no_more(subtests: pytest.Subtests) -> None:
+    """A short text stands in its place, calls and their answers stay paired, and all else is as it was."""
+    rows = [
         (SetAsideRequest(1), [2, 3, 4]),
         (SetAsideRequest(2), [1, 3, 4]),
         (SetAsideRequest(3), [1, 2, 4]),
@@ -73,25 +71,24 @@ def poisoned(messages: list[Message]) -> list[int]:
         (SetAsideRequest(4), [1, 2, 3]),
         (SetAsideRequest(99), [1, 2, 3, 4]),
         (SetAsideRequest(3, "c9"), [1, 2, 3, 4]),
-    ],
-)
-def test_what_was_set_aside_is_read_no_more(request_: SetAsideRequest, left: list[int]) -> None:
-    """A short text stands in its place, calls and their answers stay paired, and all else is as it was."""
-    messages = with_records(request_)
-    read = without_set_aside(messages)
-    assert poisoned(read) == left
-    assert [message.role for message in read] == [message.role for message in messages]
-    assert [call.tool_call_id for call in read[2].tool_calls] == ["c1", "c2"]
-    results = {result.tool_call_id: str(result.result) for result in read[3].tool_results}
-    assert list(results) == ["c1", "c2"]
-    whole = request_.message == 3 and request_.tool_call_id is None
-    assert ["left out" in results[id] for id in ("c1", "c2")] == [
-        whole or request_.tool_call_id == "c1",
-        whole,
     ]
-    unchanged = [index for index in range(5) if index != request_.message]
-    assert [read[index] for index in unchanged] == [messages[index] for index in unchanged]
-    assert poisoned(messages) == [1, 2, 3, 4]
+    for request_, left in rows:
+        with subtests.test(request_=request_, left=left):
+            messages = with_records(request_)
+            read = without_set_aside(messages)
+            assert poisoned(read) == left
+            assert [message.role for message in read] == [message.role for message in messages]
+            assert [call.tool_call_id for call in read[2].tool_calls] == ["c1", "c2"]
+            results = {result.tool_call_id: str(result.result) for result in read[3].tool_results}
+            assert list(results) == ["c1", "c2"]
+            whole = request_.message == 3 and request_.tool_call_id is None
+            assert ["left out" in results[id] for id in ("c1", "c2")] == [
+                whole or request_.tool_call_id == "c1",
+                whole,
+            ]
+            unchanged = [index for index in range(5) if index != request_.message]
+            assert [read[index] for index in unchanged] == [messages[index] for index in unchanged]
+            assert poisoned(messages) == [1, 2, 3, 4]
 
 
 def test_a_summary_of_what_was_set_aside_later_is_read_no_more() -> None:
@@ -107,27 +104,26 @@ def test_a_summary_of_what_was_set_aside_later_is_read_no_more() -> None:
     assert kept == [False, True, False, True]
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
+def test_a_record_that_cannot_be_read_sets_nothing_aside(subtests: pytest.Subtests) -> None:
+    """A record of another version, or in a message of a person, changes nothing."""
+    rows = [
         {"type": "set_aside"},
         {"type": "set_aside", "message": "1"},
         {"type": "set_aside", "message": -1},
         {"type": "set_aside", "message": True},
         {"type": "set_aside", "message": 1, "tool_call_id": 3},
         {"type": "else", "message": 1},
-    ],
-)
-def test_a_record_that_cannot_be_read_sets_nothing_aside(part: dict[str, Any]) -> None:
-    """A record of another version, or in a message of a person, changes nothing."""
-    odd = Message(role="system", parts=[OtherPart.model_validate(part)])
-    said = Message(role="user", parts=SetAsideRequest(1).record.parts)
-    assert without_set_aside([*TALK, odd, said]) == [*TALK, odd, said]
+    ]
+    for part in rows:
+        with subtests.test(part=part):
+            odd = Message(role="system", parts=[OtherPart.model_validate(part)])
+            said = Message(role="user", parts=SetAsideRequest(1).record.parts)
+            assert without_set_aside([*TALK, odd, said]) == [*TALK, odd, said]
 
 
-@pytest.mark.parametrize(
-    ("values", "read"),
-    [
+def test_a_request_is_read(subtests: pytest.Subtests) -> None:
+    """What a run takes names a message and perhaps a call, and is bounded; all else is refused with what is wrong."""
+    rows = [
         ([{"message": 3}], SetAsideRequest(3)),
         (
             [{"message": 3, "tool_call_id": "c1", "reason": "loops", "by": "ana"}],
@@ -144,16 +140,15 @@ def test_a_record_that_cannot_be_read_sets_nothing_aside(part: dict[str, Any]) -
         ([{"message": 3, "tool_call_id": "x" * 300}], "`message` is the number"),
         ([{"message": 3, "reason": "x" * 3_000}], "`reason` is a text"),
         ([{"message": 3, "by": "x" * 300}], "`by` is a name"),
-    ],
-)
-def test_a_request_is_read(values: list[Any], read: SetAsideRequest | str) -> None:
-    """What a run takes names a message and perhaps a call, and is bounded; all else is refused with what is wrong."""
-    found = read_set_aside(values)
-    if isinstance(read, SetAsideRequest):
-        assert found == read
-    else:
-        assert isinstance(found, Refused)
-        assert read in found.reason
+    ]
+    for values, read in rows:
+        with subtests.test(values=values, read=read):
+            found = read_set_aside(values)
+            if isinstance(read, SetAsideRequest):
+                assert found == read
+            else:
+                assert isinstance(found, Refused)
+                assert read in found.reason
 
 
 def test_the_state_sets_each_thing_aside_once_and_not_without_end() -> None:

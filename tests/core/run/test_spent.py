@@ -55,12 +55,14 @@ def test_spending_is_read_back() -> None:
     assert read_child_spent([{"run_id": "r/c", "spent": from_json(encode(spent))}]) == ("r/c", spent)
 
 
-@pytest.mark.parametrize("value", [None, 3, "x", [], [{}]])
-def test_an_invalid_value_is_not_read(value: object) -> None:
+def test_an_invalid_value_is_not_read(subtests: pytest.Subtests) -> None:
     """A value that is no object, or no arguments, gives no spending."""
-    assert read_spent(value) is None
-    assert read_child_spent([value]) == ("", None)
-    assert read_child_spent([]) == ("", None)
+    rows = [None, 3, "x", [], [{}]]
+    for value in rows:
+        with subtests.test(value=value):
+            assert read_spent(value) is None
+            assert read_child_spent([value]) == ("", None)
+            assert read_child_spent([]) == ("", None)
 
 
 JSON = st.recursive(

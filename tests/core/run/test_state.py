@@ -58,21 +58,20 @@ def test_a_refused_call_is_in_the_status_when_the_step_is_settled() -> None:
     assert state.limit.reason == "max_tool_calls"
 
 
-@pytest.mark.parametrize(
-    ("result", "state"),
-    [
+def test_the_status_of_an_answered_call_follows_from_its_result(subtests: pytest.Subtests) -> None:
+    """A call's status has the state and the link of its result, and an error of at most 200 characters."""
+    rows = [
         (ToolResult(result=1), "done"),
         (ToolResult(error=ToolError.new("x" * 500)), "failed"),
         (ToolResult(error=ToolError.new("no", code="denied")), "denied"),
         (ToolResult(error=ToolError.new("no", code="not_executed")), "not_executed"),
         (ToolResult(error=ToolError.new("no", code="canceled")), "failed"),
-    ],
-)
-def test_the_status_of_an_answered_call_follows_from_its_result(result: ToolResult, state: str) -> None:
-    """A call's status has the state and the link of its result, and an error of at most 200 characters."""
-    shown = call_status(result.model_copy(update={"tool_call_id": "c1", "run_link": LINK}))
-    assert (shown.tool_call_id, shown.state, shown.run_link) == ("c1", state, LINK)
-    assert len(shown.error or "") <= 200
+    ]
+    for result, state in rows:
+        with subtests.test(result=result, state=state):
+            shown = call_status(result.model_copy(update={"tool_call_id": "c1", "run_link": LINK}))
+            assert (shown.tool_call_id, shown.state, shown.run_link) == ("c1", state, LINK)
+            assert len(shown.error or "") <= 200
 
 
 def test_only_the_last_calls_and_notes_are_kept() -> None:

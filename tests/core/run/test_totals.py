@@ -167,9 +167,9 @@ def test_six_failed_steps_make_the_next_turn_the_last() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("limits", "usage", "reason"),
-    [
+def test_used_up_tokens_or_cost_make_the_next_turn_the_last(subtests: pytest.Subtests) -> None:
+    """The next turn is the last once tokens or cost reach their limit; an unknown cost counts as none."""
+    rows = [
         ({"max_tokens": 10}, Usage(input_tokens=9), None),
         ({"max_tokens": 10}, Usage(input_tokens=5, output_tokens=5), "max_tokens"),
         ({"max_tokens": 0}, Usage(), "max_tokens"),
@@ -177,31 +177,26 @@ def test_six_failed_steps_make_the_next_turn_the_last() -> None:
         ({"max_cost": 1.0}, Usage(cost=1.0), "max_cost"),
         ({"max_cost": 1.0}, Usage(input_tokens=99), None),
         ({}, Usage(input_tokens=10**9, cost=1e6), None),
-    ],
-    ids=str,
-)
-def test_used_up_tokens_or_cost_make_the_next_turn_the_last(
-    limits: dict, usage: Usage, reason: str | None
-) -> None:
-    """The next turn is the last once tokens or cost reach their limit; an unknown cost counts as none."""
-    ended = exhausted(RunPolicy(**limits), RunTotals(usage=usage), None)
-    assert (ended and ended.reason) == reason
+    ]
+    for limits, usage, reason in rows:
+        with subtests.test(limits=limits, usage=usage, reason=reason):
+            ended = exhausted(RunPolicy(**limits), RunTotals(usage=usage), None)
+            assert (ended and ended.reason) == reason
 
 
-@pytest.mark.parametrize(
-    ("policy", "results", "ends"),
-    [
+def test_missing_fields_end_the_run_where_the_policy_says_so(subtests: pytest.Subtests) -> None:
+    """A call that lacks fields makes the next turn the last only with `on_missing_fields="finalize"`."""
+    rows = [
         ("finalize", [GOOD, LACKING, GOOD], True),
         ("finalize", [GOOD, BAD], False),
         ("finalize", [], False),
         ("resume", [LACKING], False),
         ("await_clarification", [LACKING], False),
-    ],
-)
-def test_missing_fields_end_the_run_where_the_policy_says_so(policy, results: list, ends: bool) -> None:
-    """A call that lacks fields makes the next turn the last only with `on_missing_fields="finalize"`."""
-    ended = exhausted(RunPolicy(on_missing_fields=policy), RunTotals(), None, results)
-    assert (ended.reason if ended else None) == ("missing_fields" if ends else None)
+    ]
+    for policy, results, ends in rows:
+        with subtests.test(policy=policy, results=results, ends=ends):
+            ended = exhausted(RunPolicy(on_missing_fields=policy), RunTotals(), None, results)
+            assert (ended.reason if ended else None) == ("missing_fields" if ends else None)
 
 
 def test_the_limit_that_refused_a_call_is_the_first_reason() -> None:

@@ -252,25 +252,24 @@ def test_each_pattern_can_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     assert redundant == []
 
 
-@pytest.mark.parametrize(
-    ("message", "category"),
-    [
+def test_the_first_class_that_fits_decides(subtests: pytest.Subtests) -> None:
+    """Classes are tried in the order of the table."""
+    rows = [
         ("Cannot find font: permission denied", "font_error"),
         ("No module named 'x': connection refused", "module_error"),
         ("Cannot write file: permission denied", "permission_error"),
         ("Cannot write file: no space left on device", "resource_error"),
         ("could not connect to display: connection refused", "plotting_error"),
         ("Cannot write file: timed out", "file_io_error"),
-    ],
-)
-def test_the_first_class_that_fits_decides(message: str, category: str) -> None:
-    """Classes are tried in the order of the table."""
-    assert classify(message) == category
+    ]
+    for message, category in rows:
+        with subtests.test(message=message, category=category):
+            assert classify(message) == category
 
 
-@pytest.mark.parametrize(
-    ("reason", "category"),
-    [
+def test_a_reason_comes_before_the_text(subtests: pytest.Subtests) -> None:
+    """The class follows from the hint's reason; for a reason without a class it follows from the text."""
+    rows = [
         (RetryReason.TIMEOUT, "network_error"),
         (RetryReason.RATE_LIMITED, "network_error"),
         (RetryReason.INVALID_ARGUMENTS, "contract_error"),
@@ -280,11 +279,10 @@ def test_the_first_class_that_fits_decides(message: str, category: str) -> None:
         ("a_reason_of_tomorrow", "font_error"),
         ("", "font_error"),
         (None, "font_error"),
-    ],
-)
-def test_a_reason_comes_before_the_text(reason: str | None, category: str) -> None:
-    """The class follows from the hint's reason; for a reason without a class it follows from the text."""
-    assert classify("Cannot find font", reason) == category
+    ]
+    for reason, category in rows:
+        with subtests.test(reason=reason, category=category):
+            assert classify("Cannot find font", reason) == category
 
 
 def test_the_match_has_the_words_that_decided() -> None:
@@ -462,22 +460,19 @@ def test_a_long_value_does_not_distinguish_errors() -> None:
     assert recorded(*(f"cannot parse {path} as a table" for path in (long, short)), rules=2).count == 2
 
 
-@pytest.mark.parametrize(
-    ("tool", "reason", "fields", "count"),
-    [
+def test_contract_errors_are_alike_by_their_fields(subtests: pytest.Subtests) -> None:
+    """Contract errors are similar if they have the same tool and the same set of fields, whatever the text."""
+    rows = [
         ("t", RetryReason.INVALID_ARGUMENTS, ("/b", "/a"), 2),
         ("t", RetryReason.MISSING_FIELDS, ("/a", "/b", "/b"), 2),
         ("t", RetryReason.INVALID_ARGUMENTS, ("/a",), 1),
         ("t", RetryReason.INVALID_ARGUMENTS, (), 1),
         ("u", RetryReason.INVALID_ARGUMENTS, ("/a", "/b"), 1),
-    ],
-)
-def test_contract_errors_are_alike_by_their_fields(
-    tool: str, reason: str, fields: tuple[str, ...], count: int
-) -> None:
-    """Contract errors are similar if they have the same tool and the same set of fields, whatever the text."""
-    first = ErrorPatterns().record("x", "t", NOW, reason="invalid_arguments", fields=("/a", "/b"))
-    assert first.record("quite another text", tool, NOW, reason=reason, fields=fields).count == count
+    ]
+    for tool, reason, fields, count in rows:
+        with subtests.test(tool=tool, reason=reason, fields=fields, count=count):
+            first = ErrorPatterns().record("x", "t", NOW, reason="invalid_arguments", fields=("/a", "/b"))
+            assert first.record("quite another text", tool, NOW, reason=reason, fields=fields).count == count
 
 
 def test_contract_errors_without_fields_are_alike() -> None:
@@ -500,9 +495,9 @@ def test_five_parallel_time_outs_are_one_strike() -> None:
     assert patterns.record_step(outcomes, NOW).record_step(outcomes, NOW).should_stop
 
 
-@pytest.mark.parametrize(
-    ("step", "count", "entries"),
-    [
+def test_outcomes_count_in_call_order(subtests: pytest.Subtests) -> None:
+    """Outcomes count in the order given, which is that of the calls: a success after an error clears the count."""
+    rows = [
         ([("a", "Font error"), ("b", "Font error")], 2, 2),
         ([("a", "timeout"), ("b", "timeout")], 1, 2),
         ([("a", "timeout"), ("a", "Font error"), ("a", "timeout")], 1, 2),
@@ -512,13 +507,12 @@ def test_five_parallel_time_outs_are_one_strike() -> None:
         ([("a", "timeout"), ("b", "ok")], 0, 1),
         ([("a", "timeout"), ("a", "ok"), ("a", "timeout")], 0, 1),
         ([], 0, 0),
-    ],
-)
-def test_outcomes_count_in_call_order(step: list[tuple[str, str]], count: int, entries: int) -> None:
-    """Outcomes count in the order given, which is that of the calls: a success after an error clears the count."""
-    outcomes = [CallOutcome(tool, None if said == "ok" else said) for tool, said in step]
-    patterns = ErrorPatterns().record_step(outcomes, NOW)
-    assert (patterns.count, len(patterns.entries)) == (count, entries)
+    ]
+    for step, count, entries in rows:
+        with subtests.test(step=step, count=count, entries=entries):
+            outcomes = [CallOutcome(tool, None if said == "ok" else said) for tool, said in step]
+            patterns = ErrorPatterns().record_step(outcomes, NOW)
+            assert (patterns.count, len(patterns.entries)) == (count, entries)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -625,16 +619,17 @@ def test_a_suggestion_after_six_errors_has_the_last_three_messages() -> None:
     assert block[-4:] == ["Last errors:", *(f"- no such file: /srv/{name}" for name in "def")]
 
 
-@pytest.mark.parametrize("row", ERROR_CLASSES, ids=lambda row: row.category)
-def test_each_class_has_its_own_suggestion(row: ErrorClass) -> None:
+def test_each_class_has_its_own_suggestion(subtests: pytest.Subtests) -> None:
     """Three errors of a class give a suggestion with that class's problem and steps (ME-5)."""
-    message, reason = EXAMPLES.get(row.category, ["x"])[0], row.reasons[0] if row.reasons else None
-    patterns = ErrorPatterns()
-    for _ in range(3):
-        patterns = patterns.record(message, "t", NOW, reason=reason)
-    block = patterns.suggestion()
-    assert block.startswith(f"`t` failed 3 times in a row: {row.problem}.\n")
-    assert all(f"- {step}" in block.splitlines() for step in row.suggestion)
+    for row in ERROR_CLASSES:
+        with subtests.test(str(row.category)):
+            message, reason = EXAMPLES.get(row.category, ["x"])[0], row.reasons[0] if row.reasons else None
+            patterns = ErrorPatterns()
+            for _ in range(3):
+                patterns = patterns.record(message, "t", NOW, reason=reason)
+            block = patterns.suggestion()
+            assert block.startswith(f"`t` failed 3 times in a row: {row.problem}.\n")
+            assert all(f"- {step}" in block.splitlines() for step in row.suggestion)
 
 
 def test_two_similar_errors_have_no_suggestion() -> None:

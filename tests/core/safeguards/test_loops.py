@@ -50,10 +50,12 @@ def test_the_repetitions_that_make_a_loop(subtests: pytest.Subtests) -> None:
             assert calls(names, failed=failed, before="xyz").loop() == loop
 
 
-@pytest.mark.parametrize("names", ["a", "aa", "aaa", "aaaa", "abab", "abca"])
-def test_four_calls_are_never_a_loop(names: str) -> None:
+def test_four_calls_are_never_a_loop(subtests: pytest.Subtests) -> None:
     """Four calls are no loop, whatever they are and however they end."""
-    assert calls(names, failed=0).loop() is None
+    rows = ["a", "aa", "aaa", "aaaa", "abab", "abca"]
+    for names in rows:
+        with subtests.test(names=names):
+            assert calls(names, failed=0).loop() is None
 
 
 def test_a_failure_before_the_loop_does_not_count() -> None:
@@ -76,9 +78,9 @@ def steps(*listed: str, failed: bool = False) -> ToolCalls:
     return state
 
 
-@pytest.mark.parametrize(
-    ("listed", "failed", "loop"),
-    [
+def test_the_unit_is_the_step(subtests: pytest.Subtests) -> None:
+    """Steps are equal if they have the same calls, in any order and number; equal calls of a step count once."""
+    rows = [
         (["a" * 64], True, None),
         (["a" * 8, "a" * 8, "a" * 8, "a" * 8], True, None),
         (["aa", "a", "aaa", "a", "aa"], True, "a → a"),
@@ -88,11 +90,10 @@ def steps(*listed: str, failed: bool = False) -> ToolCalls:
         (["ab", "ac"] * 2 + ["ab"], True, None),
         (["abcdef"] * 5, True, "a + b + c + 3 more → a + b + c + 3 more"),
         (["", "a", "", "a", "a", "", "a", "a"], True, "a → a"),
-    ],
-)
-def test_the_unit_is_the_step(listed: list[str], failed: bool, loop: str | None) -> None:
-    """Steps are equal if they have the same calls, in any order and number; equal calls of a step count once."""
-    assert steps(*listed, failed=failed).loop() == loop
+    ]
+    for listed, failed, loop in rows:
+        with subtests.test(listed=listed, failed=failed, loop=loop):
+            assert steps(*listed, failed=failed).loop() == loop
 
 
 def test_another_call_ends_the_loop() -> None:

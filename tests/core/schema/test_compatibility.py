@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 from uuid import UUID
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ConfigDict, Field, Json, SecretStr, TypeAdapter, computed_field, create_model
 from typing_extensions import TypedDict  # pydantic requires it before Python 3.12
 
@@ -319,3 +322,125 @@ def test_an_assumption_that_failed_is_not_relied_on() -> None:
         "anyOf": [{"$ref": "#/$defs/C"}, fields(b={"$ref": "#/$defs/Core"})],
     }
     assert mismatches(source, target, lossless=False) == ["value: object does not fit object"]
+
+
+SCALARS = st.sampled_from(
+    [
+        {"type": "string"},
+        {"type": "integer"},
+        {"type": "number"},
+        {"type": "boolean"},
+        {"type": "null"},
+        {"type": ["integer", "null"]},
+        {"enum": ["a", 1, None]},
+        {"const": "a"},
+        {"enum": [True, 2.5]},
+    ]
+)
+NAMES = st.sampled_from(["a", "b", "c"])
+
+
+def objects(fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A strategy for schemas of objects with these fields, some of which are required."""
+    return st.builds(
+        lambda known, required: {
+            "type": "object",
+            "properties": known,
+            "required": [name for name in required if name in known],
+        },
+        st.dictionaries(NAMES, fields, max_size=3),
+        st.lists(NAMES, unique=True, max_size=2),
+    )
+
+
+SCHEMAS = st.recursive(
+    SCALARS,
+    lambda inner: (
+        objects(inner)
+        | st.builds(lambda item: {"type": "array", "items": item}, inner)
+        | st.builds(lambda value: {"type": "object", "additionalProperties": value}, inner)
+        | st.builds(
+            lambda items: {
+                "type": "array",
+                "prefixItems": items,
+                "minItems": len(items),
+                "maxItems": len(items),
+            },
+            st.lists(inner, min_size=1, max_size=2),
+        )
+        | st.builds(lambda branches: {"anyOf": branches}, st.lists(inner, min_size=1, max_size=2))
+    ),
+    max_leaves=4,
+)
+EVERY = {
+    "string": st.sampled_from(["", "a", "b"]),
+    "integer": st.sampled_from([0, 1]),
+    "number": st.sampled_from([0, 2.5]),
+    "boolean": st.booleans(),
+    "null": st.none(),
+}
+
+
+def values_of(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """A strategy for the values that a writer of this schema writes: no fields that it does not declare."""
+    if "anyOf" in schema:
+        return st.one_of(*map(values_of, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return st.sampled_from(schema.get("enum", [schema.get("const")]))
+    kind = schema["type"]
+    if kind == "object" and "properties" in schema:
+        known = {name: values_of(field) for name, field in schema["properties"].items()}
+        always = {name: known.pop(name) for name in schema["required"]}
+        return st.fixed_dictionaries(always, optional=known)
+    if kind == "object":
+        return st.dictionaries(NAMES, values_of(schema["additionalProperties"]), max_size=2)
+    if kind == "array" and "prefixItems" in schema:
+        return st.tuples(*map(values_of, schema["prefixItems"])).map(list)
+    if kind == "array":
+        return st.lists(values_of(schema["items"]), max_size=2)
+    return st.one_of(*(EVERY[each] for each in ([kind] if isinstance(kind, str) else kind)))
+
+
+def altered(schema: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A strategy for schemas that differ from this one in one place."""
+    if "anyOf" in schema:
+        return st.one_of(st.sampled_from(schema["anyOf"]), *map(altered, schema["anyOf"]))
+    if "properties" in schema:
+        known = schema["properties"]
+        changed = [
+            altered(field).map(lambda made, name=name: {**schema, "properties": {**known, name: made}})
+            for name, field in known.items()
+        ]
+        required = st.lists(NAMES, unique=True, max_size=3).map(lambda names: {**schema, "required": names})
+        unknown = SCALARS.map(lambda field: {**schema, "properties": {"c": field, **known}})
+        return st.one_of(*changed, required, unknown)
+    for word in ("items", "additionalProperties"):
+        if word in schema:
+            return altered(schema[word]).map(lambda made, word=word: {**schema, word: made})
+    if "prefixItems" in schema:
+        first, *rest = schema["prefixItems"]
+        longer = SCALARS.map(lambda item: {**schema, "prefixItems": [first, *rest, item], "maxItems": 3})
+        return longer | altered(first).map(lambda made: {**schema, "prefixItems": [made, *rest]})
+    return SCALARS
+
+
+@settings(max_examples=300)
+@given(st.data(), SCHEMAS)
+def test_whatever_is_written_fits_if_there_are_no_mismatches(
+    data: st.DataObject, source: dict[str, Any]
+) -> None:
+    """A target that mismatches nothing accepts each value of the source, as jsonschema judges (SR-80)."""
+    target = data.draw(altered(source) | SCHEMAS)
+    if not mismatches(source, target, lossless=False):
+        for value in data.draw(st.lists(values_of(source), min_size=1, max_size=4)):
+            assert Draft202012Validator(target).is_valid(value), value
+
+
+@given(SCHEMAS, SCHEMAS)
+def test_a_schema_fits_itself_and_a_union_with_it(source: dict[str, Any], other: dict[str, Any]) -> None:
+    """Nothing is a mismatch of a schema and itself; what fits a target fits a union that has it, and the reasons are few."""
+    assert mismatches(source, source, lossless=True) == []
+    assert mismatches(source, {"anyOf": [other, source]}, lossless=True) == []
+    found = mismatches(source, other, lossless=True)
+    assert len(set(found)) == len(found) <= MAX_MISMATCHES
+    assert bool(found) or not mismatches(source, other, lossless=False)

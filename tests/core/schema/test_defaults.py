@@ -25,9 +25,9 @@ SCHEMA: dict[str, Any] = {
 ALL = {"purpose": "", "fee": {"currency": "EUR"}, "either": None, "kind": "card"}
 
 
-@pytest.mark.parametrize(
-    ("payload", "filled"),
-    [
+def test_absent_fields_get_their_defaults_at_every_level(subtests: pytest.Subtests) -> None:
+    """Also behind references, in arrays, maps and unions; the payload itself is not changed."""
+    rows = [
         ({}, ALL),
         ({"amount": 3, "purpose": "lunch"}, {**ALL, "amount": 3, "purpose": "lunch"}),
         ({"fee": {"note": 1}}, {**ALL, "fee": {"note": 1, "currency": "EUR"}}),
@@ -35,13 +35,12 @@ ALL = {"purpose": "", "fee": {"currency": "EUR"}, "either": None, "kind": "card"
         ({"either": {}}, {**ALL, "either": {"currency": "EUR"}}),
         ({"either": "x"}, {**ALL, "either": "x"}),
         ({"by_name": {"a": {}}}, {**ALL, "by_name": {"a": {"currency": "EUR"}}}),
-    ],
-)
-def test_absent_fields_get_their_defaults_at_every_level(payload: Any, filled: Any) -> None:
-    """Also behind references, in arrays, maps and unions; the payload itself is not changed."""
-    before = repr(payload)
-    assert with_defaults(Validator(SCHEMA), payload) == filled
-    assert repr(payload) == before
+    ]
+    for payload, filled in rows:
+        with subtests.test(payload=payload, filled=filled):
+            before = repr(payload)
+            assert with_defaults(Validator(SCHEMA), payload) == filled
+            assert repr(payload) == before
 
 
 def test_top_level_fields_with_their_default_are_left_out() -> None:

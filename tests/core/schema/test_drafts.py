@@ -93,25 +93,24 @@ def test_a_schema_of_the_newest_or_an_unknown_draft_is_unchanged():
     assert in_2020_12({"$schema": "http://example.com/mine", **schema}) == schema
 
 
-@pytest.mark.parametrize(
-    ("words", "place"),
-    [
+def test_a_schema_without_a_translation_is_refused_with_its_place(subtests: pytest.Subtests) -> None:
+    """A ValueError names the place that is invalid or cannot be translated; `dependencies` that is no object is ignored."""
+    rows = [
         ({"items": [5]}, "#/prefixItems/0"),
         ({"dependencies": 5}, None),
         ({"dependencies": {"a": 5}}, "#/dependentSchemas/a"),
         ({"items": [{}], "properties": {"a": {"$ref": "#/items/0"}}}, "#/properties/a"),
         ({"$recursiveRef": "#"}, "#"),
         ({"properties": {"a": {"$schema": NEWEST}}}, "#/properties/a"),
-    ],
-)
-def test_a_schema_without_a_translation_is_refused_with_its_place(words: dict[str, Any], place: str | None):
-    """A ValueError names the place that is invalid or cannot be translated; `dependencies` that is no object is ignored."""
-    schema = {"$schema": "http://json-schema.org/draft-07/schema#", **words}
-    if place is None:
-        check(schema)
-        return
-    with pytest.raises(ValueError, match=f"at {place}: "):
-        check(schema)
+    ]
+    for words, place in rows:
+        with subtests.test(words=words, place=place):
+            schema = {"$schema": "http://json-schema.org/draft-07/schema#", **words}
+            if place is None:
+                check(schema)
+                return
+            with pytest.raises(ValueError, match=f"at {place}: "):
+                check(schema)
 
 
 def test_closing_keeps_the_draft():

@@ -18,9 +18,9 @@ def of(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
-@pytest.mark.parametrize(
-    ("schema", "fits", "fits_not"),
-    [
+def test_an_odd_schema_is_read_by_its_obvious_meaning(subtests: pytest.Subtests) -> None:
+    """The mended schema can be enforced, accepts what was meant and refuses what was not; the given one is not changed."""
+    rows = [
         (of(a={"$schema": DRAFT_7, "type": "string"}), {"a": "x"}, {"a": 1}),
         (of(a={"$schema": DRAFT_7, "items": [STRING], "additionalItems": False}), {"a": ["x"]}, {"a": ["x", 1]}),
         (of(a={"$id": "inner", "type": "string"}), {"a": "x"}, {"a": 1}),
@@ -63,34 +63,32 @@ def of(**properties: Any) -> dict[str, Any]:
             {"a": "x"},
             {},
         ),
-    ],
-)  # fmt: skip
-def test_an_odd_schema_is_read_by_its_obvious_meaning(schema, fits, fits_not):
-    """The mended schema can be enforced, accepts what was meant and refuses what was not; the given one is not changed."""
-    before = copy.deepcopy(schema)
-    made = mended(schema)
-    assert made is not None
-    check(made)
-    validator = Validator(made)
-    assert validator.is_valid(fits)
-    assert fits_not is None or not validator.is_valid(fits_not)
-    assert schema == before
+    ]  # fmt: skip
+    for schema, fits, fits_not in rows:
+        with subtests.test(schema=schema, fits=fits, fits_not=fits_not):
+            before = copy.deepcopy(schema)
+            made = mended(schema)
+            assert made is not None
+            check(made)
+            validator = Validator(made)
+            assert validator.is_valid(fits)
+            assert fits_not is None or not validator.is_valid(fits_not)
+            assert schema == before
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_what_cannot_be_enforced_is_none(subtests: pytest.Subtests) -> None:
+    """A schema that is no object, or that applies itself without end, has no mended form."""
+    rows = [
         None,
         True,
         [],
         "object",
         {"type": "object", "allOf": [{"$ref": "#"}]},
         {"not": {"$ref": "#"}},
-    ],
-)
-def test_what_cannot_be_enforced_is_none(schema):
-    """A schema that is no object, or that applies itself without end, has no mended form."""
-    assert mended(schema) is None
+    ]
+    for schema in rows:
+        with subtests.test(schema=schema):
+            assert mended(schema) is None
 
 
 def test_a_schema_that_is_too_deep_is_none():

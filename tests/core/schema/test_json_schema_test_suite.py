@@ -55,29 +55,32 @@ def groups(draft: str) -> Iterator[tuple[str, Any, list[Any]]]:
             yield name, {"$schema": DRAFTS[draft], **schema} if named else schema, group["tests"]
 
 
-@pytest.mark.parametrize("draft", DRAFTS)
-def test_verdicts_are_those_of_the_suite(draft) -> None:
+def test_verdicts_are_those_of_the_suite(subtests: pytest.Subtests) -> None:
     """Each schema is judged as the suite does, or refused when it is read, for a reason that is named above."""
-    refused, otherwise, right = set[str](), list[tuple[str, Any, bool]](), 0
-    for name, schema, tests in groups(draft):
-        try:
-            check(schema)
-        except ValueError:
-            refused.add(name)
-            continue
-        validator = Validator(schema)
-        for test in tests:
-            if (verdict := validator.is_valid(test["data"])) == test["valid"]:
-                right += 1
-            else:
-                otherwise.append((name, test["description"], verdict))
-            assert verdict == (not validator.issues(test["data"])), (name, test["description"])
-    assert refused <= REFUSED.keys()
-    assert [each for each in otherwise if (draft, each[0]) not in OTHERWISE or each[2]] == []
-    assert (
-        right
-        > {"draft4": 570, "draft6": 750, "draft7": 830, "draft2019-09": 1_090, "draft2020-12": 1_100}[draft]
-    )
+    for draft in DRAFTS:
+        with subtests.test(draft=draft):
+            refused, otherwise, right = set[str](), list[tuple[str, Any, bool]](), 0
+            for name, schema, tests in groups(draft):
+                try:
+                    check(schema)
+                except ValueError:
+                    refused.add(name)
+                    continue
+                validator = Validator(schema)
+                for test in tests:
+                    if (verdict := validator.is_valid(test["data"])) == test["valid"]:
+                        right += 1
+                    else:
+                        otherwise.append((name, test["description"], verdict))
+                    assert verdict == (not validator.issues(test["data"])), (name, test["description"])
+            assert refused <= REFUSED.keys()
+            assert [each for each in otherwise if (draft, each[0]) not in OTHERWISE or each[2]] == []
+            assert (
+                right
+                > {"draft4": 570, "draft6": 750, "draft7": 830, "draft2019-09": 1_090, "draft2020-12": 1_100}[
+                    draft
+                ]
+            )
 
 
 def test_each_reason_is_of_a_test() -> None:

@@ -41,9 +41,9 @@ def test_a_text_is_the_shortest_of_the_first_alternatives() -> None:
     assert [(pattern, found) for pattern, text in rows if (found := text_for(pattern)) != text] == []
 
 
-@pytest.mark.parametrize(
-    ("pattern", "least", "most", "text"),
-    [
+def test_a_text_has_a_length_within_the_limits(subtests: pytest.Subtests) -> None:
+    """Repetitions and alternatives make a text longer; where these do not suffice, there is none."""
+    rows = [
         (r"^[a-z]+$", 3, 5, "aaa"),
         (r"^(ab)*$", 3, 9, "abab"),
         (r"^\d{3}(-\d{4})?$", 5, 12, "000-0000"),
@@ -52,11 +52,10 @@ def test_a_text_is_the_shortest_of_the_first_alternatives() -> None:
         ("b", 2, 9, None),
         (r"^[a-z]{9}$", 0, 5, None),
         (r"^a+$", 2_000, 3_000, None),
-    ],
-)
-def test_a_text_has_a_length_within_the_limits(pattern: str, least: int, most: int, text: str | None) -> None:
-    """Repetitions and alternatives make a text longer; where these do not suffice, there is none."""
-    assert text_for(pattern, least, most) == text
+    ]
+    for pattern, least, most, text in rows:
+        with subtests.test(pattern=pattern, least=least, most=most, text=text):
+            assert text_for(pattern, least, most) == text
 
 
 def test_an_unsupported_pattern_has_no_text() -> None:

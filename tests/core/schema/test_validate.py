@@ -194,9 +194,9 @@ def test_a_long_chain_of_references_is_no_discriminator() -> None:
     assert [found["field"] for found in issues(schema, {"kind": "circle"})] == ["/r"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "good", "bad"),
-    [
+def test_unevaluated_properties_agree_with_jsonschema(subtests: pytest.Subtests) -> None:
+    """Sojourn's own `unevaluatedProperties`, whose patterns run on RE2, accepts what jsonschema accepts."""
+    rows = [
         ({"anyOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}}]}, {"a": 1, "b": 1}, {"c": 1}),
         ({"anyOf": [True, {"required": ["z"]}]}, {}, None),
         ({"patternProperties": {"^a": {}}}, {"ab": 1}, {"c": 1}),
@@ -205,14 +205,13 @@ def test_a_long_chain_of_references_is_no_discriminator() -> None:
         ({"dependentSchemas": {"a": {"properties": {"b": {}}}}, "properties": {"a": {}}}, {"a": 1, "b": 1}, {"b": 1}),
         ({"additionalProperties": True}, {"c": 1}, None),
         ({"allOf": [{"unevaluatedProperties": True}]}, {"c": 1}, None),
-    ],
-)  # fmt: skip
-def test_unevaluated_properties_agree_with_jsonschema(schema: dict[str, Any], good: Any, bad: Any) -> None:
-    """Sojourn's own `unevaluatedProperties`, whose patterns run on RE2, accepts what jsonschema accepts."""
-    schema = {**schema, "unevaluatedProperties": False}
-    for payload in (good, bad, {}, {"a": 1, "b": 1, "k": 1, "c": 1}, "text"):
-        assert Validator(schema).is_valid(payload) == Draft202012Validator(schema).is_valid(payload)
-    assert Validator(schema).is_valid(good)
+    ]  # fmt: skip
+    for schema, good, bad in rows:
+        with subtests.test(schema=schema, good=good, bad=bad):
+            closed = {**schema, "unevaluatedProperties": False}
+            for payload in (good, bad, {}, {"a": 1, "b": 1, "k": 1, "c": 1}, "text"):
+                assert Validator(closed).is_valid(payload) == Draft202012Validator(closed).is_valid(payload)
+            assert Validator(closed).is_valid(good)
 
 
 def test_the_fields_of_a_failed_union_are_not_unknown() -> None:
@@ -235,13 +234,12 @@ def test_multiples_are_counted_in_decimals() -> None:
     ] == []
 
 
-@pytest.mark.parametrize(
-    ("items", "unique"),
-    [([1, True], True), ([0, False], True), ([1, 1.0], False), ([[1], [True]], True), ([{"a": 1}, {"a": 1.0}], False), ([{"a": [1]}, {"a": [2]}], True), (["1", 1], True), ([None, None], False), ("aa", True)],
-)  # fmt: skip
-def test_items_repeat_when_they_are_equal_json(items: Any, unique: bool) -> None:
+def test_items_repeat_when_they_are_equal_json(subtests: pytest.Subtests) -> None:
     """Items are compared as JSON: 1 equals 1.0, and true does not equal 1."""
-    assert Validator({"uniqueItems": True}).is_valid(items) is unique
+    rows = [([1, True], True), ([0, False], True), ([1, 1.0], False), ([[1], [True]], True), ([{"a": 1}, {"a": 1.0}], False), ([{"a": [1]}, {"a": [2]}], True), (["1", 1], True), ([None, None], False), ("aa", True)]  # fmt: skip
+    for items, unique in rows:
+        with subtests.test(items=items, unique=unique):
+            assert Validator({"uniqueItems": True}).is_valid(items) is unique
 
 
 def test_every_enforced_format_has_an_example_that_fits_and_refuses_nonsense(
@@ -265,10 +263,12 @@ def test_only_a_uri_may_have_more_than_8_192_characters() -> None:
     assert FORMATS.conforms("data:," + "x" * 8_192, "uri")
 
 
-@pytest.mark.parametrize("address", ["@", "a@", "@b", "a b@c", "a@b@c", "a@b c"])
-def test_an_address_needs_both_halves(address: str) -> None:
+def test_an_address_needs_both_halves(subtests: pytest.Subtests) -> None:
     """An e-mail address has exactly one `@`, with text without spaces on both sides."""
-    assert not FORMATS.conforms(address, "email")
+    rows = ["@", "a@", "@b", "a b@c", "a@b@c", "a@b c"]
+    for address in rows:
+        with subtests.test(address=address):
+            assert not FORMATS.conforms(address, "email")
 
 
 def test_a_duration_is_that_of_rfc_3339() -> None:
@@ -504,15 +504,16 @@ TIMES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "strict", "typed"), TIMES)
-def test_a_type_takes_its_own_forms_of_times(name, text, strict, typed) -> None:
+def test_a_type_takes_its_own_forms_of_times(subtests: pytest.Subtests) -> None:
     """A schema of a Python type takes the dates and times that pydantic reads, by the fast check and the full one alike."""
-    schema = {"type": "object", "properties": {"f": {"type": "string", "format": name}}}
-    for is_typed, fits in ((False, strict), (True, typed)):
-        validator = Validator(schema, typed=is_typed)
-        assert validator.is_valid({"f": text}) is fits
-        assert (validator.issues({"f": text}) == []) is fits
-        assert validator.fits_at_once({"f": text}) is fits
+    for name, text, strict, typed in TIMES:
+        with subtests.test(name=name, text=text, strict=strict, typed=typed):
+            schema = {"type": "object", "properties": {"f": {"type": "string", "format": name}}}
+            for is_typed, fits in ((False, strict), (True, typed)):
+                validator = Validator(schema, typed=is_typed)
+                assert validator.is_valid({"f": text}) is fits
+                assert (validator.issues({"f": text}) == []) is fits
+                assert validator.fits_at_once({"f": text}) is fits
 
 
 def test_whole_floats_are_no_integers_where_that_is_asked() -> None:

@@ -51,24 +51,26 @@ def same(one: object, other: object) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-@pytest.mark.parametrize("before", ["", *TEXTS[:6], '<div title="', "- a\n  ```\n"])
-def test_chats_show_what_runs(before: str) -> None:
+def test_chats_show_what_runs(subtests: pytest.Subtests) -> None:
     """OpenAI, MCP and A2A: on a page of Markdown a block of code has the tool and all arguments; then come the prompt and how to decide."""
-    for payload in PAYLOADS:
-        view = wait_view(wait_of(payload), RUN)
-        tokens = MARKDOWN.parse(f"{before}{closing(before)}\n\n{chat_prompt(view)}")
-        *_, block, opened, prompt, closed, how_opened, how, how_closed = tokens
-        assert (block.type, block.level) == ("fence", 0)
-        tool, *lines = block.content.rstrip("\n").split("\n")
-        assert tool == "bank.pay.refund"
-        assert same(payload_of(lines), payload)
-        assert [opened.type, closed.type, how_opened.type, how_closed.type] == [
-            "paragraph_open",
-            "paragraph_close",
-        ] * 2
-        assert [part.type for part in prompt.children or []] == ["text"]
-        assert prompt.content.startswith("Refund ")
-        assert how.content.startswith("Answer `yes")
+    rows = ["", *TEXTS[:6], '<div title="', "- a\n  ```\n"]
+    for before in rows:
+        with subtests.test(before=before):
+            for payload in PAYLOADS:
+                view = wait_view(wait_of(payload), RUN)
+                tokens = MARKDOWN.parse(f"{before}{closing(before)}\n\n{chat_prompt(view)}")
+                *_, block, opened, prompt, closed, how_opened, how, how_closed = tokens
+                assert (block.type, block.level) == ("fence", 0)
+                tool, *lines = block.content.rstrip("\n").split("\n")
+                assert tool == "bank.pay.refund"
+                assert same(payload_of(lines), payload)
+                assert [opened.type, closed.type, how_opened.type, how_closed.type] == [
+                    "paragraph_open",
+                    "paragraph_close",
+                ] * 2
+                assert [part.type for part in prompt.children or []] == ["text"]
+                assert prompt.content.startswith("Refund ")
+                assert how.content.startswith("Answer `yes")
 
 
 def test_temporals_screens_show_what_runs_or_say_that_they_do_not() -> None:

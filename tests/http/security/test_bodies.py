@@ -165,14 +165,14 @@ async def test_a_body_that_is_not_utf_8_is_refused(serve_web, body):
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_encoding")
 
 
-@pytest.mark.parametrize(
-    "body", [b'"' * 2_000_000, b'\\"' * 1_000_000, b"[]" * 1_000_000, b'"\\' * 1_000_000, b'["' * 1_000_000]
-)
-def test_no_body_takes_long_to_measure(body):
+def test_no_body_takes_long_to_measure(subtests: pytest.Subtests) -> None:
     """The time is proportional to the size: 2 MB of what is worst take less than a second."""
-    began = time.process_time()
-    depth_of(body, 100)
-    assert time.process_time() - began < 1
+    rows = [b'"' * 2_000_000, b'\\"' * 1_000_000, b"[]" * 1_000_000, b'"\\' * 1_000_000, b'["' * 1_000_000]
+    for body in rows:
+        with subtests.test(body=body):
+            began = time.process_time()
+            depth_of(body, 100)
+            assert time.process_time() - began < 1
 
 
 @given(st.text('[]{}"\\:,a', max_size=40), st.integers(1, 7))

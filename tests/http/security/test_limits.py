@@ -207,20 +207,19 @@ async def test_a_principal_is_let_in_from_an_address_that_has_none_left(serve_we
     assert [(await client.get("/who", headers=as_("ana"))).status_code for _ in range(5)] == [200] * 5
 
 
-@pytest.mark.parametrize(
-    ("client", "expected"),
-    [
+def test_one_address_is_one_client(subtests: pytest.Subtests) -> None:
+    """Of IPv6 a client commonly has all addresses of a network, so they are one."""
+    rows = [
         (("10.0.0.7", 5), "10.0.0.7"),
         (("::ffff:10.0.0.7", 5), "10.0.0.7"),
         (("2001:db8:1:2:3:4:5:6", 5), "2001:db8:1:2::"),
         (("fe80::1%eth0", 5), "fe80::"),
         (("no address", 5), "no address"),
         (None, ""),
-    ],
-)
-def test_one_address_is_one_client(client, expected):
-    """Of IPv6 a client commonly has all addresses of a network, so they are one."""
-    assert address_of({"client": client}) == expected
+    ]
+    for client, expected in rows:
+        with subtests.test(client=client, expected=expected):
+            assert address_of({"client": client}) == expected
 
 
 async def test_what_a_request_costs_is_counted():

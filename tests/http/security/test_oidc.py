@@ -305,9 +305,9 @@ async def test_a_key_that_is_not_understood_harms_no_other(issuer, serve_web):
     assert (await client.get("/who", headers=bearer(token))).status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
+def test_settings_that_would_trust_anybody_are_refused(subtests: pytest.Subtests) -> None:
+    """Plain HTTP to another machine, algorithms with a shared secret or none, and no audience."""
+    rows = [
         ({"issuer": "http://issuer.example"}, "https"),
         ({"issuer": "issuer.example"}, "https"),
         ({"jwks_url": "http://issuer.example/keys"}, "https"),
@@ -316,9 +316,7 @@ async def test_a_key_that_is_not_understood_harms_no_other(issuer, serve_web):
         ({"algorithms": []}, "at least one algorithm"),
         ({"audience": ""}, "audience"),
         ({"audience": []}, "audience"),
-    ],
-)
-def test_settings_that_would_trust_anybody_are_refused(options, why):
-    """Plain HTTP to another machine, algorithms with a shared secret or none, and no audience."""
-    with pytest.raises(DefinitionError, match=why):
-        Oidc(**{"issuer": "https://issuer.example", "audience": "sojourn", **options})
+    ]
+    for options, why in rows:
+        with subtests.test(options=options, why=why), pytest.raises(DefinitionError, match=why):
+            Oidc(**{"issuer": "https://issuer.example", "audience": "sojourn", **options})

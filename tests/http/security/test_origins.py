@@ -191,13 +191,15 @@ async def test_refusals_name_the_options(serve_web):
         assert all(word in then for word in words), then
 
 
-@pytest.mark.parametrize(
-    "origin", ["*", "null", "app.example.org", "https://", "https://a/b", "ftp://a", "https://u@a"]
-)
-def test_what_is_no_origin_cannot_be_named(origin):
+def test_what_is_no_origin_cannot_be_named(subtests: pytest.Subtests) -> None:
     """A star above all: who may use the service is named one by one."""
-    with pytest.raises(DefinitionError, match=re.escape(repr(origin))):
-        OriginCheck(None, origins=[origin], is_authenticated=True)
+    rows = ["*", "null", "app.example.org", "https://", "https://a/b", "ftp://a", "https://u@a"]
+    for origin in rows:
+        with (
+            subtests.test(origin=origin),
+            pytest.raises(DefinitionError, match=re.escape(repr(origin))),
+        ):
+            OriginCheck(None, origins=[origin], is_authenticated=True)
 
 
 async def test_answers_are_data_to_a_browser(serve_web):
