@@ -6,7 +6,7 @@ entries and never change them.
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import (
@@ -129,7 +129,11 @@ class Draft:
     """Text and calls that the planner is writing now. Only live readers have it."""
 
     text: str = ""
+    text_start: int = 0
+    """Characters that were cut from the beginning of the text."""
     thinking: str = ""
+    thinking_start: int = 0
+    """Characters that were cut from the beginning of the thinking."""
     tools: list[str] = field(default_factory=list[str])
     """Tools of the calls that it is writing, by index."""
     retry: Attempt | None = None
@@ -361,8 +365,7 @@ the wait of a call or a `WaitEntry`. Anything else is `changed`.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     entry: Entry
     kind: ChangeKind
 
@@ -398,6 +401,8 @@ class Turn:
     """The event_id of its first event in the timeline."""
     id: str
     at: datetime
+    before: str = ""
+    """Cursor before that event."""
     messages: list[UserMessage] = field(default_factory=list[UserMessage])
     """The messages that opened it, as far as the timeline has them."""
     missing: list[str] = field(default_factory=list[str])
@@ -415,8 +420,10 @@ class Turn:
     """The last model that it used."""
     dropped: int = 0
     """Number of entries that were dropped."""
+    is_opened: bool = True
+    """Whether the event that opened it is in the timeline."""
     has_start: bool = True
-    """Whether the timeline has its beginning."""
+    """Whether the timeline has its beginning, with the messages that opened it."""
     is_over: bool = False
     """Whether it has ended, by itself or with its run."""
     version: int = 0

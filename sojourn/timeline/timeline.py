@@ -90,6 +90,8 @@ class Timeline:
         self.cursor = ""
         """The cursor after the last event: its id, unless `feed` was given another one."""
         self.agent_id = ""
+        self.begun_at: datetime | None = None
+        """When the first event happened."""
         self.started: events.RunStartedEvent | None = None
         """The start of the run, if it was among the events."""
         self.dropped = 0
@@ -106,6 +108,8 @@ class Timeline:
         """The turns of a conversation in order; empty for other runs."""
         self.queued: dict[str, UserMessage] = {}
         """Messages that no turn has taken, by id."""
+        self.taken: dict[str, str] = {}
+        """By message id: the user turn that took it."""
         self.open_waits: dict[str, OpenWait] = {}
         """By the id of the wait, oldest first."""
         self.decisions: deque[Decision] = deque(maxlen=most if most_records is None else most_records)
@@ -121,6 +125,9 @@ class Timeline:
         self._changes: list[Change] = []
         self._calls: dict[str, Call] = {}
         self._plan: Plan | None = None
+        self._plan_of: dict[str, Plan] = {}
+        """By call id: the plan whose message has the call."""
+        self._before = ""
         self._plans = 0
         self._failed: dict[str, Call] = {}
         """By tool, the last call that failed with a hint and was not repeated yet."""
@@ -140,6 +147,15 @@ class Timeline:
 
     def call(self, call_id: str) -> Call | None:
         return self._calls.get(call_id)
+
+    def plan_of(self, call_id: str) -> Plan | None:
+        """Return the plan whose message has this call, or None if it is not here."""
+        return self._plan_of.get(call_id)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The last plan."""
+        return self._plan
 
     @property
     def calls(self) -> list[Call]:
@@ -164,7 +180,8 @@ class Timeline:
         if event.run_id != self.run_id or self._has(event):
             return ()
         self._changes = []
-        before, self.cursor = self.cursor, cursor or event.event_id or self.cursor
+        self._before, self.cursor = self.cursor, cursor or event.event_id or self.cursor
+        self.begun_at = self.begun_at or event.time
         self.version += 1
         self.agent_id = event.agent_id or self.agent_id
         if event.event_id:
@@ -173,9 +190,9 @@ class Timeline:
         if (turn := self._turn(event)) and event.turn_id and not isinstance(event, _OUTSIDE_TURNS):
             turn.ids.add(event.turn_id)
         if wait := wait_in(event):
-            self._open(event, wait, before)
+            self._open(event, wait)
         elif isinstance(event, events.MessageReceivedEvent):
-            self._accept(event, before)
+            self._accept(event)
         elif take := self._TAKES.get(type(event)):
             take(self, event)
         return self._changes
@@ -219,6 +236,9 @@ class Timeline:
         self.dropped += 1
         if isinstance(gone, Call):
             self._calls.pop(gone.id, None)
+        if isinstance(gone, Plan):
+            for part in gone.message.tool_calls if gone.message else ():
+                self._plan_of.pop(part.tool_call_id, None)
         if isinstance(gone, UserMessage):
             self.queued.pop(gone.message_id, None)
         if (turn := gone.turn) is not None:
@@ -249,7 +269,8 @@ class Timeline:
         """Return the turn of an event; the events may begin in the middle of it."""
         turn = self._turn(event)
         if turn is None and self.is_conversation:
-            turn = Turn(event.event_id, event.turn_id, event.time, has_start=False, born=self.version)
+            turn = Turn(event.event_id, event.turn_id, event.time, self._before, born=self.version)
+            turn.is_opened = turn.has_start = False
             turn.ids.add(event.turn_id)
             self.turns.append(turn)
         return turn
@@ -268,7 +289,7 @@ class Timeline:
             self.last_user_text = event.message.text
             self._add(UserMessage(key=f"said-{event.event_id}", **_place(event), message=event.message), None)
 
-    def _accept(self, event: events.MessageReceivedEvent, before: str) -> None:
+    def _accept(self, event: events.MessageReceivedEvent) -> None:
         entry = UserMessage(
             key=f"e-{event.event_id}",
             event_id=event.event_id,
@@ -283,7 +304,7 @@ class Timeline:
             is_behind=self.turn is not None or bool(self.queued),
         )
         self.queued[event.message_id] = entry
-        self._deliver(event.message_id, Delivery(event, before, self.cursor))
+        self._deliver(event.message_id, Delivery(event, self._before, self.cursor))
         self._add(entry, None)
 
     def _deliver(self, message_id: str, delivery: Delivery) -> None:
@@ -292,7 +313,8 @@ class Timeline:
 
     def _start_turn(self, event: events.TurnStartedEvent) -> None:
         self._end_plan(event.time)
-        turn = Turn(event.event_id, event.turn_id, event.time, born=self.version, version=self.version)
+        turn = Turn(event.event_id, event.turn_id, event.time, self._before, born=self.version)
+        turn.version = self.version
         turn.ids.add(event.turn_id)
         self.turns.append(turn)
         turn.messages = self._take(turn, event)
@@ -310,12 +332,14 @@ class Timeline:
         taken: list[UserMessage] = []
         for message_id in event.message_ids:
             message = self.queued.pop(message_id, None)
+            self.taken[message_id] = event.turn_id
             self.last_user_text = message and message.message.text
             if message is not None:
                 message.is_in_turn, message.turn_id = True, event.turn_id
                 self._join(turn, message)
                 self._touch(message, "taken")
                 taken.append(message)
+        _trim(self.taken, self._most_records)
         return taken
 
     def _end_turn(self, event: TurnEnd) -> None:
@@ -364,6 +388,8 @@ class Timeline:
         plan = self._plan if self._plan is not None and self._plan.message is None else None
         plan = plan or self._start_plan(event)
         plan.message, plan.message_event_id = event.message, event.event_id
+        for part in event.message.tool_calls:
+            self._plan_of[part.tool_call_id] = plan
         self._touch(plan, "spoken")
         self._end_plan(event.time)
         self.last_assistant_text = event.message.text or self.last_assistant_text
@@ -389,9 +415,11 @@ class Timeline:
             return
         draft = plan.draft
         if isinstance(event, events.TextDeltaEvent):
-            draft.text = _grown(draft.text, event.text)
+            draft.text, cut = _grow(draft.text, event.text)
+            draft.text_start += cut
         elif isinstance(event, events.ThinkingDeltaEvent):
-            draft.thinking = _grown(draft.thinking, event.text)
+            draft.thinking, cut = _grow(draft.thinking, event.text)
+            draft.thinking_start += cut
         elif len(draft.tools) <= min(event.index, MAX_DRAFT_TOOLS - 1):
             draft.tools.append(event.tool_name)
         self._touch(plan)
@@ -474,7 +502,7 @@ class Timeline:
 
     # Waits.
 
-    def _open(self, event: Event, wait: Await, before: str) -> None:
+    def _open(self, event: Event, wait: Await) -> None:
         if isinstance(wait, AwaitConfirmation):
             request = ToolRequest(name=wait.tool, payload=wait.payload, tool_call_id=wait.tool_call_id)
             entry = self._call(event, request)
@@ -486,8 +514,9 @@ class Timeline:
             entry = WaitEntry(key=f"e-{event.event_id}", **_place(event), wait=wait)
             self._add(entry, self._turn_at_work(event))
         self._touch(entry, "asked")
+        self.open_waits.pop(wait.id, None)  # a wait that is opened again is the newest one
         self.open_waits[wait.id] = OpenWait(
-            self.run_id, wait, event.time, event.event_id, before, self.cursor, entry
+            self.run_id, wait, event.time, event.event_id, self._before, self.cursor, entry
         )
         _trim(self.open_waits, MOST_WAITS)
 
@@ -580,9 +609,12 @@ def _state_of(result: ToolResult) -> str:
     return code if code in ("denied", "not_executed", "canceled") else "failed"
 
 
-def _grown(text: str, piece: str) -> str:
+def _grow(text: str, piece: str) -> tuple[str, int]:
+    """Return the longer text, and the number of characters cut from its beginning."""
     text += piece
-    return text if len(text) <= MAX_DRAFT else text[-MAX_DRAFT // 2 :]
+    if len(text) <= MAX_DRAFT:
+        return text, 0
+    return text[-MAX_DRAFT // 2 :], len(text) - MAX_DRAFT // 2
 
 
 def _trim(known: dict[K, V], most: int) -> None:

@@ -51,6 +51,12 @@ class TimelineTree:
         self.cursor = ""
         """The cursor after the last event."""
 
+    def opened_by(self, event: Event) -> OpenWait | None:
+        """Return the wait that the last event opened, or None."""
+        newest = next(reversed(self.open_waits.values()), None)
+        is_by = newest and (newest.run_id, newest.event_id) == (event.run_id, event.event_id)
+        return newest if is_by else None
+
     def feed(self, event: Event, cursor: str = "") -> Sequence[Change]:
         """Take the next event, and return what it did to the entries of its run, in order."""
         top = self.top.run_id
@@ -104,7 +110,10 @@ class TimelineTree:
         for key in [key for key in self.open_waits if key[0] == run.run_id and key[1] not in run.open_waits]:
             del self.open_waits[key]
         for await_id, opened in run.open_waits.items():
-            self.open_waits.setdefault((run.run_id, await_id), opened)
+            key = (run.run_id, await_id)
+            if self.open_waits.get(key) is not opened:
+                self.open_waits.pop(key, None)
+                self.open_waits[key] = opened
 
     def _close_below(self, run_id: str) -> None:
         for key in [key for key in self.open_waits if f"{key[0]}/".startswith(f"{run_id}/")]:

@@ -21,7 +21,7 @@ from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
 from sojourn.http.answering import submit_answer
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.reply import Reply, follow, read, read_timeline
+from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_prompt, read_answer, read_verdict
 from sojourn.http.security import audit
@@ -420,7 +420,7 @@ async def _begun(service: Service, token: ReplyToken) -> str:
 
     The present turn may be that of another message.
     """
-    reply = Reply(token)
+    reply = AgentReply(token)
     with suppress(TimeoutError):
         async with asyncio.timeout(BEGINS), aclosing(follow(service, reply)) as steps:
             async for _ in steps:

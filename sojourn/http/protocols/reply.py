@@ -1,8 +1,8 @@
-"""Fold a run's events after a token into one reply.
+"""Read the events after a token as one reply: text, then an answer, a question or an error.
 
-A reply is text, then an answer, a question or an error. It ends at the first of these in the history, so
-every process reads the same, whenever it reads. A task has one id from its message to its answer. It
-continues after its questions, and reflects the current history.
+A reply ends at the first of these in the history, so every process reads the same. A task has one id from
+its message to its answer: it continues after its questions. The timeline reads the events. A reply has
+only what no entry has: the text that clients have received.
 """
 
 from collections.abc import AsyncGenerator
@@ -12,20 +12,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from sojourn.answers import WaitView, wait_view
-from sojourn.contracts.awaits import AwaitExternalTools
-from sojourn.contracts.event import (
-    AssistantMessageEvent,
-    AwaitAnsweredEvent,
-    Event,
-    MessageReceivedEvent,
-    PlanStartedEvent,
-    StreamRestartedEvent,
-    TextDeltaEvent,
-    TurnStartedEvent,
-    TurnSteeredEvent,
-    UsageEvent,
-    wait_in,
-)
+from sojourn.contracts.event import AwaitAnsweredEvent, Event, MessageReceivedEvent, UsageEvent
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
@@ -39,14 +26,15 @@ from sojourn.http.protocols.waits import chat_prompt, chat_text
 from sojourn.http.redaction import redact
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.service import Service
-from sojourn.timeline import Delivery, End, TimelineTree, is_run_end, is_turn_end
+from sojourn.timeline import ChangeKind, Delivery, End, Plan, TimelineTree
 
 __all__ = [
     "FREE",
+    "MAX_ITEMS",
+    "AgentReply",
     "HistoryMessage",
-    "PlanText",
-    "Reply",
-    "Step",
+    "ReplyStep",
+    "SentText",
     "follow",
     "read",
     "read_timeline",
@@ -77,60 +65,42 @@ class HistoryMessage(NamedTuple):
     text: str
 
 
-class PlanText:
-    """Text of one plan, as clients get it.
+class SentText:
+    """The text of one plan that a client has received. Sent text cannot be taken back.
 
-    It is the draft while the planner writes it, then what the message has beyond the draft. Sent text
-    cannot be taken back. If an attempt writes the same again, nothing is sent twice. If it writes
-    something else, that is a text of its own.
+    Each method returns what to send, and whether it is a text of its own, which differs from what was sent.
     """
 
     def __init__(self) -> None:
-        self.sent = ""
-        self._again: str | None = None
-        """What a restarted draft has so far, while that may be the beginning of `sent`."""
+        self.text = ""
 
     def begin(self) -> None:
-        """Begin another plan."""
-        self.sent, self._again = "", None
+        self.text = ""
 
-    def restart(self) -> None:
-        """Note that another attempt writes the plan from its beginning."""
-        self._again = "" if self.sent else None
+    def grow(self, draft: str, start: int = 0) -> tuple[str, bool]:
+        """Follow a draft, of which the characters before `start` were cut.
 
-    def add(self, piece: str) -> tuple[str, bool]:
-        """Add a piece of the draft.
-
-        Returns:
-            What to send, and whether it is a text of its own.
+        Nothing is sent while another attempt writes the same again.
         """
-        if self._again is None:
-            self.sent += piece
-            return piece, False
-        self._again += piece
-        return ("", False) if self.sent.startswith(self._again) else self._whole(self._again)
+        sent = self.text[start:]
+        return ("", False) if sent.startswith(draft) else self._send(sent, draft, start)
 
     def finish(self, whole: str) -> tuple[str, bool]:
-        """Finish with the whole text.
-
-        Returns:
-            What to send, and whether it is a text of its own.
-        """
-        sent = self._whole(whole)
-        self.sent = ""
+        """Send what the planner's message has beyond the draft."""
+        sent = self._send(self.text, whole, 0)
+        self.text = ""
         return sent
 
-    def _whole(self, whole: str) -> tuple[str, bool]:
-        before, self.sent, self._again = self.sent, whole, None
-        return (whole[len(before) :], False) if whole.startswith(before) else (whole, True)
+    def _send(self, sent: str, whole: str, start: int) -> tuple[str, bool]:
+        self.text = self.text[:start] + whole
+        return (whole[len(sent) :], False) if whole.startswith(sent) else (whole, True)
 
 
 @dataclass
-class Reply:
+class AgentReply:
     """A reply, as far as its events have been read."""
 
     token: ReplyToken
-    """Start of the reply."""
     is_task: bool = False
     """Whether it continues once its questions are answered. Its text then has no questions."""
     state: Literal["open", "answered", "asked", "failed"] = "open"
@@ -141,85 +111,91 @@ class Reply:
     """With `asked`: the wait; of a task, the oldest open wait."""
     history: list[HistoryMessage] = field(default_factory=list[HistoryMessage])
     """For a task: its message, and its questions with their answers."""
-    is_there: bool = False
-    """Whether the history has any events of the reply. It has none for a token that a client made up."""
-    cursor: str = ""
-    """The cursor after the last event that was read."""
     at: datetime | None = None
-    """The time of that event."""
+    """The time of the last event that was read."""
     output: RunOutput | None = None
     """With `answered`: the output of the turn or of the run."""
     error: ToolError | None = None
-    """With `failed`: the error."""
     is_canceled: bool = False
     """With `failed`: whether it was canceled."""
     usage: Usage = field(default_factory=Usage)
     """The tokens that its plans used, those of child runs too."""
     end: str = ""
     """Cursor after the event that ends the reply. The reply to an answer starts there."""
-    agent_id: str = ""
-    """Id of the agent."""
-    turn_id: str = ""
-    """The turn that took the message, once that has begun."""
-    begun: float | None = None
-    """Unix time of its first event, in seconds."""
 
     def __post_init__(self) -> None:
-        self.tree = TimelineTree(self.token.run_id, is_conversation=bool(self.token.message_id))
-        """What was asked, answered and delivered after the token."""
-        self._is_mine = not self.token.message_id
-        self._plan = PlanText()
+        self.tree = TimelineTree(
+            self.token.run_id, most_records=MAX_ITEMS, is_conversation=bool(self.token.message_id)
+        )
+        """The events after the token."""
+        self._is_answer = False
+        """Whether the message was the answer to a wait."""
+        self._sent = SentText()
         self._unmarked = Unmarked()
+
+    @property
+    def agent_id(self) -> str:
+        return self.tree.top.agent_id
+
+    @property
+    def begun(self) -> float | None:
+        """Unix time of its first event, in seconds."""
+        at = self.tree.top.begun_at
+        return at.timestamp() if at else None
+
+    @property
+    def turn_id(self) -> str:
+        """The turn that took the message, once that has begun."""
+        return self.tree.top.taken.get(self.token.message_id, "")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the history has any events of the reply. It has none for a token that a client made up."""
+        message_id = self.token.message_id
+        return self._is_mine or message_id in self.tree.delivered
+
+    @property
+    def _is_mine(self) -> bool:
+        """Whether the reply has begun: its message has a turn, or was an answer."""
+        message_id = self.token.message_id
+        return not message_id or message_id in self.tree.top.taken or self._is_answer
 
     @property
     def waits(self) -> list[WaitView]:
         """Waits that people can answer, oldest first."""
         if not self._is_mine:
             return []
-        opened = [
-            each for each in self.tree.open_waits.values() if not isinstance(each.wait, AwaitExternalTools)
-        ]
-        return [wait_view(each.wait, each.run_id, since=each.since) for each in opened]
+        views = (
+            wait_view(each.wait, each.run_id, since=each.since) for each in self.tree.open_waits.values()
+        )
+        return [view for view in views if view.is_for_people]
 
-    def answered(self, message_id: str) -> Delivery | None:
+    def answer_to(self, message_id: str) -> Delivery | None:
         """Return the answer delivered under this message id, or None."""
         delivery = self.tree.delivered.get(message_id)
         return delivery if delivery and isinstance(delivery.event, AwaitAnsweredEvent) else None
 
     def take(self, event: Event, cursor: str) -> str:
         """Take the next event, and return what it adds to the text."""
-        before = len(self.text)
-        self.tree.feed(event, cursor)
-        self.cursor, self.at = cursor or self.cursor, event.time
-        is_own = event.run_id == self.token.run_id
-        if is_own and not self.agent_id:
-            self.agent_id, self.begun = event.agent_id, event.time.timestamp()
-        self._find_start(event, is_own=is_own)
+        before, changes = len(self.text), self.tree.feed(event, cursor)
+        self.at = event.time
+        if isinstance(event, AwaitAnsweredEvent) and event.message_id == self.token.message_id:
+            self._is_answer = True
         if self.is_task:
             self._note(event)
         if self._is_mine:
-            self._read(event, is_own=is_own)
-        if is_own and (is_turn_end(event) or is_run_end(event)):
-            for entry in self.tree.top.last(1):
-                if isinstance(entry, End):
-                    self._finish(entry)
+            self._read(event)
+        for change in changes if event.run_id == self.token.run_id else ():
+            if isinstance(change.entry, Plan) and self._is_mine:
+                self._write(change.entry, change.kind)
+            elif isinstance(change.entry, End):
+                self._finish(change.entry)
         if self.state != "open":
             self.end = cursor
         return self.text[before:]
 
-    def _find_start(self, event: Event, *, is_own: bool) -> None:
-        message_id = self.token.message_id
-        if message_id and not self._is_mine:
-            if isinstance(event, AwaitAnsweredEvent):
-                self._is_mine = event.message_id == message_id
-            elif is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
-                self._is_mine = message_id in event.message_ids
-                self.turn_id = event.turn_id if self._is_mine else ""
-        is_message = isinstance(event, MessageReceivedEvent) and event.message_id == message_id
-        self.is_there = self.is_there or self._is_mine or is_message
-
     def _note(self, event: Event) -> None:
-        """Keep the message of a task, and its questions once they are answered.
+        """Record the message of a task, and its questions once they are answered.
 
         Until then its status has the questions.
         """
@@ -227,15 +203,15 @@ class Reply:
             self.history.append(HistoryMessage("user", event.message_id, event.message.text))
         elif isinstance(event, AwaitAnsweredEvent) and self._is_mine:
             wait = self.tree.decisions[-1].wait
-            if wait is not None and not isinstance(wait, AwaitExternalTools):
-                question = chat_text(wait_view(wait, event.run_id))
+            view = wait and wait_view(wait, event.run_id)
+            if view and view.is_for_people:
                 verdict = {True: "yes", False: "no", None: event.code or ""}[event.approved]
-                self.history.append(HistoryMessage("agent", f"{event.event_id}-0", question))
+                self.history.append(HistoryMessage("agent", f"{event.event_id}-0", chat_text(view)))
                 answer_id = event.message_id or event.event_id
                 self.history.append(HistoryMessage("user", answer_id, event.text or verdict))
         del self.history[:-MAX_HISTORY]
 
-    def _read(self, event: Event, *, is_own: bool) -> None:
+    def _read(self, event: Event) -> None:
         if isinstance(event, UsageEvent):
             names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
             self.usage = Usage(
@@ -245,22 +221,20 @@ class Reply:
             if self.state in ("open", "asked"):
                 self.asked = next(iter(self.waits), None)
                 self.state = "asked" if self.asked else "open"
-        elif (wait := wait_in(event)) and not isinstance(wait, AwaitExternalTools):
-            self._ask(wait_view(wait, event.run_id, since=event.time))
-        if is_own:
-            self._write(event)
+        elif opened := self.tree.opened_by(event):
+            view = wait_view(opened.wait, opened.run_id, since=opened.since)
+            if view.is_for_people:
+                self._ask(view)
 
-    def _write(self, event: Event) -> None:
-        if isinstance(event, PlanStartedEvent):
+    def _write(self, plan: Plan, kind: ChangeKind) -> None:
+        if kind == "added":
             self.text += self._unmarked.end()
-            self._plan.begin()
-        elif isinstance(event, StreamRestartedEvent):
-            self._plan.restart()
-        elif isinstance(event, TextDeltaEvent):
-            is_new = not self._plan.sent
-            self._add(*self._plan.add(event.text), is_new=is_new)
-        elif isinstance(event, AssistantMessageEvent):
-            self._add_whole(event.message.text)
+            self._sent.begin()
+        elif kind == "spoken":
+            self._write_whole(plan.text)
+        elif plan.is_open:
+            is_new = not self._sent.text
+            self._add(*self._sent.grow(plan.draft.text, plan.draft.text_start), is_new=is_new)
 
     def _add(self, piece: str, is_other: bool, *, is_new: bool) -> None:
         if is_other:
@@ -269,9 +243,9 @@ class Reply:
             self.text += _GAP
         self.text += self._unmarked.take(piece)
 
-    def _add_whole(self, text: str) -> None:
-        is_new = not self._plan.sent
-        self._add(*self._plan.finish(text), is_new=is_new)
+    def _write_whole(self, text: str) -> None:
+        is_new = not self._sent.text
+        self._add(*self._sent.finish(text), is_new=is_new)
         self.text += self._unmarked.end()
 
     def _ask(self, view: WaitView) -> None:
@@ -293,17 +267,16 @@ class Reply:
         elif end.output and self._is_mine:
             self.state, self.output = "answered", end.output
             if not self.text.endswith(unmarked(end.output.text)):
-                self._add_whole(end.output.text)
+                self._write_whole(end.output.text)
         elif end.output:
             reason = end.output.reason
             self.state, self.error = "failed", ToolError.new(f"the run ended ({reason})", code=reason)
 
 
-class Step(NamedTuple):
-    """One step of a reply."""
+class ReplyStep(NamedTuple):
+    """An event of a reply, and what it adds."""
 
     event: Event
-    """The event."""
     text: str
     """What it adds to the text of the reply."""
     is_past: bool = False
@@ -311,8 +284,8 @@ class Step(NamedTuple):
 
 
 async def follow(
-    service: Service, reply: Reply, *, deltas: bool = True, to_end: bool = False
-) -> AsyncGenerator[Step]:
+    service: Service, reply: AgentReply, *, deltas: bool = True, to_end: bool = False
+) -> AsyncGenerator[ReplyStep]:
     """Follow a reply to its end, from the last event that was read.
 
     A task is read also up to what it asks now.
@@ -329,32 +302,34 @@ async def follow(
     """
     token, lasts = reply.token, ("open", "asked") if to_end else ("open",)
     if reply.is_task:  # a recorded question may have been answered since
-        async with aclosing(recorded(service, replace(token, after=reply.cursor or token.after))) as past:
+        async with aclosing(
+            recorded(service, replace(token, after=reply.tree.cursor or token.after))
+        ) as past:
             async for event, cursor in past:
-                yield Step(event, reply.take(event, cursor), is_past=True)
+                yield ReplyStep(event, reply.take(event, cursor), is_past=True)
         _check_is_there(reply)
         if reply.state not in lasts:
             return
-    cursor = _cursor_of(replace(token, after=reply.cursor or token.after))
+    cursor = _cursor_of(replace(token, after=reply.tree.cursor or token.after))
     with service.feeds.subscribe(token.run_id, cursor, children=True, deltas=deltas) as subscription:
         async with aclosing(subscription.batches(HEARTBEAT)) as batches:
             async for batch in batches:
                 for delivery in batch:
-                    yield Step(delivery.event, reply.take(delivery.event, delivery.cursor))
+                    yield ReplyStep(delivery.event, reply.take(delivery.event, delivery.cursor))
                     if reply.state not in lasts:
                         return
 
 
-async def read_to_end(service: Service, reply: Reply, *, to_end: bool = False) -> None:
+async def read_to_end(service: Service, reply: AgentReply, *, to_end: bool = False) -> None:
     """Follow a reply to its end, without deltas. Raises as `follow`."""
     async with aclosing(follow(service, reply, deltas=False, to_end=to_end)) as steps:
         async for _ in steps:
             pass
 
 
-async def read(service: Service, token: ReplyToken, *, is_task: bool = False) -> Reply:
+async def read(service: Service, token: ReplyToken, *, is_task: bool = False) -> AgentReply:
     """Return a reply or a task as the histories have it. Raises as `follow`."""
-    reply = Reply(token, is_task=is_task)
+    reply = AgentReply(token, is_task=is_task)
     async with aclosing(_recorded_in_turn(service, token)) as events:
         async for event, cursor in events:
             reply.take(event, cursor)
@@ -395,7 +370,7 @@ async def _recorded_in_turn(service: Service, token: ReplyToken) -> AsyncGenerat
             yield each
 
 
-def _check_is_there(reply: Reply) -> None:
+def _check_is_there(reply: AgentReply) -> None:
     """Refuse a token that a client made up, since no event would ever follow it.
 
     Raises:

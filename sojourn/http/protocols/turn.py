@@ -4,7 +4,7 @@ They end when the turn ends, or waits only for people.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,21 +12,15 @@ from typing import NamedTuple
 
 from sojourn.answers import open_waits, wait_view
 from sojourn.client.run import Run
-from sojourn.contracts.event import (
-    AwaitAnsweredEvent,
-    Event,
-    ToolResultReceivedEvent,
-    TurnStartedEvent,
-    TurnSteeredEvent,
-    wait_in,
-)
+from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolResultReceivedEvent
 from sojourn.contracts.run import RunStatus
 from sojourn.events import Cursor
+from sojourn.http.protocols.reply import MAX_ITEMS
 from sojourn.http.protocols.waits import ClientWait, client_waits, is_blocked, waits_of_status
 from sojourn.reader import Delivery, Feeds
-from sojourn.timeline import TimelineTree, is_run_end, is_turn_end
+from sojourn.timeline import Change, TimelineTree, is_run_end, is_turn_end
 
-__all__ = ["Begin", "Blocked", "Seen", "Turn"]
+__all__ = ["Begin", "Blocked", "SeenEvent", "TurnStream"]
 
 QUIET = 0.1
 """Seconds without an event after which to check whether only open waits block the conversation."""
@@ -52,12 +46,14 @@ class Begin:
     """Ids of waits. The client has seen the events before their answers."""
 
 
-class Seen(NamedTuple):
-    """An event."""
+class SeenEvent(NamedTuple):
+    """An event that the timeline has taken."""
 
     event: Event
     is_shown: bool
     """Whether it is the client's; one before that says only what was open."""
+    changes: Sequence[Change]
+    """What it did to the entries of its run."""
 
 
 class Blocked(NamedTuple):
@@ -67,7 +63,7 @@ class Blocked(NamedTuple):
     status: RunStatus
 
 
-class Turn:
+class TurnStream:
     """One reading of a turn.
 
     Args:
@@ -81,33 +77,43 @@ class Turn:
         self, feeds: Feeds, run: Run, begin: Begin, known: Mapping[tuple[str, str], list[str]] | None = None
     ) -> None:
         self.run = run
+        self.tree = TimelineTree(run.id, MAX_ITEMS, is_conversation=True)
+        """The events that were read, those before the client's too."""
         self.first = ""
         """The event_id of the first event that is the client's."""
-        self.turn_id = ""
-        """The turn of the message, once it has begun."""
         self.is_ended = False
         """Whether the last event ended the turn."""
         self._feeds = feeds
         self._begin = begin
         self._unanswered = set(begin.answers)
-        self._tree = TimelineTree(run.id, is_conversation=True)
         self._ids = dict(known or {})
         """By run and wait, the ids by which clients answer it."""
-        self._is_mine = begin.message_id is None
-        self._is_whole = not begin.after
-        """Whether what is open was opened in the events."""
 
     @property
     def message_id(self) -> str | None:
         """Message that opens or joins the turn, or None for a turn of answers."""
         return self._begin.message_id
 
+    @property
+    def turn_id(self) -> str:
+        """The turn of the message, once it has begun."""
+        return self.tree.top.taken.get(self.message_id or "", "")
+
+    @property
+    def _is_mine(self) -> bool:
+        return self.message_id is None or self.message_id in self.tree.top.taken
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether what is open was opened in the events."""
+        return not self._begin.after or any(turn.is_opened for turn in self.tree.top.turns)
+
     def since(self, wait: ClientWait) -> datetime | None:
         """Return when a wait was opened, if that is among the events."""
-        opened = self._tree.open_waits.get((wait.view.run_id, wait.view.await_id))
+        opened = self.tree.open_waits.get((wait.view.run_id, wait.view.await_id))
         return opened.since if opened else None
 
-    async def events(self) -> AsyncGenerator[Seen | Blocked]:
+    async def events(self) -> AsyncGenerator[SeenEvent | Blocked]:
         """Yield the events of the conversation's run and its child runs.
 
         The last one may be `Blocked`.
@@ -139,33 +145,28 @@ class Turn:
                             yield self._see(delivery.event)
                             if self.is_ended:
                                 return
-                        looks, late = bool(self._tree.open_waits) or not self._is_mine, 0
+                        looks, late = bool(self.tree.open_waits) or not self._is_mine, 0
                         next_batch = asyncio.ensure_future(_next(batches))
                 finally:
                     next_batch.cancel()
                     with suppress(asyncio.CancelledError, Exception):
                         await next_batch
 
-    def _see(self, event: Event) -> Seen:
-        is_own = event.run_id == self.run.id
-        self._tree.feed(event)
+    def _see(self, event: Event) -> SeenEvent:
+        changes = self.tree.feed(event)
         self._note_answers(event)
-        if is_own and isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
-            if self._begin.message_id in event.message_ids:
-                self._is_mine, self.turn_id = True, event.turn_id
-            self._is_whole |= self._is_mine and isinstance(event, TurnStartedEvent)
         is_shown = not self._unanswered and (self._is_mine or bool(self._begin.answers))
         if is_shown and not self.first:
             self.first = event.event_id
-        is_over = is_turn_end(event) and self._is_mine and (is_shown or self._begin.message_id is not None)
-        self.is_ended = is_own and (is_over or is_run_end(event))
-        return Seen(event, is_shown or self.is_ended)
+        is_over = is_turn_end(event) and self._is_mine and (is_shown or self.message_id is not None)
+        self.is_ended = event.run_id == self.run.id and (is_over or is_run_end(event))
+        return SeenEvent(event, is_shown or self.is_ended, changes)
 
     def _note_answers(self, event: Event) -> None:
         """Note that the event of an answer that the client has seen has arrived."""
-        if wait := wait_in(event):
-            waits = client_waits(wait_view(wait, event.run_id), self.run.id)
-            self._ids[event.run_id, wait.id] = [each.id for each in waits]
+        if opened := self.tree.opened_by(event):
+            waits = client_waits(wait_view(opened.wait, opened.run_id), self.run.id)
+            self._ids[opened.run_id, opened.wait.id] = [each.id for each in waits]
         elif isinstance(event, AwaitAnsweredEvent):
             self._unanswered -= set(self._ids.get((event.run_id, event.await_id), ()))
         elif isinstance(event, ToolResultReceivedEvent):
@@ -182,11 +183,11 @@ class Turn:
         if not (self._is_mine or status.queued):
             return False
         done = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}
-        running = {call.id for call in self._tree.top.calls if call.result is None}
+        running = {call.id for call in self.tree.top.calls if call.result is None}
         asked = {
             (view.run_id, view.await_id)
             for view in open_waits(status)
-            if self._is_whole or view.run_id in self._tree.parents
+            if self._is_whole or view.run_id in self.tree.parents
         }
         return not running & done and asked <= self._ids.keys()
 

@@ -1,6 +1,7 @@
-"""Translate a turn's events into the model layer's own events.
+"""Map what changed in a timeline to the model layer's events, which the encoders of user interfaces take.
 
-The encoders of user interfaces take those.
+Beside the timeline there is only the state of the client's stream: which part and step are open, and what
+was sent of the present plan.
 """
 
 import json
@@ -27,19 +28,7 @@ from pydantic_ai.messages import (
 )
 
 from sojourn.answers import status_view, wait_view
-from sojourn.contracts.event import (
-    AssistantMessageEvent,
-    AwaitClarificationEvent,
-    Event,
-    PlanStartedEvent,
-    StreamRestartedEvent,
-    TextDeltaEvent,
-    ThinkingDeltaEvent,
-    ToolEndEvent,
-    ToolResultReceivedEvent,
-    TurnCompletedEvent,
-    TurnFailedEvent,
-)
+from sojourn.contracts.event import Event
 from sojourn.contracts.message import Message
 from sojourn.contracts.message import TextPart as Text
 from sojourn.contracts.message import ThinkingPart as Thinking
@@ -49,21 +38,23 @@ from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.http.event_streams import StreamCut
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.markup import Unmarked
-from sojourn.http.protocols.reply import PlanText
-from sojourn.http.protocols.turn import Blocked, Seen, Turn
+from sojourn.http.protocols.reply import SentText
+from sojourn.http.protocols.turn import Blocked, SeenEvent, TurnStream
 from sojourn.http.protocols.waits import ClientWait, client_waits
 from sojourn.http.redaction import redact
+from sojourn.timeline import Call, ChangeKind, End, Plan, Timeline, WaitEntry
 from sojourn.values.numbers import exact
 
 __all__ = [
     "DENIED",
+    "CallRepeated",
     "CallSettled",
+    "Interrupts",
     "NativeEvents",
-    "OpenWaits",
     "PlanStep",
     "RunEvent",
     "StatusSnapshot",
-    "TurnEvents",
+    "TurnEncoder",
     "status_snapshot",
 ]
 
@@ -84,14 +75,6 @@ _NOTED = {
     "turn_steered",
 }
 """Types of events that no protocol has a term for. They are passed on unchanged."""
-
-_PLAN_ENDS = (
-    "assistant_message",
-    "await_clarification",
-    "await_external_tools",
-    "turn_completed",
-    "turn_failed",
-)
 
 
 @dataclass(kw_only=True)
@@ -117,124 +100,125 @@ class StatusSnapshot(CustomEvent, name="sojourn_stated"):
 
 
 @dataclass(kw_only=True)
-class OpenWaits(CustomEvent, name="sojourn_asked"):
+class Interrupts(CustomEvent, name="sojourn_asked"):
     """The open waits of the turn, at the end of a stream."""
 
     waits: list[ClientWait]
 
 
 @dataclass(kw_only=True)
-class CallSettled(CustomEvent, name="sojourn_settled"):
-    """A call that this stream did not start has its result.
+class CallRepeated(CustomEvent, name="sojourn_called"):
+    """A call that an earlier stream had. Its result follows."""
 
-    The call is one of a child run, or one that an earlier stream had.
-    """
+    part: ToolCallPart
+
+
+@dataclass(kw_only=True)
+class CallSettled(CustomEvent, name="sojourn_settled"):
+    """The result of a call of a child run, or of one that came before the first event."""
 
     run_id: str
     result: ToolResult
 
 
 class NativeEvents:
-    """Folds the events of a conversation's run.
+    """Maps the changes of a conversation's timeline.
 
     Events of its child runs are in the result of their call.
 
     Args:
-        run_id: The conversation's run.
+        timeline: The timeline of the conversation's run. It takes each event first.
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
         self.id_base = ""
-        """The event_id that ids of what comes now are made of; of a message and its draft, that of the plan's start."""
-        self._run_id = run_id
-        self._plan = ""
+        """The event_id that ids of what comes now are made of; of a message and its draft, that of the plan."""
+        self.started = set[str]()
+        """The calls that this stream has."""
         self._index = -1
         self._part: TextPart | ThinkingPart | None = None
-        self._texts = {"text": PlanText(), "thinking": PlanText()}
-        self._is_stepping = False
-        self.pending: dict[str, ToolCallPart] = {}
-        """The calls without result, by their id."""
-        self.ended: dict[str, ToolCallPart] = {}
-        """The last calls with a result, by their id."""
-        self._last_text = ""
+        self._sent = {"text": SentText(), "thinking": SentText()}
+        self._step = ""
         self._unmarked = Unmarked()
         """Takes out of texts what another protocol would read as a mark of ours."""
 
-    def take(self, seen: Seen) -> list[AgentStreamEvent]:
-        """Return the native events of an event."""
-        event = seen.event
-        if event.run_id != self._run_id:
-            return self._of_child(event) if seen.is_shown else []
-        made = list(self._events(event))
-        if seen.is_shown:
-            return made
-        self._part, self._is_stepping = None, False  # no client has received their start
-        self._unmarked = Unmarked()
-        for text in self._texts.values():
-            text.begin()
-        return []
+    def take(self, seen: SeenEvent) -> list[AgentStreamEvent]:
+        """Return the native events of an event that the timeline has taken."""
+        if not seen.is_shown:  # no client has received the start of a part
+            self._part, self._step, self._unmarked = None, "", Unmarked()
+            self._begin_texts()
+            return []
+        if seen.event.run_id != self.timeline.run_id:
+            return self._of_child(seen)
+        return list(self._of_changes(seen))
 
     @staticmethod
-    def _of_child(event: Event) -> list[AgentStreamEvent]:
-        if isinstance(event, (ToolResultReceivedEvent, ToolEndEvent)):
-            return [CallSettled(run_id=event.run_id, result=event.result)]
-        is_progress = event.type in ("tool_update", "tool_retry")
-        return [RunEvent(event=exact(event.model_dump(mode="json")))] if is_progress else []
+    def _of_child(seen: SeenEvent) -> list[AgentStreamEvent]:
+        results = [
+            entry.result for entry, kind in seen.changes if isinstance(entry, Call) and kind == "ended"
+        ]
+        if seen.event.type in ("tool_update", "tool_retry"):
+            return [_run_event(seen.event)]
+        return [CallSettled(run_id=seen.event.run_id, result=result) for result in results if result]
 
-    def _events(self, event: Event) -> Iterator[AgentStreamEvent]:
-        """Yield the native events of an event of the conversation's run, in their place."""
-        is_of_plan = isinstance(event, (AssistantMessageEvent, AwaitClarificationEvent))
-        self.id_base = self._plan if self._plan and (is_of_plan or not event.event_id) else event.event_id
-        yield from self._of_draft(event)
-        yield from self._of_outcome(event)
+    def _of_changes(self, seen: SeenEvent) -> Iterator[AgentStreamEvent]:
+        event, plan, is_ended = seen.event, self.timeline.plan, False
+        for entry, kind in seen.changes:
+            is_of_plan = isinstance(entry, Plan | WaitEntry)
+            self.id_base = plan.event_id if plan is not None and is_of_plan else event.event_id
+            if isinstance(entry, Plan):
+                yield from self._of_plan(entry, kind)
+                is_ended = is_ended or not entry.is_open
+            elif isinstance(entry, Call) and kind == "ended":
+                yield from self._of_result(entry)
+            elif isinstance(entry, WaitEntry) and kind == "added":
+                yield from self._of_wait(entry)
+            elif isinstance(entry, End) and entry.is_of_turn and entry.output:
+                text = entry.output.text
+                if text and text != self.timeline.last_assistant_text:
+                    yield from self._of_message(Message.assistant(text))
         if event.type in _NOTED:
-            yield RunEvent(event=exact(event.model_dump(mode="json")))
-        if event.type in _PLAN_ENDS:
+            yield _run_event(event)
+        if is_ended:
             yield from self.close()
 
-    def _of_draft(self, event: Event) -> Iterator[AgentStreamEvent]:
-        if isinstance(event, PlanStartedEvent):
-            yield from self._begin_plan(event)
-        elif isinstance(event, StreamRestartedEvent):
-            for text in self._texts.values():
-                text.restart()
-        elif isinstance(event, TextDeltaEvent):
-            yield from self._add("text", *self._texts["text"].add(event.text))
-        elif isinstance(event, ThinkingDeltaEvent):
-            yield from self._add("thinking", *self._texts["thinking"].add(event.text))
+    def _of_plan(self, plan: Plan, kind: ChangeKind) -> Iterator[AgentStreamEvent]:
+        if kind == "added":
+            yield from self.close()
+            self._begin_texts()
+            self._step = "" if plan.message else f"plan {plan.event_id}"
+            if self._step:
+                yield PlanStep(step=self._step, is_begin=True)
+        elif kind == "spoken" and plan.message:
+            yield from self._of_message(plan.message)
+        elif plan.is_open:
+            draft = plan.draft
+            yield from self._add(
+                "thinking", *self._sent["thinking"].grow(draft.thinking, draft.thinking_start)
+            )
+            yield from self._add("text", *self._sent["text"].grow(draft.text, draft.text_start))
 
-    def _of_outcome(self, event: Event) -> Iterator[AgentStreamEvent]:
-        if isinstance(event, AssistantMessageEvent):
-            yield from self._message(event.message)
-        elif isinstance(event, AwaitClarificationEvent):
-            if event.question.tool_call_id not in self.pending:
-                (question,) = client_waits(wait_view(event.question, event.run_id), self._run_id)
-                yield from self._message(Message.assistant(question.prompt))
-        elif isinstance(event, (ToolResultReceivedEvent, ToolEndEvent)):
-            yield from self._result(event.result)
-        elif isinstance(event, TurnCompletedEvent):
-            text = event.output.text
-            if text and text != self._last_text:
-                yield from self._message(Message.assistant(text))
+    def _of_wait(self, entry: WaitEntry) -> Iterator[AgentStreamEvent]:
+        view = wait_view(entry.wait, self.timeline.run_id)
+        if view.kind == "question" and not self.timeline.plan_of(view.tool_call_id or ""):
+            (question,) = client_waits(view, self.timeline.run_id)
+            yield from self._of_message(Message.assistant(question.prompt))
 
-    def _begin_plan(self, event: PlanStartedEvent) -> Iterator[AgentStreamEvent]:
-        yield from self.close()
-        self._plan = event.event_id
-        for text in self._texts.values():
+    def _begin_texts(self) -> None:
+        for text in self._sent.values():
             text.begin()
-        self._is_stepping = True
-        yield PlanStep(step=f"plan {event.event_id}", is_begin=True)
 
     def close(self) -> Iterator[AgentStreamEvent]:
-        """End open parts, after the outcome of a plan or at the end of the stream."""
-        yield from self._close()
-        if self._is_stepping:
-            self._is_stepping = False
-            yield PlanStep(step=f"plan {self._plan}", is_begin=False)
+        """End the open part and step, after the outcome of a plan or at the end of the stream."""
+        yield from self._end_part()
+        if self._step:
+            yield PlanStep(step=self._step, is_begin=False)
+            self._step = ""
 
     def _add(self, kind: str, text: str, is_other: bool) -> Iterator[AgentStreamEvent]:
         if is_other:
-            yield from self._close()
+            yield from self._end_part()
         text = self._unmarked.take(text) if kind == "text" else text
         if text:
             yield from self._emit(kind, text)
@@ -242,7 +226,7 @@ class NativeEvents:
     def _emit(self, kind: str, text: str) -> Iterator[AgentStreamEvent]:
         wanted = TextPart if kind == "text" else ThinkingPart
         if not isinstance(self._part, wanted):
-            yield from self._close()
+            yield from self._end_part()
             self._index += 1
             self._part = wanted(content=text)
             yield PartStartEvent(index=self._index, part=wanted(content=text))
@@ -251,44 +235,44 @@ class NativeEvents:
         delta = TextPartDelta(content_delta=text) if kind == "text" else ThinkingPartDelta(content_delta=text)
         yield PartDeltaEvent(index=self._index, delta=delta)
 
-    def _close(self) -> Iterator[AgentStreamEvent]:
+    def _end_part(self) -> Iterator[AgentStreamEvent]:
         if held := self._unmarked.end():
             yield from self._emit("text", held)
         if self._part is not None:
             part, self._part = self._part, None
             yield PartEndEvent(index=self._index, part=part)
 
-    def _message(self, message: Message) -> Iterator[AgentStreamEvent]:
+    def _of_message(self, message: Message) -> Iterator[AgentStreamEvent]:
         thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
         text = "".join(part.text for part in message.parts if isinstance(part, Text))
-        if not self._texts["text"].sent or not text:
-            yield from self._add("thinking", *self._texts["thinking"].finish(thinking))
-        yield from self._add("text", *self._texts["text"].finish(text))
-        yield from self._close()
-        self._last_text = text or self._last_text
-        calls = message.tool_calls
-        parts = [
-            ToolCallPart(
-                tool_name=call.name,
-                args=json.dumps(exact(call.payload if (raw := _object(call.raw)) is None else raw)),
-                tool_call_id=call.tool_call_id,
-            )
-            for call in calls
-        ]
+        if not self._sent["text"].text or not text:
+            yield from self._add("thinking", *self._sent["thinking"].finish(thinking))
+        yield from self._add("text", *self._sent["text"].finish(text))
+        yield from self._end_part()
+        parts = _call_parts(message)
         for part in parts:
             self._index += 1
+            self.started.add(part.tool_call_id)
             yield PartStartEvent(index=self._index, part=part)
             yield PartEndEvent(index=self._index, part=part)
         for part in parts:
-            self.pending[part.tool_call_id] = part
             yield FunctionToolCallEvent(part=part, args_valid=True)
 
-    def _result(self, result: ToolResult) -> Iterator[AgentStreamEvent]:
-        call = self.pending.pop(result.tool_call_id, None)
+    def call(self, call_id: str) -> ToolCallPart | None:
+        """Return a call as its plan's message has it, or None if the message is not among the events."""
+        plan = self.timeline.plan_of(call_id)
+        parts = _call_parts(plan.message) if plan and plan.message else []
+        return next((part for part in parts if part.tool_call_id == call_id), None)
+
+    def _of_result(self, entry: Call) -> Iterator[AgentStreamEvent]:
+        assert entry.result is not None
+        result, call = entry.result, self.call(entry.id)
         if call is None:
-            yield CallSettled(run_id=self._run_id, result=result)
+            yield CallSettled(run_id=self.timeline.run_id, result=result)
             return
-        self.ended = {result.tool_call_id: call}
+        if entry.id not in self.started:
+            self.started.add(entry.id)
+            yield CallRepeated(part=call)
         outcome = "success"
         content: Any = exact(result.result)
         if result.error:
@@ -296,9 +280,24 @@ class NativeEvents:
             content = str(result.error)
         yield FunctionToolResultEvent(
             part=ToolReturnPart(
-                tool_name=call.tool_name, content=content, tool_call_id=result.tool_call_id, outcome=outcome
+                tool_name=call.tool_name, content=content, tool_call_id=entry.id, outcome=outcome
             )
         )
+
+
+def _run_event(event: Event) -> RunEvent:
+    return RunEvent(event=exact(event.model_dump(mode="json")))
+
+
+def _call_parts(message: Message) -> list[ToolCallPart]:
+    return [
+        ToolCallPart(
+            tool_name=call.name,
+            args=json.dumps(exact(call.payload if (raw := _object(call.raw)) is None else raw)),
+            tool_call_id=call.tool_call_id,
+        )
+        for call in message.tool_calls
+    ]
 
 
 def _object(raw: str | None) -> dict[str, Any] | None:
@@ -310,20 +309,40 @@ def _object(raw: str | None) -> dict[str, Any] | None:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
-class TurnEvents:
-    """A turn that an encoder reads.
+def status_snapshot(status: RunStatus) -> StatusSnapshot:
+    """Return the event of a status, with integers that JavaScript rounds as digits."""
+    fields = status_view(redact(status)).model_dump(mode="json")
+    for wait in (*fields["awaits"], *chain.from_iterable(fields["child_awaits"].values())):
+        for call in (wait, *wait["calls"]):
+            call["payload"] = exact(call["payload"])
+    return StatusSnapshot(status=fields)
 
-    Args:
-        turn: The turn.
+
+class TurnEncoder:
+    """Mixin for the model layer's encoders, which encodes a turn.
+
+    An id is the same in every stream of a turn. A turn that is cut has no end.
     """
 
-    def __init__(self, turn: Turn) -> None:
-        self.turn = turn
-        self.native = NativeEvents(turn.run.id)
-        self.cut: StreamCut | None = None
-        """Set where the events end before the turn does; what the encoder makes of it is not the client's."""
+    turn: TurnStream
+    native: NativeEvents
+    message_id: str
+    cut: StreamCut | None = None
+    """Set if the events end before the turn does. The client gets nothing of what the encoder makes of it."""
 
-    async def events(self) -> AsyncGenerator[AgentStreamEvent]:
+    def bind(self, turn: TurnStream) -> None:
+        """Read this turn."""
+        self.turn, self.native = turn, NativeEvents(turn.tree.top)
+        self._numbers: dict[str, int] = {}
+
+    def new_message_id(self) -> str:
+        """Return the id of the next message: the id of its event, and a number."""
+        base = self.native.id_base
+        self._numbers[base] = self._numbers.get(base, 0) + 1
+        self.message_id = f"{base}-{self._numbers[base]}"
+        return self.message_id
+
+    async def native_events(self) -> AsyncGenerator[AgentStreamEvent]:
         """Yield the native events of the turn.
 
         Raises:
@@ -338,12 +357,11 @@ class TurnEvents:
                         for native in self.native.close():
                             yield native
                         yield status_snapshot(each.status)
-                        yield OpenWaits(waits=each.waits)
+                        yield Interrupts(waits=each.waits)
                         return
                     for native in self.native.take(each):
                         yield native
-                    failure = _failure(each.event, self.turn)
-                    if failure is not None:
+                    if self.turn.is_ended and (failure := _failure(self.native.timeline)):
                         raise failure
             yield status_snapshot(await self.turn.run.status())
         except RunFailed:
@@ -354,53 +372,30 @@ class TurnEvents:
             self.cut = StreamCut(str(error))
             raise self.cut from error
 
-
-def status_snapshot(status: RunStatus) -> StatusSnapshot:
-    """Return the event of a status, with integers that JavaScript rounds as digits."""
-    fields = status_view(redact(status)).model_dump(mode="json")
-    for wait in (*fields["awaits"], *chain.from_iterable(fields["child_awaits"].values())):
-        for call in (wait, *wait["calls"]):
-            call["payload"] = exact(call["payload"])
-    return StatusSnapshot(status=fields)
-
-
-def _failure(event: Event, turn: Turn) -> RunFailed | None:
-    if event.run_id != turn.run.id or not turn.is_ended:
-        return None
-    if isinstance(event, TurnFailedEvent):
-        return RunFailed(str(event.error), run_id=event.run_id, code=event.error.code, error=event.error)
-    if event.type == "turn_completed":
-        return None
-    text = getattr(event, "text", None) or f"the conversation ended: {event.type}"
-    return RunFailed(text, run_id=event.run_id, code=getattr(event, "code", None) or event.type)
-
-
-class StableEncoder:
-    """Mixin for the model layer's encoders.
-
-    An id is the same in every stream of a turn. A turn that is cut has no end.
-    """
-
-    turn_events: "TurnEvents"
-    message_id: str
-
-    def new_message_id(self) -> str:
-        """Return the id of the next message: the id of its event, and a number."""
-        base = self.turn_events.native.id_base
-        numbers: dict[str, int] = self.__dict__.setdefault("_numbers", {})
-        numbers[base] = numbers.get(base, 0) + 1
-        self.message_id = f"{base}-{numbers[base]}"
-        return self.message_id
-
-    async def frames(self, native_events: AsyncGenerator[AgentStreamEvent]) -> AsyncGenerator[str]:
-        """Encode native events.
+    async def frames(
+        self, native_events: AsyncGenerator[AgentStreamEvent] | None = None
+    ) -> AsyncGenerator[str]:
+        """Encode the turn, or these native events.
 
         Raises:
             StreamCut: The events end before the turn does.
         """
         encoder: Any = self
-        async with aclosing(native_events), aclosing(encoder.transform_stream(native_events)) as encoded:
+        events = native_events or self.native_events()
+        async with aclosing(events), aclosing(encoder.transform_stream(events)) as encoded:
             async for each in encoded:
-                if self.turn_events.cut is not None:
-                    raise self.turn_events.cut
+                if self.cut is not None:
+                    raise self.cut
                 yield encoder.encode_event(each)
+
+
+def _failure(timeline: Timeline) -> RunFailed | None:
+    """Return why the turn failed, or the conversation ended with it."""
+    (end,) = timeline.last(1)
+    if not isinstance(end, End) or (end.is_of_turn and end.status == "completed"):
+        return None
+    run_id = timeline.run_id
+    if end.is_of_turn and end.error:
+        return RunFailed(str(end.error), run_id=run_id, code=end.error.code, error=end.error)
+    text = end.text or f"the conversation ended: {end.event.type}"
+    return RunFailed(text, run_id=run_id, code=getattr(end.event, "code", None) or end.event.type)

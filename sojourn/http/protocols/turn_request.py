@@ -30,7 +30,7 @@ from sojourn.http.answering import submit_answer
 from sojourn.http.event_streams import DisconnectCallback
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import IncomingMessage
-from sojourn.http.protocols.turn import Begin, Turn
+from sojourn.http.protocols.turn import Begin, TurnStream
 from sojourn.http.protocols.waits import ClientWait, check_fields, waits_of_status
 from sojourn.http.security.principals import require
 from sojourn.http.sent_before import require_same
@@ -176,7 +176,7 @@ async def begin(
     agent_id: str,
     session_id: str,
     request: TurnRequest,
-) -> Turn:
+) -> TurnStream:
     """Send the messages and the answers, and return the turn to read.
 
     Each message is sent once by its id.
@@ -220,7 +220,7 @@ async def begin(
     if is_new and had:  # events after the message have no answers from before it
         had &= {each.id for each in waits_of_status(await run.status())}
     known = await submit_answers(service, asking, run, given, {each.id: each for each in waits})
-    return Turn(service.feeds, run, Begin(after, message_id, frozenset(had)), known)
+    return TurnStream(service.feeds, run, Begin(after, message_id, frozenset(had)), known)
 
 
 async def _without_old(run: Run, answers: Sequence[ClientAnswer]) -> Sequence[ClientAnswer]:
@@ -306,7 +306,7 @@ async def _check_repeated(run: Run, asking: Principal, answer: ClientAnswer) -> 
     raise AwaitClosed(message, run_id=run.id)
 
 
-def interrupting(turn: Turn, asking: Principal) -> DisconnectCallback | None:
+def interrupting(turn: TurnStream, asking: Principal) -> DisconnectCallback | None:
     """Return a disconnect callback that ends the streamed turn.
 
     Return None if the principal may not interrupt. A message whose turn has not begun stays queued.

@@ -17,6 +17,7 @@ from sojourn.contracts.run import RunOutput
 from sojourn.http.protocols.agui import thread as agui_thread
 from sojourn.http.protocols.agui.thread import Thread
 from sojourn.http.protocols.turn import Begin
+from sojourn.timeline import Timeline
 
 COMMON: dict[str, Any] = {"run_id": "r", "time": datetime.now(UTC)}
 OUTPUT = RunOutput(run_id="r", agent_id="a.b", final=Message.assistant("x"))
@@ -24,7 +25,7 @@ OUTPUT = RunOutput(run_id="r", agent_id="a.b", final=Message.assistant("x"))
 
 def told(*steps: str) -> Thread:
     """A thread after steps: `+a` receives a message, `[a` begins its turn, `~a` steers with it, `says` is written, and `]` ends the turn."""
-    thread = Thread()
+    thread = Thread(Timeline("r"))
     for number, step in enumerate(steps):
         common, name = {**COMMON, "event_id": f"0-{number:06d}-00000"}, step[1:]
         if step[0] == "+":
@@ -79,10 +80,11 @@ def test_files_are_told_and_what_a_page_said_beside_a_message_is_not():
     """A picture is a part of the message, a text that came as a document is not."""
     picture = ImagePart(type="image", media_type="image/png", data="eA==")
     beside = DocumentPart(type="document", media_type="text/plain", data="eA==")
-    thread = Thread()
-    for name, parts in (("a", [picture, beside]), ("b", [beside])):
+    thread = Thread(Timeline("r"))
+    for number, (name, parts) in enumerate((("a", [picture, beside]), ("b", [beside]))):
         whole = Message.user(name).model_copy(update={"parts": [*Message.user(name).parts, *parts]})
-        thread.take(MessageReceivedEvent(**COMMON, event_id="0-000001-00000", message_id=name, message=whole))
+        common = {**COMMON, "event_id": f"0-{number:06d}-00000"}
+        thread.take(MessageReceivedEvent(**common, message_id=name, message=whole))
     thread.end()
     source = {"type": "data", "value": "eA==", "mimeType": "image/png"}
     assert contents(thread) == [[{"type": "text", "text": "a"}, {"type": "image", "source": source}], "b"]

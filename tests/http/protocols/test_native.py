@@ -1,4 +1,4 @@
-"""NativeEvents events: what was shown is shown once, whatever attempts there were, and what nobody saw begin does not end."""
+"""Native events: what was shown is shown once, whatever attempts there were, and what nobody saw begin does not end."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,8 +13,9 @@ from sojourn.contracts.event import (
     TextDeltaEvent,
     ThinkingDeltaEvent,
 )
-from sojourn.http.protocols.turn import Seen
+from sojourn.http.protocols.turn import SeenEvent
 from sojourn.http.protocols.turn_events import NativeEvents, PlanStep
+from sojourn.timeline import Timeline
 
 COMMON: dict[str, Any] = {"run_id": "r", "time": datetime.now(UTC)}
 BEGIN = PlanStartedEvent(**COMMON, event_id="0-000009-00001")
@@ -28,11 +29,16 @@ def answer(whole: str) -> AssistantMessageEvent:
     return AssistantMessageEvent(**COMMON, event_id="0-000011-00000", message=Message.assistant(whole))
 
 
+def taken(native: NativeEvents, event: Any, *, is_shown: bool = True) -> list[Any]:
+    """The native events of an event."""
+    return native.take(SeenEvent(event, is_shown, native.timeline.feed(event)))
+
+
 def shown(*events: Any) -> list[str]:
     """The texts of the parts that these events become; each part ends."""
-    native, parts, ended = NativeEvents("r"), list[str](), 0
+    native, parts, ended = NativeEvents(Timeline("r")), list[str](), 0
     for event in events:
-        for each in native.take(Seen(event, is_shown=True)):
+        for each in taken(native, event):
             if isinstance(each, PartStartEvent):
                 parts.append(each.part.content)
             elif isinstance(each, PartDeltaEvent):
@@ -70,8 +76,6 @@ def test_thinking_and_text_are_parts_of_their_own():
 
 def test_what_was_not_shown_does_not_end():
     """A client that begins in the middle of a plan gets no end of a step that it has not seen begin."""
-    native = NativeEvents("r")
-    assert native.take(Seen(BEGIN, is_shown=False)) == []
-    assert not [
-        each for each in native.take(Seen(answer("dark"), is_shown=True)) if isinstance(each, PlanStep)
-    ]
+    native = NativeEvents(Timeline("r"))
+    assert taken(native, BEGIN, is_shown=False) == []
+    assert not [each for each in taken(native, answer("dark")) if isinstance(each, PlanStep)]

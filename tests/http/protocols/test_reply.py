@@ -18,7 +18,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
-from sojourn.http.protocols.reply import PlanText, Reply
+from sojourn.http.protocols.reply import AgentReply, SentText
 from sojourn.http.protocols.reply_token import ReplyToken
 
 TOKEN = ReplyToken("r", "", "m")
@@ -36,9 +36,9 @@ class History:
         common = {"run_id": "r", "time": datetime.now(UTC), "agent_id": "shop.clerk", "event_id": event_id}
         self.events.append(kind(**common | fields))
 
-    def read(self, *, is_task: bool = False) -> Reply:
+    def read(self, *, is_task: bool = False) -> AgentReply:
         """The reply to `m`."""
-        reply = Reply(TOKEN, is_task=is_task)
+        reply = AgentReply(TOKEN, is_task=is_task)
         for event in self.events:
             reply.take(event, event.event_id)
             if reply.state not in ("open", "asked" if is_task else "open"):
@@ -82,8 +82,8 @@ def test_a_reply_ends_with_its_question_and_a_task_goes_on():
     task = history.read(is_task=True)
     assert (task.state, task.waits, task.asked) == ("open", [], None)
     assert [each.text for each in task.history] == ["hello", "Which?", "the left one"]
-    assert task.answered("a1")
-    assert not task.answered("m")
+    assert task.answer_to("a1")
+    assert not task.answer_to("m")
 
 
 def test_a_message_without_a_turn_has_no_reply_yet():
@@ -98,12 +98,11 @@ def test_a_message_without_a_turn_has_no_reply_yet():
 
 def test_an_attempt_that_writes_the_same_sends_nothing_twice():
     """What a restarted draft repeats is sent once; where it differs, it is a text of its own."""
-    text = PlanText()
-    assert text.add("The site ") == ("The site ", False)
-    text.restart()
-    assert text.add("The ") == ("", False)
-    assert text.add("site is") == ("is", False)
+    text = SentText()
+    assert text.grow("The site ") == ("The site ", False)
+    assert text.grow("") == ("", False)  # the draft was restarted
+    assert text.grow("The ") == ("", False)
+    assert text.grow("The site is") == ("is", False)
     assert text.finish("The site is dark.") == (" dark.", False)
-    text.add("The site")
-    text.restart()
-    assert text.add("A site") == ("A site", True)
+    text.grow("The site")
+    assert text.grow("A site") == ("A site", True)

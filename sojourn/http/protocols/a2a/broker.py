@@ -28,7 +28,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.storage import RunStorage
 from sojourn.http.protocols.a2a.tasks import ANSWER, artifact_data, state_of, status_of, task_of
 from sojourn.http.protocols.messages import stop, token_of_task
-from sojourn.http.protocols.reply import Reply, follow, read, read_to_end
+from sojourn.http.protocols.reply import AgentReply, follow, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.request_scope import RequestScope
 from sojourn.http.security import audit
@@ -61,12 +61,12 @@ class Watched(EventBus):
         self._attending.release()
         token = await token_of_task(self._service, self._asking, task_id)
         context_id = (await self._service.client.get_run(token.run_id).status()).session_id
-        reply = Reply(token, is_task=True)
+        reply = AgentReply(token, is_task=True)
         async with aclosing(self._updates(reply, context_id, to_end=to_end)) as updates:
             yield updates
 
     async def _updates(
-        self, reply: Reply, context_id: str, *, to_end: bool
+        self, reply: AgentReply, context_id: str, *, to_end: bool
     ) -> AsyncGenerator[StreamResponse]:
         text, asked = "", None
         async with aclosing(follow(self._service, reply, to_end=to_end)) as steps:
@@ -95,14 +95,14 @@ class Watched(EventBus):
         """Do nothing, since a stream ends with its task."""
 
 
-def _status(reply: Reply, context_id: str) -> StreamResponse:
+def _status(reply: AgentReply, context_id: str) -> StreamResponse:
     status = status_of(reply, context_id)
     update = TaskStatusUpdateEvent(task_id=reply.token.text, context_id=context_id, status=status)
     return StreamResponse(status_update=update)
 
 
 def _artifact(
-    reply: Reply, context_id: str, artifact: Artifact, *, append: bool, last_chunk: bool
+    reply: AgentReply, context_id: str, artifact: Artifact, *, append: bool, last_chunk: bool
 ) -> StreamResponse:
     update = TaskArtifactUpdateEvent(task_id=reply.token.text, context_id=context_id, artifact=artifact)
     update["append"], update["last_chunk"] = append, last_chunk
@@ -137,7 +137,7 @@ class RunBroker(Broker):
         token = await token_of_task(self._service, self._asking, params["id"])
         audit.bind(run_id=token.run_id)
         if self._waits:
-            reply = Reply(token, is_task=True)
+            reply = AgentReply(token, is_task=True)
             with suppress(TimeoutError):  # return the task as it was when the message was sent
                 await self._attending.wait(read_to_end(self._service, reply), PATIENCE)
                 await self._storage.refresh(reply)
@@ -157,7 +157,7 @@ class RunBroker(Broker):
         self._attending.count()
         await stop(self._service, self._asking, token)
         with suppress(TimeoutError):
-            reply = Reply(token, is_task=True)
+            reply = AgentReply(token, is_task=True)
             await self._attending.wait(read_to_end(self._service, reply, to_end=True), PATIENCE)
 
     async def __aenter__(self) -> Self:

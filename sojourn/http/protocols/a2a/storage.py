@@ -22,7 +22,7 @@ from sojourn.http.protocols.messages import (
     reused,
     token_of_task,
 )
-from sojourn.http.protocols.reply import Reply, read
+from sojourn.http.protocols.reply import AgentReply, read
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import check_fields, read_answer, read_verdict
 from sojourn.http.security.principals import require
@@ -93,7 +93,7 @@ class RunStorage(Storage[Any]):
         self._submitted = await self.task(token)
         return self._submitted
 
-    async def refresh(self, reply: Reply) -> None:
+    async def refresh(self, reply: AgentReply) -> None:
         """Update the submitted task from this reply, keeping its context.
 
         The library does not know the context.
@@ -122,7 +122,7 @@ class RunStorage(Storage[Any]):
         message_id = "" if named is not None else _id_of(message)
         if message_id and message_id == token.message_id:
             raise reused(message_id, token.run_id)
-        if delivery := reply.answered(message_id):
+        if delivery := reply.answer_to(message_id):
             IncomingMessage(Words.user(text), message_id).check_same(delivery, token.run_id)
             return
         waits = [view for view in reply.waits if named in (None, view.await_id)]
@@ -135,7 +135,9 @@ class RunStorage(Storage[Any]):
             service, asking, waits[0], answer, message_id=message_id, conversation=conversation
         )
 
-    async def _check_repeated(self, reply: Reply, await_id: str, fields: dict[str, Any], text: str) -> None:
+    async def _check_repeated(
+        self, reply: AgentReply, await_id: str, fields: dict[str, Any], text: str
+    ) -> None:
         """Check that a closed wait already has this answer.
 
         A client that got no reply retries its answer.

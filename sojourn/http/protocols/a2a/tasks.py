@@ -16,7 +16,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.markup import unmarked
-from sojourn.http.protocols.reply import Reply
+from sojourn.http.protocols.reply import AgentReply
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_text, client_waits
 from sojourn.http.service import Service
@@ -51,12 +51,12 @@ def token_of(token: ReplyToken) -> str:
     return token.text
 
 
-def state_of(reply: Reply) -> TaskState:
+def state_of(reply: AgentReply) -> TaskState:
     """Return the state of a task."""
     return "canceled" if reply.is_canceled else _STATES[reply.state]
 
 
-def status_of(reply: Reply, context_id: str) -> TaskStatus:
+def status_of(reply: AgentReply, context_id: str) -> TaskStatus:
     """Return the status of a task, with its question or the reason of its failure."""
     status = TaskStatus(state=state_of(reply))
     if reply.at:
@@ -67,14 +67,14 @@ def status_of(reply: Reply, context_id: str) -> TaskStatus:
     elif reply.error:
         parts = [Part(text=unmarked(str(reply.error)))]
     if parts:
-        message_id = f"{reply.token.text}.{reply.cursor.partition(';')[0]}"
+        message_id = f"{reply.token.text}.{reply.tree.cursor.partition(';')[0]}"
         message = Message(role="agent", parts=parts, message_id=message_id, task_id=token_of(reply.token))
         message["context_id"] = context_id
         status["message"] = message
     return status
 
 
-async def artifact_data(service: Service, asking: Principal, reply: Reply) -> dict[str, Any]:
+async def artifact_data(service: Service, asking: Principal, reply: AgentReply) -> dict[str, Any]:
     """Return the data of the artifacts of a reply's calls, by reference.
 
     Artifacts that the principal may not see, or that do not fit into `MAX_DATA`, are left out.
@@ -90,7 +90,7 @@ async def artifact_data(service: Service, asking: Principal, reply: Reply) -> di
     return found
 
 
-def task_of(reply: Reply, context_id: str, data: Mapping[str, Any] | None = None) -> Task:
+def task_of(reply: AgentReply, context_id: str, data: Mapping[str, Any] | None = None) -> Task:
     """Return a task, with the answer and the artifacts of its calls.
 
     Args:

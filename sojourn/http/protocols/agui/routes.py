@@ -10,13 +10,14 @@ from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
 from sojourn.http.event_streams import FrameResponse
 from sojourn.http.protocols.agui.request import AguiBody, AguiTool, read
-from sojourn.http.protocols.turn import Begin, Turn
+from sojourn.http.protocols.turn import Begin, TurnStream
 from sojourn.http.protocols.turn_request import OnDisconnect, begin, interrupting
 from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
 from sojourn.http.security import audit
 from sojourn.http.security.limits import count_stream
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
+from sojourn.timeline import Timeline
 
 __all__ = ["routes"]
 
@@ -53,34 +54,36 @@ async def run_agent(
     headers = _warning(service, agent_id, body.tools)
     count_stream(request.scope)
     asked = read(body)
+    stream: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui.stream")
     if not (asked.sent or body.resume or asked.results):
-        turn, frames = await _reopened(service, asking, agent_id, body)
+        turn, frames = await _reopen(service, asking, agent_id, body)
     else:
         turn = await begin(service, asking, agent_id, body.thread_id, asked)
-        encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui.stream")
         messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in body.messages]
-        frames = encoder.frames(turn, service.app, body.thread_id, body.run_id, messages)
+        frames = stream.AguiEncoder(turn, service.app, body.thread_id, body.run_id, messages).frames()
     left = interrupting(turn, asking) if on_disconnect and turn else None
     return FrameResponse(frames, headers, left=left)
 
 
-async def _reopened(
+async def _reopen(
     service: Service, asking: Principal, agent_id: str, body: AguiBody
-) -> tuple[Turn | None, Any]:
+) -> tuple[TurnStream | None, Any]:
     """Return the turn in progress or None, and the frames of a reloaded page.
 
     The frames begin with the thread's messages.
     """
     require(asking, "viewer")
-    encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui.thread")
+    stream: Any = import_module("sojourn.http.protocols.agui.stream")
+    threads: Any = import_module("sojourn.http.protocols.agui.thread")
     try:
         run = await service.conversation(asking, agent_id, body.thread_id)
-        thread = await encoder.read(run, service.app, service.feeds)
+        thread = await threads.read(run, service.app, service.feeds)
     except RunNotFound:
-        run, thread = service.client.session(agent_id, body.thread_id, principal=asking).run, encoder.Thread()
-    turn = Turn(service.feeds, run, thread.begin or Begin("", None))
-    frames = encoder.frames(thread, turn, service.app, body.thread_id, body.run_id)
-    return (turn if thread.begin else None), frames
+        run = service.client.session(agent_id, body.thread_id, principal=asking).run
+        thread = threads.Thread(Timeline(run.id))
+    turn = TurnStream(service.feeds, run, thread.begin or Begin("", None))
+    encoder = stream.AguiEncoder(turn, service.app, body.thread_id, body.run_id, [])
+    return (turn if thread.begin else None), encoder.frames(threads.opening(thread, encoder))
 
 
 def _warning(service: Service, agent_id: str, offered: list[AguiTool]) -> dict[str, str]:

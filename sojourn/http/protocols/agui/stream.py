@@ -4,8 +4,7 @@ The encoder's ids and the outcome of the run are replaced by Sojourn's own.
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,24 +25,24 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 from pydantic_ai import CustomEvent as NativeCustomEvent
-from pydantic_ai.messages import FunctionToolResultEvent, PartStartEvent, ToolCallPart
+from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.ui.ag_ui import AGUIEventStream
 
 from sojourn.authoring.app import App
 from sojourn.contracts.ids import place_of
 from sojourn.errors import RunFailed
-from sojourn.http.protocols.turn import Turn
+from sojourn.http.protocols.turn import TurnStream
 from sojourn.http.protocols.turn_events import (
-    OpenWaits,
+    CallRepeated,
+    Interrupts,
     PlanStep,
     RunEvent,
-    StableEncoder,
     StatusSnapshot,
-    TurnEvents,
+    TurnEncoder,
 )
 from sojourn.http.protocols.waits import ClientWait
 
-__all__ = ["Encoder", "Opened", "frames"]
+__all__ = ["AguiEncoder", "ThreadMessages"]
 
 APPROVAL: dict[str, Any] = {
     "type": "object",
@@ -64,31 +63,30 @@ _MADE = re.compile(r"^(\d+-\d+-\d+)-\d+$")
 
 
 @dataclass(kw_only=True)
-class Opened(NativeCustomEvent, name="sojourn_opened"):
+class ThreadMessages(NativeCustomEvent, name="sojourn_opened"):
     """The messages of the thread, for a client that has none of them."""
 
     messages: list[dict[str, Any]]
 
 
-class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
+class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
     """The encoder.
 
     Args:
-        turn_events: The turn.
+        turn: The turn.
         app: The app, which knows the schemas of results.
         messages: The messages that the client has, as it sent them.
     """
 
     def __init__(
-        self, turn_events: TurnEvents, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
+        self, turn: TurnStream, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
     ) -> None:
         super().__init__(run_input=None, thread_id=thread_id, run_id=run_id, message_id=f"{run_id}-0")
-        self.turn_events = turn_events
+        self.bind(turn)
         self._app = app
         self._messages = messages
         self._random: dict[str, str] = {}
         self._interrupts: list[Interrupt] = []
-        self._started = set[str]()
         self._is_begun = False
 
     def begin_turn(self) -> None:
@@ -100,36 +98,15 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
 
         Before the first event of the turn it may yield a snapshot of the messages that the client keeps.
         """
-        if not self._is_begun and not isinstance(event, (StatusSnapshot, Opened)):
+        if not self._is_begun and not isinstance(event, (StatusSnapshot, ThreadMessages)):
             self._is_begun = True
             if snapshot := self._snapshot():
                 yield snapshot
-        if isinstance(event, PartStartEvent) and isinstance(event.part, ToolCallPart):
-            self._started.add(event.part.tool_call_id)
-        elif isinstance(event, FunctionToolResultEvent):
-            for each in self._told_again(event.part.tool_call_id):
-                yield each
         async for each in super().handle_event(event):
             for name in ("message_id", "entity_id"):
                 if str(getattr(each, "type", "")).rpartition(".")[2].startswith("REASONING"):
                     self._settle_id(each, name)
             yield each
-
-    def _told_again(self, tool_call_id: str) -> Iterator[BaseEvent]:
-        """Yield the call of a result again if an earlier stream had the call.
-
-        Arguments are included only if the client lacks them, since the client would append them to those
-        it has.
-        """
-        call = self.turn_events.native.ended.get(tool_call_id)
-        if tool_call_id in self._started or call is None:
-            return
-        self._started.add(tool_call_id)
-        yield ToolCallStartEvent(tool_call_id=tool_call_id, tool_call_name=call.tool_name)
-        had = [part.get("id") for each in self._messages for part in each.get("toolCalls") or ()]
-        if tool_call_id not in had:
-            yield ToolCallArgsEvent(tool_call_id=tool_call_id, delta=call.args_as_json_str())
-        yield ToolCallEndEvent(tool_call_id=tool_call_id)
 
     def _settle_id(self, event: BaseEvent, name: str) -> None:
         """Replace a reasoning message's random id by one derived from its position.
@@ -149,7 +126,7 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
 
         Return None if the client has none of them.
         """
-        begin = place_of(self.turn_events.turn.first)
+        begin = place_of(self.turn.first)
 
         def comes(message: dict[str, Any]) -> bool:
             made = _MADE.match(str(message.get("id")))
@@ -169,7 +146,7 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
         """Encode the events that pydantic-ai has no type for."""
         if isinstance(event, StatusSnapshot):
             yield StateSnapshotEvent(snapshot=event.status)
-        elif isinstance(event, Opened):
+        elif isinstance(event, ThreadMessages):
             yield MessagesSnapshotEvent.model_validate(
                 {"messages": event.messages, "type": "MESSAGES_SNAPSHOT"}
             )
@@ -181,8 +158,25 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
             )
         elif isinstance(event, RunEvent):
             yield CustomEvent(name=f"sojourn.{event.event['type']}", value=event.event)
-        elif isinstance(event, OpenWaits):
+        elif isinstance(event, CallRepeated):
+            for each in self._repeat(event.part):
+                yield each
+        elif isinstance(event, Interrupts):
             self._interrupts = [self._interrupt(each) for each in event.waits]
+
+    def _repeat(self, call: ToolCallPart) -> list[BaseEvent]:
+        """Return a call that an earlier stream had.
+
+        Arguments are included only if the client lacks them, since the client would append them to those
+        it has.
+        """
+        had = [part.get("id") for each in self._messages for part in each.get("toolCalls") or ()]
+        id, given = call.tool_call_id, call.args_as_json_str()
+        return [
+            ToolCallStartEvent(tool_call_id=id, tool_call_name=call.tool_name),
+            *([] if id in had else [ToolCallArgsEvent(tool_call_id=id, delta=given)]),
+            ToolCallEndEvent(tool_call_id=id),
+        ]
 
     def _interrupt(self, wait: ClientWait) -> Interrupt:
         return Interrupt(
@@ -191,7 +185,7 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
             message=wait.prompt or None,
             tool_call_id=wait.call_id,
             response_schema=self._schema(wait),
-            expires_at=_expiry(wait, self.turn_events.turn.since(wait)),
+            expires_at=_expiry(wait, self.turn.since(wait)),
             metadata=wait.json,
         )
 
@@ -221,18 +215,3 @@ class Encoder(StableEncoder, AGUIEventStream[Any, Any]):
 def _expiry(wait: ClientWait, since: datetime | None) -> str | None:
     after = wait.view.expires_after
     return (since + after).isoformat() if since and after else None
-
-
-async def frames(
-    turn: Turn, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
-) -> AsyncGenerator[str]:
-    """Yield the frames of a turn.
-
-    Raises:
-        StreamCut: The frames end before the turn does.
-    """
-    turn_events = TurnEvents(turn)
-    encoder = Encoder(turn_events, app, thread_id, run_id, messages)
-    async with aclosing(encoder.frames(turn_events.events())) as found:
-        async for frame in found:
-            yield frame

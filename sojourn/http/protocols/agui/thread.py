@@ -5,9 +5,8 @@ knows only its thread. Its messages have the ids that they had in the streams, s
 from them. A turn in progress is left out, since the page reads its events.
 """
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
 from ag_ui.core import (
@@ -23,66 +22,57 @@ from ag_ui.core import (
 
 from sojourn.authoring.app import App
 from sojourn.client.run import Run
-from sojourn.contracts.event import (
-    Event,
-    MessageReceivedEvent,
-    TurnStartedEvent,
-    TurnSteeredEvent,
-)
+from sojourn.contracts.event import Event
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.agui.stream import Encoder, Opened
+from sojourn.http.protocols.agui.stream import AguiEncoder, ThreadMessages
 from sojourn.http.protocols.reply import FREE
-from sojourn.http.protocols.turn import Begin, Seen, Turn
-from sojourn.http.protocols.turn_events import TurnEvents, status_snapshot
+from sojourn.http.protocols.turn import Begin, SeenEvent, TurnStream
+from sojourn.http.protocols.turn_events import status_snapshot
 from sojourn.http.redaction import redact
 from sojourn.http.security.limits import heavy_read
 from sojourn.reader import Feeds
-from sojourn.timeline import is_run_end, is_turn_end
+from sojourn.timeline import Change, Timeline, UserMessage
 
-__all__ = ["Thread", "frames", "read"]
+__all__ = ["Thread", "opening", "read"]
 
 MOST = 2_000
 """Most messages of a thread that a page gets. The oldest turns are dropped first."""
 
 
-@dataclass
 class Thread:
-    """The messages of a conversation so far, folded from its events."""
+    """The messages of a conversation so far, as an AG-UI client has them.
 
-    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """The messages, in the form of AG-UI."""
-    begin: Begin | None = None
-    """Start of the current turn, or else of the next one; None if there is neither."""
-    _before: str = ""
-    """The id of the last event."""
-    _waiting: dict[str, tuple[str, dict[str, Any]]] = field(
-        default_factory=dict[str, tuple[str, dict[str, Any]]]
-    )
-    """Queued messages by message_id, each with the id of the event before it."""
-    _kept: int = 0
-    """Number of messages before the current turn."""
-    _by_id: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    _calls: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    Args:
+        timeline: The timeline of the conversation's run, to which nothing was fed yet.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.messages: list[dict[str, Any]] = []
+        """The messages, in the form of AG-UI."""
+        self.begin: Begin | None = None
+        """Start of the current turn, or else of the next one; None if there is neither."""
+        self._timeline = timeline
+        self._finished = 0
+        """Number of messages before the current turn."""
+        self._by_id: dict[str, dict[str, Any]] = {}
+        self._calls: dict[str, dict[str, str]] = {}
 
     @property
     def is_begun(self) -> bool:
         """Whether the conversation exists."""
-        return bool(self._before)
+        return bool(self._timeline.last_event_id)
 
-    def take(self, event: Event) -> None:
-        """Fold an event of the conversation's run."""
-        if isinstance(event, MessageReceivedEvent):
-            self._waiting[event.message_id] = (self._before, _of_user(event.message_id, event.message))
-        elif isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
-            self._move(event.message_ids)
-            if isinstance(event, TurnStartedEvent) and event.message_ids:
-                self.begin = Begin(self._before, event.message_ids[0])
-                self._trim()
-        elif is_turn_end(event) or is_run_end(event):
-            self.begin = None
-        self._before = event.event_id
+    def take(self, event: Event) -> Sequence[Change]:
+        """Feed the timeline an event, and add the user's messages that a turn takes with it."""
+        changes = self._timeline.feed(event)
+        for change in changes:
+            if isinstance(change.entry, UserMessage) and change.kind == "taken":
+                self._add(change.entry)
+        if (turn := self._timeline.turn) and turn.key == event.event_id and turn.messages:
+            self._trim()
+        return changes
 
     def fold(self, event: BaseEvent) -> None:
         """Fold an event of a stream, as a client does."""
@@ -116,17 +106,20 @@ class Thread:
 
     def end(self) -> None:
         """Drop what the page reads from the turn in progress, and add queued messages."""
-        if self.begin is None and self._waiting:
-            message_id, (before, _) = next(iter(self._waiting.items()))
-            self.begin = Begin(before, message_id)
-        elif self.begin is not None:
-            joined = [each for each in self.messages[self._kept :] if each["role"] == "user"]
-            self.messages = self.messages[: self._kept] + joined
-        self._move(list(self._waiting))
+        queued = list(self._timeline.queued.values())
+        if (turn := self._timeline.turn) and turn.messages:
+            self.begin = Begin(turn.before, turn.messages[0].message_id)
+            joined = [each for each in self.messages[self._finished :] if each["role"] == "user"]
+            self.messages = self.messages[: self._finished] + joined
+        elif queued:
+            message_id = queued[0].message_id
+            self.begin = Begin(self._timeline.delivered[message_id].before, message_id)
+        for entry in queued:
+            self._add(entry)
         self._trim()
 
-    def _move(self, message_ids: Iterable[str]) -> None:
-        self.messages += [self._waiting.pop(each)[1] for each in message_ids if each in self._waiting]
+    def _add(self, entry: UserMessage) -> None:
+        self.messages.append(_of_user(entry.message_id, entry.message))
 
     def _trim(self) -> None:
         """Keep only the newest messages.
@@ -139,7 +132,7 @@ class Thread:
             users = [index for index, each in rest if each["role"] == "user"]
             others = [index for index, each in rest if each["role"] == "assistant"]
             self.messages = self.messages[[*users, *others, most][0] :]
-        self._kept = len(self.messages)
+        self._finished = len(self.messages)
 
     def _message(self, message_id: str, role: str) -> dict[str, Any]:
         """Return the message with this id, and create it if there is none."""
@@ -156,9 +149,9 @@ async def read(run: Run, app: App, feeds: Feeds) -> Thread:
         RunNotFound: There is no such run.
         SojournError: The events cannot be read.
     """
-    thread = Thread()
-    encoder: Any = Encoder(TurnEvents(Turn(feeds, run, Begin("", None))), app, run.id, run.id, [])
-    faults: list[Exception] = []
+    turn = TurnStream(feeds, run, Begin("", None))
+    thread, faults = Thread(turn.tree.top), list[Exception]()
+    encoder: Any = AguiEncoder(turn, app, run.id, run.id, [])
     async with aclosing(encoder.transform_stream(_past(run, thread, encoder, faults))) as events:
         async for event in events:
             thread.fold(event)
@@ -168,22 +161,26 @@ async def read(run: Run, app: App, feeds: Feeds) -> Thread:
     return thread
 
 
-async def _past(run: Run, thread: Thread, encoder: Encoder, faults: list[Exception]) -> AsyncGenerator[Any]:
+async def _past(
+    run: Run, thread: Thread, encoder: AguiEncoder, faults: list[Exception]
+) -> AsyncGenerator[Any]:
     """Yield the native events of all turns so far.
 
     Errors are appended to `faults`, since the encoder would turn a raised error into an event.
     """
-    native = encoder.turn_events.native
+    native, turn_key = encoder.native, ""
     try:
         async with heavy_read(begins_free=True) as take_turn, aclosing(run.events(follow=False)) as events:
             count = 0
             async for event in events:
                 if (count := count + 1) == FREE:
                     await take_turn()
-                thread.take(event)
-                if isinstance(event, TurnStartedEvent):
+                shown = redact(event)
+                changes = thread.take(shown)
+                if (turn := native.timeline.turn) and turn.key != turn_key:
+                    turn_key = turn.key
                     encoder.begin_turn()
-                for each in native.take(Seen(redact(event), is_shown=True)):
+                for each in native.take(SeenEvent(shown, is_shown=True, changes=changes)):
                     yield each
     except (Problem, SojournError) as error:
         faults.append(error)
@@ -206,24 +203,12 @@ def _file(part: ImagePart | DocumentPart) -> dict[str, Any]:
     return {"type": part.type, "source": {"type": kind, "value": value, "mimeType": part.media_type}}
 
 
-async def frames(thread: Thread, turn: Turn, app: App, thread_id: str, run_id: str) -> AsyncGenerator[str]:
-    """Yield the frames of a reloaded page: its messages, then the turn in progress.
-
-    Raises:
-        StreamCut: As the frames of a turn.
-    """
-    turn_events = TurnEvents(turn)
-    encoder = Encoder(turn_events, app, thread_id, run_id, [])
-    async with aclosing(encoder.frames(_opened(thread, turn_events))) as found:
-        async for frame in found:
-            yield frame
-
-
-async def _opened(thread: Thread, turn_events: TurnEvents) -> AsyncGenerator[Any]:
-    yield Opened(messages=thread.messages)
+async def opening(thread: Thread, encoder: AguiEncoder) -> AsyncGenerator[Any]:
+    """Yield the native events of a reloaded page: its messages, then the turn in progress."""
+    yield ThreadMessages(messages=thread.messages)
     if thread.begin is not None:
-        async with aclosing(turn_events.events()) as events:
+        async with aclosing(encoder.native_events()) as events:
             async for native in events:
                 yield native
     elif thread.is_begun:
-        yield status_snapshot(await turn_events.turn.run.status())
+        yield status_snapshot(await encoder.turn.run.status())

@@ -25,7 +25,7 @@ from sojourn.forms import elicitation_schema
 from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.markup import without_tokens
-from sojourn.http.protocols.reply import Reply
+from sojourn.http.protocols.reply import AgentReply
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_text, check_fields
 from sojourn.http.service import Service
@@ -50,7 +50,7 @@ ARTIFACTS = "sojourn://artifacts/"
 """Prefix of the URIs of artifacts. The artifact's reference follows."""
 
 
-def result_of(reply: Reply) -> CallToolResult:
+def result_of(reply: AgentReply) -> CallToolResult:
     """Return the result of a reply that has ended: its answer, or its error."""
     meta = {"sojourn/run_id": reply.token.run_id}
     if reply.output is None:

@@ -53,7 +53,7 @@ from sojourn.http.protocols.mcp.content import (
 from sojourn.http.protocols.mcp.context import Context, asking_of, request_scope_of, with_mcp_errors
 from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks
 from sojourn.http.protocols.messages import IncomingMessage, deliver_to_session, start_once, token_of_task
-from sojourn.http.protocols.reply import Reply, follow, read, read_timeline
+from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import explain_external_calls, read_answer, read_verdict
 from sojourn.http.request_scope import RequestScope, ServerStopping
@@ -154,7 +154,7 @@ class _Answers:
                 audit.bind(run_id=token.run_id)
                 if declares_tasks(context):
                     return created(token)
-                reply = Reply(token, is_task=True)
+                reply = AgentReply(token, is_task=True)
             return await _result(attending, context, reply)
         except (Problem, SojournError) as error:
             problem = problem_of(error)
@@ -243,7 +243,7 @@ async def _started(
     return await start_once(service, asking, agent_id, [Message.user(message)], key)
 
 
-async def _responded(service: Service, asking: Principal, params: CallToolRequestParams) -> Reply:
+async def _responded(service: Service, asking: Principal, params: CallToolRequestParams) -> AgentReply:
     """Submit the responses to a call's elicitations, and return the reply.
 
     The reply continues from there.
@@ -255,10 +255,10 @@ async def _responded(service: Service, asking: Principal, params: CallToolReques
         if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response, token):
             detail = "the form was dismissed; the agent still waits"
             raise Problem(409, "canceled", detail, then=explain_next([asked], token))
-    return Reply(token, is_task=True)
+    return AgentReply(token, is_task=True)
 
 
-async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> Reply:
+async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> AgentReply:
     """Answer a wait of a task once, if it has one, and return the reply.
 
     The reply then continues.
@@ -268,7 +268,7 @@ async def _answered(service: Service, asking: Principal, arguments: dict[str, An
     text, key = _text(arguments, "answer"), _text(arguments, "request_id", most=200)
     message = IncomingMessage(Message.user(text), key)
     reply = await read(service, token, is_task=True)
-    if delivery := reply.answered(key):
+    if delivery := reply.answer_to(key):
         message.check_same(delivery, token.run_id)
         return reply
     calls = [view for view in reply.waits if view.call]
@@ -283,7 +283,7 @@ async def _answered(service: Service, asking: Principal, arguments: dict[str, An
     conversation = service.client.get_run(token.run_id)
     answer = read_answer(asked, text)
     await submit_answer(service, asking, asked, answer, message_id=key, conversation=conversation)
-    return Reply(token, is_task=True)
+    return AgentReply(token, is_task=True)
 
 
 async def _require_own(service: Service, asking: Principal, token: ReplyToken) -> None:
@@ -310,7 +310,7 @@ async def _require_own(service: Service, asking: Principal, token: ReplyToken) -
 
 
 async def _result(
-    attending: RequestScope, context: Context, reply: Reply
+    attending: RequestScope, context: Context, reply: AgentReply
 ) -> CallToolResult | InputRequiredResult:
     """Follow a reply to its end, and report its progress.
 
@@ -336,7 +336,7 @@ async def _result(
     return CallToolResult(content=[TextContent(type="text", text=explain_waits(reply.waits, reply.token))])
 
 
-async def _told_to_end(service: Service, context: Context, reply: Reply, numbers: Iterator[int]) -> None:
+async def _told_to_end(service: Service, context: Context, reply: AgentReply, numbers: Iterator[int]) -> None:
     """Follow a reply to its end, and tell its progress."""
     async with aclosing(follow(service, reply, deltas=False)) as steps:
         async for step in steps:

@@ -26,7 +26,7 @@ from sojourn.http.problems import Problem
 from sojourn.http.protocols.mcp.content import elicitation_of, key_of, respond, result_of
 from sojourn.http.protocols.mcp.context import Context, asking_of, with_mcp_errors
 from sojourn.http.protocols.messages import stop, token_of_task
-from sojourn.http.protocols.reply import Reply, read
+from sojourn.http.protocols.reply import AgentReply, read
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.security import audit
 from sojourn.http.security.principals import require
@@ -61,7 +61,7 @@ def declares_tasks(context: Context) -> bool:
 
 def created(token: ReplyToken) -> dict[str, Any]:
     """Return the result of a call that continues as a task."""
-    return {"resultType": "task", **_task(Reply(token), "working")}
+    return {"resultType": "task", **_task(AgentReply(token), "working")}
 
 
 def serve_tasks(server: Server[Any], service: Service) -> None:
@@ -132,7 +132,7 @@ def _response(value: Any) -> ElicitResult:
         ) from error
 
 
-def _detailed(reply: Reply) -> dict[str, Any]:
+def _detailed(reply: AgentReply) -> dict[str, Any]:
     if reply.state == "asked":
         requests = {
             key_of(asked): elicitation_of(asked).model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -147,7 +147,7 @@ def _detailed(reply: Reply) -> dict[str, Any]:
     return {**_task(reply, "completed"), "result": result}
 
 
-def _task(reply: Reply, status: str) -> dict[str, Any]:
+def _task(reply: AgentReply, status: str) -> dict[str, Any]:
     now = datetime.now(UTC)
     begun = datetime.fromtimestamp(reply.begun, UTC) if reply.begun else now
     return {

@@ -17,14 +17,14 @@ from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.markup import OPENING, mark_of
 from sojourn.http.protocols.openai.errors import error_of
-from sojourn.http.protocols.reply import Reply, follow
+from sojourn.http.protocols.reply import AgentReply, follow
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.service import Service
 
 __all__ = ["chunks", "completion", "failure", "last_reply", "without_marks"]
 
 
-def completion(reply: Reply, model: str) -> dict[str, Any]:
+def completion(reply: AgentReply, model: str) -> dict[str, Any]:
     """Return the completion of a reply that has ended."""
     text = reply.text + (mark_of(reply.token) if reply.asked else "")
     message = {"role": "assistant", "content": text, "refusal": None}
@@ -32,7 +32,7 @@ def completion(reply: Reply, model: str) -> dict[str, Any]:
     return {**_common(reply, model, "chat.completion"), "choices": [choice], "usage": _usage(reply)}
 
 
-async def chunks(service: Service, reply: Reply, model: str, *, usage: bool) -> AsyncGenerator[str]:
+async def chunks(service: Service, reply: AgentReply, model: str, *, usage: bool) -> AsyncGenerator[str]:
     """Yield the chunks of a reply, as frames of a stream."""
     common = _common(reply, model, "chat.completion.chunk")
 
@@ -59,7 +59,7 @@ async def chunks(service: Service, reply: Reply, model: str, *, usage: bool) -> 
     yield "data: [DONE]\n\n"
 
 
-def failure(reply: Reply) -> Problem:
+def failure(reply: AgentReply) -> Problem:
     """Return the problem of a failed run or turn.
 
     Its status does not make clients retry the request.
@@ -70,12 +70,12 @@ def failure(reply: Reply) -> Problem:
     return Problem(422, code, detail, then=f"The run {reply.token.run_id} has the causes.")
 
 
-def _common(reply: Reply, model: str, kind: str) -> dict[str, Any]:
+def _common(reply: AgentReply, model: str, kind: str) -> dict[str, Any]:
     made = {"id": f"chatcmpl-{reply.token.text}", "object": kind, "created": int(time.time())}
     return {**made, "model": model}
 
 
-def _usage(reply: Reply) -> dict[str, Any]:
+def _usage(reply: AgentReply) -> dict[str, Any]:
     used = reply.usage
     return {
         "prompt_tokens": used.input_tokens,

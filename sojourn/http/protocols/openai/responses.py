@@ -12,7 +12,7 @@ from typing import Any
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.openai.errors import error_of
-from sojourn.http.protocols.reply import Reply, follow
+from sojourn.http.protocols.reply import AgentReply, follow
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.service import Service
 
@@ -33,7 +33,7 @@ def token_of_response(id: str) -> ReplyToken | None:
     return ReplyToken.parse(id.removeprefix(_PREFIX)) if id.startswith(_PREFIX) else None
 
 
-def response(reply: Reply, model: str, **more: Any) -> dict[str, Any]:
+def response(reply: AgentReply, model: str, **more: Any) -> dict[str, Any]:
     """Return the response of a reply, as far as it has been read."""
     status = "cancelled" if reply.is_canceled else _STATUS[reply.state]
     has_ended = reply.state != "open"
@@ -59,7 +59,9 @@ def response(reply: Reply, model: str, **more: Any) -> dict[str, Any]:
     }
 
 
-async def response_events(service: Service, reply: Reply, model: str, **more: Any) -> AsyncGenerator[str]:
+async def response_events(
+    service: Service, reply: AgentReply, model: str, **more: Any
+) -> AsyncGenerator[str]:
     """Yield the events of a reply, as frames of a stream."""
     number = -1
 
@@ -98,13 +100,13 @@ async def response_events(service: Service, reply: Reply, model: str, **more: An
     yield frame(kind, response=response(reply, model, **more))
 
 
-def _message(reply: Reply) -> dict[str, Any]:
+def _message(reply: AgentReply) -> dict[str, Any]:
     status = {"open": "in_progress", "failed": "incomplete"}.get(reply.state, "completed")
     common = {"id": _item_id(reply), "type": "message", "role": "assistant", "status": status}
     return {**common, "content": [_part(reply.text)]}
 
 
-def _item_id(reply: Reply) -> str:
+def _item_id(reply: AgentReply) -> str:
     return f"msg_{reply.token.text}"
 
 
@@ -112,7 +114,7 @@ def _part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _usage(reply: Reply) -> dict[str, Any]:
+def _usage(reply: AgentReply) -> dict[str, Any]:
     used = reply.usage
     return {
         "input_tokens": used.input_tokens,

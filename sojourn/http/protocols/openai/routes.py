@@ -23,7 +23,7 @@ from sojourn.http.protocols.openai.chat import chunks, completion, failure, last
 from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
 from sojourn.http.protocols.openai.request import ChatBody, ResponseBody, messages_of
 from sojourn.http.protocols.openai.responses import response, response_events, token_of_response
-from sojourn.http.protocols.reply import Reply, read, read_to_end
+from sojourn.http.protocols.reply import AgentReply, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import explain_external_calls
 from sojourn.http.request_scope import RequestScope, ServerStopping
@@ -71,7 +71,7 @@ async def complete_chat(
     attending.count()
     key = key or body.named("message_id")
     is_once = _is_once(attending, key or body.named("session_id"))
-    reply = Reply(await _deliver_chat(service, asking, body, key))
+    reply = AgentReply(await _deliver_chat(service, asking, body, key))
     audit.bind(run_id=reply.token.run_id)
     warned = _warned(body)
     if body.stream:
@@ -112,7 +112,7 @@ async def create_response(
         attending.count()
     key = key or body.named("message_id")
     is_once = _is_once(attending, key or body.previous_response_id)
-    reply = Reply(await _deliver_response(service, asking, body, key))
+    reply = AgentReply(await _deliver_response(service, asking, body, key))
     audit.bind(run_id=reply.token.run_id)
     more: dict[str, Any] = {
         "metadata": body.metadata or {},
@@ -165,7 +165,7 @@ async def get_response(response_id: str, asking: Asking, service: Serving, strea
     await service.run(asking, token.run_id)
     reply = await read(service, token)
     if stream:
-        return FrameResponse(response_events(service, Reply(token), reply.agent_id))
+        return FrameResponse(response_events(service, AgentReply(token), reply.agent_id))
     return JSONResponse(response(reply, reply.agent_id))
 
 
@@ -185,7 +185,7 @@ async def cancel_response(
     if reply.state == "open":
         attending.count()
         await stop(service, asking, token)
-        await _end_of(attending, reply := Reply(token), is_once=True)
+        await _end_of(attending, reply := AgentReply(token), is_once=True)
     return JSONResponse(response(reply, reply.agent_id))
 
 
@@ -209,7 +209,7 @@ def _is_once(attending: RequestScope, name: str | None) -> bool:
     return bool(name)
 
 
-async def _end_of(attending: RequestScope, reply: Reply, *, is_once: bool) -> None:
+async def _end_of(attending: RequestScope, reply: AgentReply, *, is_once: bool) -> None:
     """Read a reply to its end.
 
     Args:
@@ -230,7 +230,7 @@ async def _end_of(attending: RequestScope, reply: Reply, *, is_once: bool) -> No
         raise problem from error
 
 
-async def _read_to_end(attending: RequestScope, reply: Reply) -> None:
+async def _read_to_end(attending: RequestScope, reply: AgentReply) -> None:
     run_id = reply.token.run_id
     try:
         await attending.wait(read_to_end(attending.service, reply), LONGEST)

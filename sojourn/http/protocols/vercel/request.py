@@ -16,7 +16,7 @@ from sojourn.http.protocols.message_parts import CamelBody, file_part, read_mess
 from sojourn.http.protocols.messages import IncomingMessage
 from sojourn.http.protocols.turn_request import ClientAnswer, Result, TurnRequest
 
-__all__ = ["ANSWER", "Chat", "VercelBody", "VercelMessage", "card_id", "read"]
+__all__ = ["ANSWER", "ChatRequest", "VercelBody", "VercelMessage", "card_id", "read"]
 
 
 ANSWER = "answer-"
@@ -71,7 +71,7 @@ class VercelBody(CamelBody):
 
 
 @dataclass(frozen=True, slots=True)
-class Chat(TurnRequest):
+class ChatRequest(TurnRequest):
     """The turn that a request asks for."""
 
     message_id: str = ""
@@ -89,14 +89,16 @@ class Chat(TurnRequest):
         """
         return [each for each in self.answers if each.message_id] if self.reply else ()
 
-    def as_message(self) -> "Chat":
+    def as_message(self) -> "ChatRequest":
         """Return the same turn, with the text after the question as a message of its own."""
         assert self.reply is not None
         decisions = [each for each in self.answers if not each.message_id]
-        return Chat(sent=[self.reply], message_id=f"{ANSWER}{self.reply.message_id}", answers=decisions)
+        return ChatRequest(
+            sent=[self.reply], message_id=f"{ANSWER}{self.reply.message_id}", answers=decisions
+        )
 
 
-def read(messages: Sequence[VercelMessage]) -> Chat:
+def read(messages: Sequence[VercelMessage]) -> ChatRequest:
     """Parse a chat's messages into what they request.
 
     These are the user's messages at the end, or the decisions and results in the assistant's last
@@ -111,7 +113,7 @@ def read(messages: Sequence[VercelMessage]) -> Chat:
         chat = _of_user(messages)
         return replace(chat, answers=[*{each.id: each for each in earlier}.values(), *chat.answers])
     opening, seen = _opening(messages, len(messages) - 1)
-    return Chat(
+    return ChatRequest(
         sent=opening,
         message_id=last.id,
         answers=list({each.id: each for each in (*earlier, *_decisions(last))}.values()),
@@ -143,7 +145,7 @@ def _decisions(message: VercelMessage, *, is_old: bool = False) -> Iterator[Clie
         yield ClientAnswer(id, payload=decided, arguments=part.get("input"), is_old=is_old)
 
 
-def _of_user(messages: Sequence[VercelMessage]) -> Chat:
+def _of_user(messages: Sequence[VercelMessage]) -> ChatRequest:
     last = messages[-1]
     sent: list[IncomingMessage] = []
     at = len(messages)
@@ -155,14 +157,14 @@ def _of_user(messages: Sequence[VercelMessage]) -> Chat:
     explicit = [each for each in _explicit(last) if each.id in asked]
     if explicit:
         opening, seen = _opening(messages, at - 1)
-        return Chat(opening, explicit, seen=seen, message_id=f"{ANSWER}{explicit[-1].id}")
+        return ChatRequest(opening, explicit, seen=seen, message_id=f"{ANSWER}{explicit[-1].id}")
     sent = [_sent(each) for each in messages[at:] if each.role == "user"]
     text = sent[-1].message.text if sent else ""
     if len(asked) == 1 and text:
         opening, seen = _opening(messages, at - 1)
         answers = [ClientAnswer(asked[0], payload=text, message_id=last.id)]
-        return Chat(opening, answers, seen=seen, message_id=f"{ANSWER}{asked[0]}", reply=sent[-1])
-    return Chat(sent, message_id=f"{ANSWER}{last.id}")
+        return ChatRequest(opening, answers, seen=seen, message_id=f"{ANSWER}{asked[0]}", reply=sent[-1])
+    return ChatRequest(sent, message_id=f"{ANSWER}{last.id}")
 
 
 def _opening(messages: Sequence[VercelMessage], at: int) -> tuple[list[IncomingMessage], list[str]]:

@@ -21,9 +21,9 @@ from sojourn.http.protocols.messages import token_of_delivery
 from sojourn.http.protocols.reply import read as read_reply
 from sojourn.http.protocols.reply import read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.turn import Begin, Turn
+from sojourn.http.protocols.turn import Begin, TurnStream
 from sojourn.http.protocols.turn_request import OnDisconnect, begin, find_closed, interrupting
-from sojourn.http.protocols.vercel.request import ANSWER, Chat, VercelBody, read
+from sojourn.http.protocols.vercel.request import ANSWER, ChatRequest, VercelBody, read
 from sojourn.http.protocols.waits import waits_of_status
 from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
 from sojourn.http.security import audit
@@ -89,10 +89,12 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
     if newest is None:
         return Response(status_code=204)
     begins, message_id = newest
-    return await _streamed(Turn(service.feeds, run, begins), message_id, frozenset())
+    return await _streamed(TurnStream(service.feeds, run, begins), message_id, frozenset())
 
 
-async def _require_open(service: Service, asking: Principal, agent_id: str, chat_id: str, chat: Chat) -> None:
+async def _require_open(
+    service: Service, asking: Principal, agent_id: str, chat_id: str, chat: ChatRequest
+) -> None:
     """Check that a message that a page wants answered again has no answer yet.
 
     While its turn is under way, the page continues to read it.
@@ -120,13 +122,13 @@ async def _require_open(service: Service, asking: Principal, agent_id: str, chat
 
 
 async def _streamed(
-    turn: Turn, message_id: str, calls: frozenset[str], left: DisconnectCallback | None = None
+    turn: TurnStream, message_id: str, calls: frozenset[str], left: DisconnectCallback | None = None
 ) -> Response:
-    encoder: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel.stream")
-    return FrameResponse(encoder.frames(turn, message_id, calls), HEADERS, left=left)
+    stream: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel.stream")
+    return FrameResponse(stream.VercelEncoder(turn, message_id, calls).frames(), HEADERS, left=left)
 
 
-async def _is_reply(run: Run, chat: Chat) -> bool:
+async def _is_reply(run: Run, chat: ChatRequest) -> bool:
     """Return whether a text after a question is its answer.
 
     It is if the question is open, or has this answer.
