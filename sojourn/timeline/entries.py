@@ -353,6 +353,7 @@ ChangeKind = Literal[
     "child_started",
     "ended",
     "progressed",
+    "resolved",
     "retried",
     "spoken",
     "started",
@@ -360,7 +361,7 @@ ChangeKind = Literal[
 ]
 """What happened to an entry.
 
-`spoken` gives a plan its message, `taken` puts a message into a turn, `asked` and `answered` are about
+`spoken` gives a plan its message, `resolved` a call its result, just before it is `ended`, `taken` puts a message into a turn, `asked` and `answered` are about
 the wait of a call or a `WaitEntry`. Anything else is `changed`.
 """
 

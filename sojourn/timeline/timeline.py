@@ -462,7 +462,7 @@ class Timeline:
         if result.error and result.retry_hint:
             self._failed[call.call.name] = call
             _trim(self._failed, self._most)
-        self._touch(call, "ended" if isinstance(event, events.ToolEndEvent) else "changed")
+        self._touch(call, "ended" if isinstance(event, events.ToolEndEvent) else "resolved")
 
     def _call(self, event: Event, request: ToolRequest) -> Call:
         known = self._calls.get(request.tool_call_id)

@@ -14,16 +14,16 @@ from typing import Any
 from sojourn.answers import ClosedWait, WaitView, is_same_answer, open_waits, wait_view
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitExternalTools
-from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent
+from sojourn.contracts.event import MessageReceivedEvent
 from sojourn.contracts.message import Accepted, DocumentPart, Message
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
-from sojourn.http.answering import submit_answer
+from sojourn.http.answering import is_same_message, read_answer, read_verdict, submit_answer
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.waits import chat_prompt, read_answer, read_verdict
+from sojourn.http.protocols.waits import chat_prompt
 from sojourn.http.security import audit
 from sojourn.http.security.principals import require
 from sojourn.http.security.tenancy import chosen_id
@@ -88,30 +88,13 @@ class IncomingMessage:
         """The message with its context."""
         return self.message.model_copy(update={"parts": [*self.message.parts, *(self.context or ())]})
 
-    def is_same(self, event: MessageReceivedEvent | AwaitAnsweredEvent) -> bool:
-        """Check whether the delivered event is this message.
-
-        The context of the message is not compared.
-        """
-        if isinstance(event, AwaitAnsweredEvent):
-            return (
-                event.text == self.text
-                if event.approved is None
-                else event.approved == read_verdict(self.text).is_approved
-            )
-        if self.context is None:
-            return event.message == self.message
-        count = len(self.message.parts)
-        own, rest = event.message.parts[:count], event.message.parts[count:]
-        return own == self.message.parts and all(isinstance(each, DocumentPart) for each in rest)
-
     def check_same(self, delivery: Delivery, run_id: str) -> None:
         """Check that the message delivered under its id is this one.
 
         Raises:
             Problem: It was something else.
         """
-        if not self.is_same(delivery.event):
+        if not is_same_message(delivery.event, self.message, may_have_context=self.context is not None):
             raise reused(self.message_id, run_id)
 
 

@@ -156,7 +156,7 @@ class NativeEvents:
     @staticmethod
     def _of_child(seen: SeenEvent) -> list[AgentStreamEvent]:
         results = [
-            entry.result for entry, kind in seen.changes if isinstance(entry, Call) and kind == "ended"
+            entry.result for entry, kind in seen.changes if isinstance(entry, Call) and kind == "resolved"
         ]
         if seen.event.type in ("tool_update", "tool_retry"):
             return [_run_event(seen.event)]
@@ -170,7 +170,7 @@ class NativeEvents:
             if isinstance(entry, Plan):
                 yield from self._of_plan(entry, kind)
                 is_ended = is_ended or not entry.is_open
-            elif isinstance(entry, Call) and kind == "ended":
+            elif isinstance(entry, Call) and kind == "resolved":
                 yield from self._of_result(entry)
             elif isinstance(entry, WaitEntry) and kind == "added":
                 yield from self._of_wait(entry)

@@ -26,14 +26,13 @@ from sojourn.client.client import Client
 from sojourn.client.run import Run
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound, SojournError
-from sojourn.http.answering import submit_answer
+from sojourn.http.answering import require_same, submit_answer
 from sojourn.http.event_streams import DisconnectCallback
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import IncomingMessage
 from sojourn.http.protocols.turn import Begin, TurnStream
 from sojourn.http.protocols.waits import ClientWait, check_fields, waits_of_status
 from sojourn.http.security.principals import require
-from sojourn.http.sent_before import require_same
 from sojourn.http.service import Service
 from sojourn.live.transport import topic_of
 from sojourn.values.numbers import exact, is_same
@@ -206,7 +205,7 @@ async def begin(
         for each in sent:
             turn = await session.send(each.whole, message_id=each.message_id, by=asking.subject)
             await require_same(
-                session.run, turn.accepted, each.message, lambda event, _, each=each: each.is_same(event)
+                session.run, turn.accepted, each.message, may_have_context=each.context is not None
             )
             after, message_id, is_new = (
                 turn.after,

@@ -1,17 +1,15 @@
 """Open waits as clients of protocols see them.
 
-A user interface gets an id and JSON, a chat gets text. `sojourn.answers` describes the wait and takes
-the answer. Here a text becomes that answer, and nothing else is decided.
+A user interface gets an id and JSON, a chat gets text. `sojourn.answers` describes the wait.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.answers import NO_EDIT, Answer, Decision, GivenAnswer, WaitView, disclose, open_waits
+from sojourn.answers import NO_EDIT, WaitView, disclose, open_waits
 from sojourn.contracts.run import RunStatus
-from sojourn.errors import InvalidInput, StaleDigest
+from sojourn.errors import InvalidInput
 from sojourn.http.protocols.markup import unmarked
 from sojourn.http.service import Service
 from sojourn.values.numbers import exact
@@ -19,25 +17,14 @@ from sojourn.values.visible import fence, inert, visible
 
 __all__ = [
     "ClientWait",
-    "Verdict",
     "chat_prompt",
     "chat_text",
     "check_fields",
     "client_waits",
     "explain_external_calls",
     "is_blocked",
-    "read_answer",
-    "read_verdict",
     "waits_of_status",
 ]
-
-YES = frozenset({"yes", "y", "approve", "approved", "ok", "okay"})
-"""Words of an approval, in any case. Only the code, and perhaps a full stop, may stand beside one."""
-
-NO = frozenset({"no", "n", "deny", "denied"})
-"""Words of a denial."""
-
-_NAMED = re.compile(r"[\s`'\"]*(\w+)[\s,:`'\"]+([0-9a-f]{12})\b[\s.,:;!`'\"]*(.*)", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,60 +134,6 @@ def chat_prompt(view: WaitView) -> str:
         "denies it where the client sends this text back or names this response; elsewhere this is shown again."
     )
     return f"{chat_text(view)}\n\n{how}"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The verdict of a text on a call."""
-
-    is_approved: bool
-    """Whether the call may run."""
-    reason: str = ""
-    """The reason of a denial."""
-    code: str = ""
-    """Code of the call that the text names, or empty."""
-    is_plain: bool = True
-    """Whether the text begins with a word of approval or denial.
-
-    A text without one denies, and may be about something else.
-    """
-
-
-def read_verdict(text: str) -> Verdict:
-    """Parse a text as the verdict on a call.
-
-    Everything but an approval denies, since these are a person's words, not a button.
-    """
-    if found := _NAMED.fullmatch(text):
-        word, code, rest = found[1].casefold(), found[2].casefold(), found[3].strip()
-        if word in YES:
-            return Verdict(not rest, reason=rest and text, code=code)
-        if word in NO:
-            return Verdict(is_approved=False, reason=rest, code=code)
-    plain = _plain(text)
-    if plain in YES:
-        return Verdict(is_approved=True)
-    is_plain = _plain(text.partition(" ")[0].rstrip(",:;")) in NO
-    return Verdict(is_approved=False, reason="" if plain in NO else text, is_plain=is_plain)
-
-
-def _plain(text: str) -> str:
-    return text.strip().rstrip(".!").strip("`'\"").casefold()
-
-
-def read_answer(view: WaitView, text: str) -> GivenAnswer:
-    """Read a text as the answer to a wait.
-
-    Raises:
-        StaleDigest: It names another call than the one that waits.
-    """
-    if view.call is None:
-        return Answer(text)
-    verdict, code = read_verdict(text), view.ref.code
-    if verdict.code not in ("", code):
-        message = f"the answer names another call than the one that waits: answer yes {code}, or no {code}, once it was seen"
-        raise StaleDigest(message, run_id=view.run_id, await_id=view.await_id, digest=view.digest or "")
-    return Decision(verdict.is_approved, view.digest, "" if verdict.is_approved else verdict.reason)
 
 
 def check_fields(given: Iterable[str], known: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed, RunNotFound
+from sojourn.http.answering import require_same
 from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
 from sojourn.http.problems import Problem
 from sojourn.http.replies import AcceptedMessage, Done
@@ -25,7 +26,6 @@ from sojourn.http.routes.session_path import SessionId
 from sojourn.http.routes.settling import settled
 from sojourn.http.security import audit
 from sojourn.http.security.principals import Asking, require
-from sojourn.http.sent_before import require_same
 from sojourn.http.service import Service
 from sojourn.reader import Runs
 

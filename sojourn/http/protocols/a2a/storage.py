@@ -11,7 +11,7 @@ from sojourn.contracts.message import Message as Words
 from sojourn.contracts.message import Part
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, StaleDigest
-from sojourn.http.answering import submit_answer
+from sojourn.http.answering import read_answer, read_verdict, submit_answer
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.a2a.tasks import artifact_data, limit_history, task_of
 from sojourn.http.protocols.message_parts import file_part, read_message, text_part
@@ -24,7 +24,7 @@ from sojourn.http.protocols.messages import (
 )
 from sojourn.http.protocols.reply import AgentReply, read
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.waits import check_fields, read_answer, read_verdict
+from sojourn.http.protocols.waits import check_fields
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 

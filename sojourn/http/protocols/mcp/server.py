@@ -34,7 +34,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import suggestion
 from sojourn.errors import SojournError
-from sojourn.http.answering import submit_answer
+from sojourn.http.answering import read_answer, read_verdict, submit_answer
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.mcp.content import (
     ANSWER,
@@ -55,7 +55,7 @@ from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_task
 from sojourn.http.protocols.messages import IncomingMessage, deliver_to_session, start_once, token_of_task
 from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.waits import explain_external_calls, read_answer, read_verdict
+from sojourn.http.protocols.waits import explain_external_calls
 from sojourn.http.request_scope import RequestScope, ServerStopping
 from sojourn.http.security import audit
 from sojourn.http.security.principals import require
