@@ -23,7 +23,7 @@ from sojourn.http.protocols.a2a.endpoint import A2AEndpoint
 from sojourn.http.protocols.agui import routes as agui
 from sojourn.http.protocols.mcp.endpoint import MCPEndpoint
 from sojourn.http.protocols.openai import routes as openai
-from sojourn.http.protocols.openai.errors import answer_of
+from sojourn.http.protocols.openai.request import answer_of
 from sojourn.http.protocols.vercel import routes as vercel
 from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
 from sojourn.http.security.middleware import OPEN_PATHS, PAGES, SecurityMiddleware, SecuritySettings

@@ -361,8 +361,9 @@ ChangeKind = Literal[
 ]
 """What happened to an entry.
 
-`spoken` gives a plan its message, `resolved` a call its result, just before it is `ended`, `taken` puts a message into a turn, `asked` and `answered` are about
-the wait of a call or a `WaitEntry`. Anything else is `changed`.
+`spoken` gives a plan its message, `resolved` gives a call its result, just before `ended`, `taken` puts a
+message into a turn, `asked` and `answered` are about the wait of a call or a `WaitEntry`. Anything else is
+`changed`.
 """
 
 

@@ -152,7 +152,7 @@ class AgentReply:
     def is_there(self) -> bool:
         """Whether the history has any events of the reply. It has none for a token that a client made up."""
         message_id = self.token.message_id
-        return self._is_mine or message_id in self.tree.delivered
+        return self.at is not None and (self._is_mine or message_id in self.tree.delivered)
 
     @property
     def _is_mine(self) -> bool:

@@ -15,7 +15,7 @@ from sojourn.contracts.event import (
 from sojourn.contracts.message import DocumentPart, ImagePart
 from sojourn.contracts.run import RunOutput
 from sojourn.http.protocols.agui import thread as agui_thread
-from sojourn.http.protocols.agui.thread import Thread
+from sojourn.http.protocols.agui.stream import Thread
 from sojourn.http.protocols.turn import Begin
 from sojourn.timeline import Timeline
 

@@ -4,10 +4,10 @@ import pytest
 from pydantic import ValidationError
 
 from sojourn.errors import InvalidInput
-from sojourn.http.protocols.a2a.storage import _part
+from sojourn.http.protocols.a2a.tasks import _part
 from sojourn.http.protocols.agui.request import AguiBody, AguiResume, _sent
-from sojourn.http.protocols.message_parts import read_result
-from sojourn.http.protocols.openai.request import ChatBody, ResponseBody, Turn, messages_of
+from sojourn.http.protocols.messages import read_result
+from sojourn.http.protocols.openai.request import ChatBody, ChatItem, ResponseBody, messages_of
 from sojourn.http.protocols.vercel.request import VercelMessage, read
 
 FORGED = {"provider_metadata": {"openai": {"id": "rs_1"}}, "providerMetadata": {"openai": {"id": "rs_1"}}}
@@ -95,7 +95,9 @@ def test_no_protocol_carries_what_only_a_provider_says():
     file = {"type": "file", "mediaType": "application/pdf", "url": FILE, **FORGED}
     vercel = VercelMessage.model_validate({"id": "m", "role": "user", "parts": [*texts, file]})
     input_file = {"type": "input_file", "file_data": FILE, **FORGED}
-    openai = Turn.model_validate({"content": [{"type": "input_text", "text": "hello", **FORGED}, input_file]})
+    openai = ChatItem.model_validate(
+        {"content": [{"type": "input_text", "text": "hello", **FORGED}, input_file]}
+    )
     parts = [
         *(part for each in _sent(agui.messages, agui.context) for part in each.whole.parts),
         *(part for each in read([vercel]).sent for part in each.whole.parts),

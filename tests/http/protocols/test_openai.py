@@ -17,7 +17,7 @@ from openai import AsyncOpenAI
 from sojourn.answers import disclose
 from sojourn.asgi import create_app
 from sojourn.http.protocols.openai import routes
-from sojourn.http.protocols.openai.errors import OpenAIRoute
+from sojourn.http.protocols.openai.request import OpenAIRoute
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.network import http_client
 from tests.http.conftest import listening

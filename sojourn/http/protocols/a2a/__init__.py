@@ -2,6 +2,5 @@
 
 The library's storage, broker and event bus are implemented on the histories of runs.
 
-Begin at `endpoint.py`. `tasks.py` renders a reply as a task, and `storage.py` and `broker.py` implement
-the library's interfaces.
+Begin at `endpoint.py`. `tasks.py` and `broker.py` implement the library's interfaces.
 """

@@ -25,8 +25,7 @@ from fasta2a.task_manager import TaskManager
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.a2a.storage import RunStorage
-from sojourn.http.protocols.a2a.tasks import ANSWER, artifact_data, state_of, status_of, task_of
+from sojourn.http.protocols.a2a.tasks import ANSWER, RunStorage, artifact_data, state_of, status_of, task_of
 from sojourn.http.protocols.messages import stop, token_of_task
 from sojourn.http.protocols.reply import AgentReply, follow, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
@@ -34,7 +33,7 @@ from sojourn.http.request_scope import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.service import Service
 
-__all__ = ["RunBroker", "RunTaskManager", "Watched", "require_open"]
+__all__ = ["RunBroker", "RunTaskManager", "TaskEventBus", "require_open"]
 
 PATIENCE = 60.0
 """Seconds for which a message without a stream waits for its task."""
@@ -44,7 +43,7 @@ LASTS = ("open", "asked")
 """The states of a task that has not ended."""
 
 
-class Watched(EventBus):
+class TaskEventBus(EventBus):
     """The events of a task, from the one follower that its run has in this process."""
 
     def __init__(self, attending: RequestScope, asking: Principal) -> None:
@@ -88,8 +87,7 @@ class Watched(EventBus):
         yield _status(reply, context_id)
 
     async def emit(self, task_id: str, event: StreamResponse) -> None:
-        """Never called, since this service has no worker of the library."""
-        raise NotImplementedError
+        raise NotImplementedError  # the library calls it in its own worker only, and Temporal runs our tasks
 
     async def close(self, task_id: str) -> None:
         """Do nothing, since a stream ends with its task."""
@@ -122,7 +120,7 @@ class RunBroker(Broker):
     def __init__(
         self, attending: RequestScope, asking: Principal, storage: RunStorage, *, waits: bool
     ) -> None:
-        super().__init__(event_bus=Watched(attending, asking))
+        super().__init__(event_bus=TaskEventBus(attending, asking))
         self._attending = attending
         self._service = attending.service
         self._asking = asking
@@ -213,7 +211,7 @@ class RunTaskManager(TaskManager):
             raise RunNotFound(f"there is no task {task_id[:80]!r}")
         first = StreamResponse(task=task)
         yield self._format_sse_event(StreamMessageResponse(jsonrpc="2.0", id=request["id"], result=first))
-        bus = cast("Watched", self.broker.event_bus)
+        bus = cast("TaskEventBus", self.broker.event_bus)
         async with bus.subscribe(task_id, to_end=True) as updates:
             async for update in updates:
                 told = StreamMessageResponse(jsonrpc="2.0", id=request["id"], result=update)

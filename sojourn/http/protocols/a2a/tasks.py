@@ -1,29 +1,46 @@
-"""Render a reply as an A2A task.
+"""A2A tasks as the histories have them. Submitting a task delivers its message.
 
-The task's id is the reply's token, and its context is a conversation.
+A task is a reply: its id is the reply's token, and its context is a conversation.
 """
 
 import json
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC
-from typing import Any
+from typing import Any, cast
 
 from fasta2a.schema import Artifact, Message, Part, Task, TaskState, TaskStatus
+from fasta2a.storage import Storage
 
-from sojourn.answers import WaitView
+from sojourn.answers import Answer, ClosedWait, Decision, GivenAnswer, WaitView, is_same_answer, wait_view
+from sojourn.contracts.ids import MAX_MESSAGE_ID
+from sojourn.contracts.message import Message as Words
+from sojourn.contracts.message import Part as MessagePart
 from sojourn.contracts.principal import Principal
-from sojourn.errors import SojournError
+from sojourn.errors import AwaitClosed, SojournError, StaleDigest
+from sojourn.http.answering import read_answer, read_verdict, submit_answer
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.markup import unmarked
-from sojourn.http.protocols.reply import AgentReply
+from sojourn.http.protocols.messages import (
+    IncomingMessage,
+    deliver_to_session,
+    digest_of,
+    file_part,
+    read_message,
+    reused,
+    text_part,
+    token_of_task,
+)
+from sojourn.http.protocols.reply import AgentReply, read
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.waits import chat_text, client_waits
+from sojourn.http.protocols.waits import chat_text, check_fields, client_waits
+from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
 __all__ = [
     "ANSWER",
     "MAX_DATA",
+    "RunStorage",
     "artifact_data",
     "limit_history",
     "state_of",
@@ -155,3 +172,190 @@ def _asking(view: WaitView) -> list[Part]:
 def _json_of(view: WaitView) -> dict[str, Any]:
     (wait,) = client_waits(view, view.run_id)
     return wait.json
+
+
+class RunStorage(Storage[Any]):
+    """The tasks of one agent that a principal may see.
+
+    Args:
+        service: The service.
+        asking: The principal.
+        agent_id: The agent.
+    """
+
+    def __init__(self, service: Service, asking: Principal, agent_id: str) -> None:
+        self._service = service
+        self._asking = asking
+        self._agent_id = agent_id
+        self._submitted = Task(id="", context_id="", status={"state": "submitted"})
+
+    async def load_task(self, task_id: str, history_length: int | None = None) -> Task:
+        """Return the current state of a task.
+
+        Raises:
+            RunNotFound: There is no such task, or none that the principal may see.
+        """
+        require(self._asking, "viewer")
+        task = await self.task(await token_of_task(self._service, self._asking, task_id))
+        limit_history(task, history_length)
+        return task
+
+    async def task(self, token: ReplyToken) -> Task:
+        """Return the task of a token."""
+        reply = await read(self._service, token, is_task=True)
+        status = await self._service.client.get_run(token.run_id).status()
+        data = await artifact_data(self._service, self._asking, reply)
+        return task_of(reply, status.session_id, data)
+
+    async def submit_task(self, context_id: str, message: Message) -> Task:
+        """Send a message to a task or a context.
+
+        A message to a task that waits for an answer is that answer. Any other message opens a turn of
+        its context.
+
+        Raises:
+            Problem: The principal may not send messages, or the task waits for no answer.
+            RunError: The run does not accept the message.
+        """
+        del context_id  # the library makes one up if the message has none
+        require(self._asking, "user")
+        said = read_message(message["parts"], _part)
+        if task_id := message.get("task_id"):
+            token = await token_of_task(self._service, self._asking, task_id)
+            await self._answer(token, message, said.text)
+            return await self._submit(token)
+        # A client that retries its first message has no context id yet, and means the same context.
+        session_id = (
+            message.get("context_id") or f"a2a-{digest_of(self._asking.subject, message['message_id'])}"
+        )
+        named = IncomingMessage(said, _id_of(message))
+        token = await deliver_to_session(self._service, self._asking, self._agent_id, session_id, named)
+        return await self._submit(token)
+
+    async def _submit(self, token: ReplyToken) -> Task:
+        self._submitted = await self.task(token)
+        return self._submitted
+
+    async def refresh(self, reply: AgentReply) -> None:
+        """Update the submitted task from this reply, keeping its context.
+
+        The library does not know the context.
+        """
+        data = await artifact_data(self._service, self._asking, reply)
+        self._submitted.update(task_of(reply, self._submitted["context_id"], data))
+
+    def limit_history(self, most: int | None) -> None:
+        """Keep only the newest messages in the history of the submitted task."""
+        limit_history(self._submitted, most)
+
+    async def _answer(self, token: ReplyToken, message: Message, text: str) -> None:
+        """Answer a wait of a task, once.
+
+        Data with `await_id` names the wait. Another message answers the oldest wait.
+
+        Raises:
+            AwaitClosed: The task has no open wait, or the wait has another answer.
+            Problem: Another message had this message id.
+            RunError: As in `submit`.
+        """
+        service, asking = self._service, self._asking
+        reply = await read(service, token, is_task=True)
+        fields = next((data for part in message["parts"] if (data := _data_of(part))), dict[str, Any]())
+        named = fields.get("await_id")
+        message_id = "" if named is not None else _id_of(message)
+        if message_id and message_id == token.message_id:
+            raise reused(message_id, token.run_id)
+        if delivery := reply.answer_to(message_id):
+            IncomingMessage(Words.user(text), message_id).check_same(delivery, token.run_id)
+            return
+        waits = [view for view in reply.waits if named in (None, view.await_id)]
+        if not waits:
+            await self._check_repeated(reply, str(named), fields, text)
+            return
+        conversation = service.client.get_run(token.run_id)
+        answer = _answer_of(waits[0], fields, text)
+        await submit_answer(
+            service, asking, waits[0], answer, message_id=message_id, conversation=conversation
+        )
+
+    async def _check_repeated(
+        self, reply: AgentReply, await_id: str, fields: dict[str, Any], text: str
+    ) -> None:
+        """Check that a closed wait already has this answer.
+
+        A client that got no reply retries its answer.
+
+        Raises:
+            AwaitClosed: The task has no open wait, or the wait has another answer.
+        """
+        for decision in reply.tree.decisions:
+            if decision.wait is not None and decision.event.await_id == await_id:
+                closed = ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)
+                if is_same_answer(closed, _answer_of(closed.view, fields, text), self._asking):
+                    return
+        message = "the task asks nothing: send the message to its context, without the task"
+        raise AwaitClosed(message, run_id=reply.token.run_id)
+
+    async def update_task(
+        self,
+        task_id: str,
+        state: TaskState,
+        new_artifacts: list[Artifact] | None = None,
+        new_messages: list[Message] | None = None,
+    ) -> Task:
+        raise NotImplementedError  # the library calls it in its own worker only, and Temporal runs our tasks
+
+    async def load_context(self, context_id: str) -> None:
+        """Nothing: a context is a conversation, which knows itself."""
+
+    async def update_context(self, context_id: str, context: Any) -> None:
+        """Nothing, as above."""
+
+
+def _id_of(message: Message) -> str:
+    """Return the id of a message, as a conversation knows it."""
+    id = message["message_id"]
+    return id if len(id) <= MAX_MESSAGE_ID else f"{id[: MAX_MESSAGE_ID - 33]}-{digest_of(id)}"
+
+
+def _answer_of(view: WaitView, fields: dict[str, Any], text: str) -> GivenAnswer:
+    """Read data and text as the answer to a wait.
+
+    An approval names the call that was displayed, by its digest or its code.
+
+    Raises:
+        InvalidInput: A decision has a field that would be ignored.
+        StaleDigest: The approval names no call, or another one.
+    """
+    if view.call is None:
+        return Answer(text)
+    check_fields(fields, ("await_id", "approved", "digest", "reason", "text"))
+    digest, verdict = view.digest or "", read_verdict(text)
+    is_seen, approved = verdict.code == view.ref.code, verdict.is_approved
+    if "approved" in fields:
+        is_seen, approved = str(fields.get("digest"))[:12] == digest[:12], fields["approved"] is True
+    if approved and not is_seen:
+        message = f"an approval names the call that was seen: answer yes {view.ref.code}, once it was seen"
+        raise StaleDigest(message, run_id=view.run_id, await_id=view.await_id, digest=digest)
+    if "approved" in fields:
+        return Decision(approved, digest, str(fields.get("reason") or ""))
+    return read_answer(view, text)
+
+
+def _data_of(part: Any) -> dict[str, Any]:
+    data: Any = part.get("data")
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+
+
+def _part(part: Any) -> MessagePart:
+    if isinstance(text := part.get("text"), str):
+        return text_part(text)
+    if isinstance(raw := part.get("raw"), str):
+        media_type = str(part.get("media_type") or "application/octet-stream")
+        return file_part(media_type, data=raw, title=part.get("filename"))
+    if isinstance(part.get("data"), dict):
+        data = _data_of(part)
+        return text_part(str(data.get("text") or data.get("reason") or ""))
+    raise Problem(
+        422, "invalid_input", "a part is a text, a file in base64 or an object", then="No URL is fetched."
+    )

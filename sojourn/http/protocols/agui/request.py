@@ -7,8 +7,14 @@ from pydantic import ConfigDict, Field
 
 from sojourn.contracts.message import DocumentPart, Part
 from sojourn.errors import InvalidInput
-from sojourn.http.protocols.message_parts import CamelBody, file_part, read_message, read_result, text_part
-from sojourn.http.protocols.messages import IncomingMessage
+from sojourn.http.protocols.messages import (
+    CamelBody,
+    IncomingMessage,
+    file_part,
+    read_message,
+    read_result,
+    text_part,
+)
 from sojourn.http.protocols.turn_request import ClientAnswer, Result, TurnRequest
 
 __all__ = ["AguiBody", "AguiContext", "AguiMessage", "AguiResume", "AguiTool", "read"]

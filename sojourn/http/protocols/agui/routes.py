@@ -74,7 +74,7 @@ async def _reopen(
     """
     require(asking, "viewer")
     stream: Any = import_module("sojourn.http.protocols.agui.stream")
-    threads: Any = import_module("sojourn.http.protocols.agui.thread")
+    threads: Any = import_module("sojourn.http.protocols.agui.stream")
     try:
         run = await service.conversation(asking, agent_id, body.thread_id)
         thread = await threads.read(run, service.app, service.feeds)

@@ -3,11 +3,15 @@
 The content is results, progress and elicitations.
 """
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, unquote
 
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
     CallToolResult,
     ContentBlock,
     ElicitRequest,
@@ -20,19 +24,24 @@ from mcp_types import (
 from sojourn.answers import Answer, Decision, Declined, GivenAnswer, WaitView
 from sojourn.contracts.event import Event, PlanStartedEvent, ToolStartEvent, ToolUpdateEvent
 from sojourn.contracts.principal import Principal
-from sojourn.errors import NotApprover
+from sojourn.errors import NotApprover, SojournError
 from sojourn.forms import elicitation_schema
 from sojourn.http.answering import submit_answer
-from sojourn.http.problems import Problem
+from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.markup import without_tokens
 from sojourn.http.protocols.reply import AgentReply
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_text, check_fields
+from sojourn.http.request_scope import RequestScope
+from sojourn.http.security import audit
+from sojourn.http.security.principals import principal_of
 from sojourn.http.service import Service
 
 __all__ = [
     "ANSWER",
     "ARTIFACTS",
+    "Context",
+    "asking_of",
     "elicitation_of",
     "explain_look",
     "explain_next",
@@ -41,8 +50,10 @@ __all__ = [
     "key_of",
     "progress_of",
     "ref_of",
+    "request_scope_of",
     "respond",
     "result_of",
+    "with_mcp_errors",
 ]
 
 
@@ -206,3 +217,50 @@ def explain_decision(view: WaitView) -> str:
         f"`sojourn approve {view.run_id} {view.await_id}`, by `POST /v1/runs/{view.run_id}/approvals` with the digest that "
         f"`GET /v1/runs/{view.run_id}` shows, or in another client; not by the tool `{ANSWER}`."
     )
+
+
+Params = TypeVar("Params")
+Response = TypeVar("Response")
+
+Context = ServerRequestContext[Any, Any]
+
+
+def asking_of(context: Context) -> Principal:
+    """Return the principal that sent a request.
+
+    Raises:
+        RuntimeError: The request passed no security middleware.
+    """
+    found = principal_of(context.request.scope) if context.request is not None else None
+    if found is None:
+        raise RuntimeError("the request has passed no security middleware")
+    return found
+
+
+def request_scope_of(service: Service, context: Context) -> RequestScope:
+    """Return the `RequestScope` of a request.
+
+    Raises:
+        RuntimeError: The request passed no security middleware.
+    """
+    if context.request is None:
+        raise RuntimeError("the request has passed no security middleware")
+    return RequestScope(service, context.request.scope)
+
+
+def with_mcp_errors(
+    handle: Callable[[Context, Params], Awaitable[Response]],
+) -> Callable[[Context, Params], Awaitable[Response]]:
+    """Return a handler that raises problems as errors of the protocol."""
+
+    async def handled(context: Context, params: Params) -> Response:
+        try:
+            return await handle(context, params)
+        except (Problem, SojournError) as error:
+            problem = problem_of(error)
+            audit.bind(code=problem.code)
+            code = INTERNAL_ERROR if problem.status >= 500 else INVALID_PARAMS
+            data = {"code": problem.code, "then": problem.then, **problem.more}
+            raise MCPError(code, problem.detail, data) from error
+
+    return handled

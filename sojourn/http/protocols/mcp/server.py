@@ -39,6 +39,8 @@ from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.mcp.content import (
     ANSWER,
     ARTIFACTS,
+    Context,
+    asking_of,
     elicitation_of,
     explain_look,
     explain_next,
@@ -47,10 +49,11 @@ from sojourn.http.protocols.mcp.content import (
     key_of,
     progress_of,
     ref_of,
+    request_scope_of,
     respond,
     result_of,
+    with_mcp_errors,
 )
-from sojourn.http.protocols.mcp.context import Context, asking_of, request_scope_of, with_mcp_errors
 from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks
 from sojourn.http.protocols.messages import IncomingMessage, deliver_to_session, start_once, token_of_task
 from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline

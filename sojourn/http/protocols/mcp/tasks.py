@@ -23,8 +23,15 @@ from mcp_types.jsonrpc import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILIT
 from pydantic import Field, ValidationError
 
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.mcp.content import elicitation_of, key_of, respond, result_of
-from sojourn.http.protocols.mcp.context import Context, asking_of, with_mcp_errors
+from sojourn.http.protocols.mcp.content import (
+    Context,
+    asking_of,
+    elicitation_of,
+    key_of,
+    respond,
+    result_of,
+    with_mcp_errors,
+)
 from sojourn.http.protocols.messages import stop, token_of_task
 from sojourn.http.protocols.reply import AgentReply, read
 from sojourn.http.protocols.reply_token import ReplyToken

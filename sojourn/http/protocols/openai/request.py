@@ -1,4 +1,4 @@
-"""Request bodies of OpenAI's API.
+"""Request bodies of OpenAI's API, and errors in the shape that its clients turn into exceptions.
 
 Parameters that steer a model belong to the agent, and are ignored. So are tools, and the calls of other
 models in a chat, which clients send with each request. If the service ignores something that a client
@@ -6,17 +6,37 @@ may not expect it to, the response says so in the header `X-Sojourn-Warning`.
 """
 
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any, Literal, cast
 
+import structlog
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from starlette.exceptions import HTTPException
 
 from sojourn.contracts.message import Message, Part
+from sojourn.errors import SojournError
 from sojourn.http.bodies import JsonBody
-from sojourn.http.protocols.message_parts import file_part, read_message, text_part
-from sojourn.http.protocols.openai.errors import refused
+from sojourn.http.problems import Problem, problem_of
+from sojourn.http.protocols.messages import file_part, read_message, text_part
 
-__all__ = ["ChatBody", "Metadata", "ResponseBody", "StreamOptions", "Turn", "messages_of"]
+__all__ = [
+    "ChatBody",
+    "ChatItem",
+    "Metadata",
+    "OpenAIRoute",
+    "ResponseBody",
+    "StreamOptions",
+    "answer_of",
+    "error_of",
+    "messages_of",
+    "refused",
+]
 
 _READ_ROLES = ("user", "assistant")
 
@@ -37,7 +57,7 @@ Metadata = Annotated[dict[str, str], Field(max_length=64)]
 Id = Annotated[str, Field(min_length=1, max_length=4_100)]
 
 
-class _Body(JsonBody):
+class _OpenAIBody(JsonBody):
     model_config = ConfigDict(extra="ignore")
 
 
@@ -48,7 +68,7 @@ class StreamOptions(BaseModel):
     """Whether its last chunk tells the usage."""
 
 
-class Turn(BaseModel):
+class ChatItem(BaseModel):
     """A message, in either of the two APIs."""
 
     type: str = "message"
@@ -66,7 +86,7 @@ class Turn(BaseModel):
         return self.content or []
 
 
-class _Asking(_Body):
+class _Asking(_OpenAIBody, ABC):
     model: Annotated[str, Field(max_length=200)]
     """The agent."""
     stream: bool | None = False
@@ -84,9 +104,9 @@ class _Asking(_Body):
     """Not read: an agent has instructions of its own."""
 
     @property
-    def turns(self) -> list[Turn]:
+    @abstractmethod
+    def turns(self) -> list[ChatItem]:
         """The messages and items of the request."""
-        raise NotImplementedError
 
     @property
     def warning(self) -> str:
@@ -112,7 +132,7 @@ class _Asking(_Body):
 class ChatBody(_Asking):
     """A request for a chat completion."""
 
-    messages: Annotated[list[Turn], Field(min_length=1, max_length=1_000)]
+    messages: Annotated[list[ChatItem], Field(min_length=1, max_length=1_000)]
     """The chat, of which the last message is the user's."""
     stream_options: StreamOptions | None = None
     """What a stream has beside the text."""
@@ -122,7 +142,7 @@ class ChatBody(_Asking):
     """Only text: the form of an agent's answer is its own."""
 
     @property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[ChatItem]:
         """The chat."""
         return self.messages
 
@@ -139,7 +159,7 @@ class _Conversation(BaseModel):
 class ResponseBody(_Asking):
     """A request for a response."""
 
-    input: str | Annotated[list[Turn], Field(min_length=1, max_length=1_000)]
+    input: str | Annotated[list[ChatItem], Field(min_length=1, max_length=1_000)]
     """A text, or messages."""
     previous_response_id: Id | None = None
     """The response that this one follows, and whose question it answers."""
@@ -164,12 +184,12 @@ class ResponseBody(_Asking):
         return (of if isinstance(of, str) else of.id if of else "") or self.named("session_id")
 
     @property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[ChatItem]:
         """The input as messages."""
-        return [Turn(content=self.input)] if isinstance(self.input, str) else self.input
+        return [ChatItem(content=self.input)] if isinstance(self.input, str) else self.input
 
 
-def messages_of(turns: list[Turn], param: str) -> list[Message]:
+def messages_of(turns: list[ChatItem], param: str) -> list[Message]:
     """Return the messages of the user and the agent.
 
     Raises:
@@ -214,3 +234,68 @@ def _file(url: Any, param: str, title: str | None = None) -> Part:
     if found is None:
         raise refused(f"{param}: a file is sent as a data: URL in base64; no URL is fetched", param)
     return file_part(found[1], data="".join(found[2].split()), title=title)
+
+
+_log = structlog.get_logger("sojourn.http")
+
+
+class OpenAIRoute(APIRoute):
+    """A route whose errors have OpenAI's shape."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler, with its errors as responses in OpenAI's format."""
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                return _of_validation(error)
+            except (Problem, SojournError, HTTPException) as error:
+                return _answer(error)
+            except Exception as error:  # noqa: BLE001 - the application's own response would have another shape
+                _log.error("request_failed", path=request.url.path, exc_info=error)
+                return _answer(error)
+
+        return handled
+
+
+def _answer(error: Exception) -> JSONResponse:
+    return answer_of(problem_of(error))
+
+
+def answer_of(problem: Problem) -> JSONResponse:
+    """Return a problem as a response."""
+    return JSONResponse(error_of(problem), problem.status, headers=problem.headers)
+
+
+def refused(
+    message: str, param: str | None = None, *, status: int = 400, code: str = "invalid_value"
+) -> Problem:
+    """Return the problem of a request that the service cannot fulfill."""
+    return Problem(status, code, message, then="Correct the request.", param=param)
+
+
+_NO_PATH = "this service has only models, chat/completions and responses of OpenAI's API"
+
+
+def error_of(problem: Problem) -> dict[str, Any]:
+    """Return the body of an error."""
+    kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+    usual = "server_error" if problem.status >= 500 else "invalid_request_error"
+    told = {
+        "message": _NO_PATH if problem.code == "not_found" else problem.detail,
+        "type": kinds.get(problem.status, usual),
+        "param": problem.more.get("param"),
+        "code": problem.code,
+    }
+    return {"error": told}
+
+
+def _of_validation(error: RequestValidationError) -> JSONResponse:
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return JSONResponse(error_of(refused("the body is not JSON", code="malformed_json")), 400)
+    place = ".".join(str(each)[:100] for each in first["loc"][1:])
+    problem = refused(f"{place}: {first['msg']}"[:500] if place else str(first["msg"])[:500], place or None)
+    return JSONResponse(error_of(problem), 400)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.protocols.openai.errors import error_of
+from sojourn.http.protocols.openai.request import error_of
 from sojourn.http.protocols.reply import AgentReply, follow
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.service import Service

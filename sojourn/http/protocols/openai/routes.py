@@ -20,8 +20,7 @@ from sojourn.http.protocols.messages import (
     stop,
 )
 from sojourn.http.protocols.openai.chat import chunks, completion, failure, last_reply, without_marks
-from sojourn.http.protocols.openai.errors import OpenAIRoute, refused
-from sojourn.http.protocols.openai.request import ChatBody, ResponseBody, messages_of
+from sojourn.http.protocols.openai.request import ChatBody, OpenAIRoute, ResponseBody, messages_of, refused
 from sojourn.http.protocols.openai.responses import response, response_events, token_of_response
 from sojourn.http.protocols.reply import AgentReply, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken

@@ -12,8 +12,7 @@ from pydantic import ConfigDict, Field
 
 from sojourn.contracts.message import Message, Part
 from sojourn.errors import InvalidInput
-from sojourn.http.protocols.message_parts import CamelBody, file_part, read_message, text_part
-from sojourn.http.protocols.messages import IncomingMessage
+from sojourn.http.protocols.messages import CamelBody, IncomingMessage, file_part, read_message, text_part
 from sojourn.http.protocols.turn_request import ClientAnswer, Result, TurnRequest
 
 __all__ = ["ANSWER", "ChatRequest", "VercelBody", "VercelMessage", "card_id", "read"]
