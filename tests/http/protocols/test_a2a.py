@@ -22,7 +22,7 @@ from a2a.types import (
 from a2a.utils.errors import TaskNotCancelableError
 
 from sojourn.asgi import create_app
-from sojourn.http.protocols.a2a import heartbeat
+from sojourn.http.protocols.a2a import endpoint
 from tests.http.conftest import listening
 
 
@@ -300,7 +300,7 @@ async def test_a_subscription_goes_on_after_a_question(served, http):
 
 async def test_a_stream_has_comments_while_nothing_happens(served, http, monkeypatch):
     """While an agent is silent a stream has a comment now and then, between its events, which its client passes over."""
-    monkeypatch.setattr(heartbeat, "HEARTBEAT", 0.1)
+    monkeypatch.setattr(endpoint, "HEARTBEAT", 0.1)
     peer = await peer_of(served.url, http, streaming=True)
     async with http.stream("POST", f"{served.url}/a2a/shop.clerk/", json=streaming("hang")) as answer:
         lines = answer.aiter_lines()
@@ -319,8 +319,8 @@ async def test_a_stream_has_comments_while_nothing_happens(served, http, monkeyp
 
 async def test_a_client_that_takes_nothing_is_dropped(served, shop, monkeypatch):
     """A stream whose client takes nothing ends after a while, and nothing is followed for it any more."""
-    monkeypatch.setattr(heartbeat, "STALL", 0.5)
-    monkeypatch.setattr(heartbeat, "HEARTBEAT", 0.0005)
+    monkeypatch.setattr(endpoint, "STALL", 0.5)
+    monkeypatch.setattr(endpoint, "HEARTBEAT", 0.0005)
     web = create_app(shop.app, client=served.client)
     metrics = web.state.service.metrics
     body = json.dumps(streaming("hang")).encode()

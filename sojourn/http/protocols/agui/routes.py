@@ -56,7 +56,7 @@ async def run_agent(
     asked = read(body)
     stream: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui.stream")
     if not (asked.sent or body.resume or asked.results):
-        turn, frames = await _reopen(service, asking, agent_id, body)
+        turn, frames = await _reopen(stream, service, asking, agent_id, body)
     else:
         turn = await begin(service, asking, agent_id, body.thread_id, asked)
         messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in body.messages]
@@ -66,24 +66,22 @@ async def run_agent(
 
 
 async def _reopen(
-    service: Service, asking: Principal, agent_id: str, body: AguiBody
+    stream: Any, service: Service, asking: Principal, agent_id: str, body: AguiBody
 ) -> tuple[TurnStream | None, Any]:
     """Return the turn in progress or None, and the frames of a reloaded page.
 
     The frames begin with the thread's messages.
     """
     require(asking, "viewer")
-    stream: Any = import_module("sojourn.http.protocols.agui.stream")
-    threads: Any = import_module("sojourn.http.protocols.agui.stream")
     try:
         run = await service.conversation(asking, agent_id, body.thread_id)
-        thread = await threads.read(run, service.app, service.feeds)
+        thread = await stream.read(run, service.app, service.feeds)
     except RunNotFound:
         run = service.client.session(agent_id, body.thread_id, principal=asking).run
-        thread = threads.Thread(Timeline(run.id))
+        thread = stream.Thread(Timeline(run.id))
     turn = TurnStream(service.feeds, run, thread.begin or Begin("", None))
     encoder = stream.AguiEncoder(turn, service.app, body.thread_id, body.run_id, [])
-    return (turn if thread.begin else None), encoder.frames(threads.opening(thread, encoder))
+    return (turn if thread.begin else None), encoder.frames(stream.opening(thread, encoder))
 
 
 def _warning(service: Service, agent_id: str, offered: list[AguiTool]) -> dict[str, str]:
