@@ -234,7 +234,7 @@ class Selection:
 
     @property
     def _seen(self) -> list[str]:
-        """The runs that the viewer may see; child runs have their parents' marks."""
+        """The runs that the viewer may see. Child runs have their parents' marks."""
         awaits = [f"SojournAwaiting STARTS_WITH {quoted(self.awaits)}"] if self.awaits else []
         if not self.viewer:
             return awaits

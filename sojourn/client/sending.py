@@ -198,7 +198,7 @@ def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str, sent: 
 
 
 def _details(error: WorkflowUpdateFailedError) -> dict[str, Any]:
-    """Return the run's details of the wait; empty from an earlier version's worker."""
+    """Return the run's details of the wait. Empty from an earlier version's worker."""
     details: Sequence[Any] = getattr(error.cause, "details", ())
     return cast("dict[str, Any]", details[0]) if details and isinstance(details[0], dict) else {}
 

@@ -266,7 +266,7 @@ class Timeline:
         return None
 
     def _turn_at_work(self, event: Event) -> Turn | None:
-        """Return the turn of an event; the events may begin in the middle of it."""
+        """Return the turn of an event. Events may begin in the middle of it."""
         turn = self._turn(event)
         if turn is None and self.is_conversation:
             turn = Turn(event.event_id, event.turn_id, event.time, self._before, born=self.version)
