@@ -27,7 +27,7 @@ from sojourn.http.answering import submit_answer
 from sojourn.http.bodies import ToolResultsBody
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
-from sojourn.reader import FoundWait
+from sojourn.reader import FoundWait, found_waits
 
 __all__ = ["Refused", "Seen", "given", "no_wait", "seen", "settle"]
 
@@ -70,9 +70,10 @@ async def seen(visit: Visit, run_id: str, await_id: str) -> Seen:
     """
     await visit.service.asked_run(visit.asking, run_id, await_id)
     waiting = await visit.service.reader.waits.of_run(run_id)
-    opened = [each for each in waiting.waits if each.wait.id == await_id] if waiting else []
-    around = await visit.console.wait_histories.of(run_id, await_id, is_open=bool(opened))
-    wait = opened[0].wait if opened else around.wait
+    opened = found_waits(waiting) if waiting else ()
+    place = next((each for each in opened if each.view.await_id == await_id), None)
+    around = await visit.console.wait_histories.of(run_id, await_id, is_open=place is not None)
+    wait = place.view.wait if place else around.wait
     if wait is None:
         raise no_wait(f"{run_id}/{await_id}")
     status = waiting.status if waiting else RunStatus(run_id=run_id)
@@ -81,11 +82,11 @@ async def seen(visit: Visit, run_id: str, await_id: str) -> Seen:
         status,
         around,
         lambda tool: _spec(visit.service, status.agent_id, tool),
-        asked=waiting.asked if waiting and opened else "",
-        said=waiting.said if waiting and opened else "",
-        is_open=bool(opened),
+        asked=waiting.asked if waiting and place else "",
+        said=waiting.said if waiting and place else "",
+        is_open=place is not None,
     )
-    return Seen(wait, status, view, FoundWait(waiting, opened[0]) if waiting and opened else None)
+    return Seen(wait, status, view, place)
 
 
 def _spec(service: Service, agent_id: str, tool_id: str) -> ToolSpec | None:

@@ -22,7 +22,7 @@ from sojourn.contracts.event import (
 from sojourn.live import Delta, LiveTransport
 from sojourn.timeline import RUN_END_TYPES
 
-__all__ = ["COMMON", "ENDS", "LiveText", "Preview"]
+__all__ = ["COMMON", "ENDS", "DeltaPlacement", "LiveText"]
 
 _log = structlog.get_logger("sojourn.live")
 
@@ -36,7 +36,7 @@ ENDS = RUN_END_TYPES | {"assistant_message", "await_clarification", "policy_deci
 """Types of events that show that the plan is complete."""
 
 
-class Preview:
+class DeltaPlacement:
     """Places deltas, which come in any order and repeatedly, among a run's events.
 
     The deltas of a plan are the beginning, without a gap, of its latest attempt. If the attempt changes,
@@ -120,7 +120,7 @@ class LiveText:
         self._transport = transport
         self._topic = topic
         self._deliver = deliver
-        self._preview = Preview()
+        self._preview = DeltaPlacement()
         self._order = asyncio.Lock()
         self._task = asyncio.create_task(self._read(), name=f"deltas of {topic}")
 

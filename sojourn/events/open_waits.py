@@ -17,14 +17,7 @@ from sojourn.core.run.transcript import Packed
 from sojourn.events.one_run import events_of, present_execution, records_of
 from sojourn.timeline import Timeline
 
-__all__ = ["OpenWait", "Waiting", "waiting_in_history"]
-
-
-@dataclass(frozen=True, slots=True)
-class OpenWait:
-    wait: Await
-    since: datetime | None
-    """When the wait was opened; None if that event is in a deleted execution."""
+__all__ = ["Waiting", "waiting_in_history"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +25,18 @@ class Waiting:
     """A run with its open waits."""
 
     status: RunStatus
-    waits: list[OpenWait]
+    """Its `awaits` are the open waits, oldest first."""
+    since: Mapping[str, datetime]
+    """When each wait was opened, by its id; without those whose event is in a deleted execution."""
     asked: str
     """The text of the last user message of the current turn."""
     said: str
     """The text of the planner's last message that has one."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     """The labels that the run was started with."""
+
+    def wait(self, await_id: str) -> Await | None:
+        return next((wait for wait in self.status.awaits if wait.id == await_id), None)
 
 
 async def waiting_in_history(
@@ -64,11 +62,9 @@ async def waiting_in_history(
         timeline = Timeline(run_id)
         async for event in events_of(client, run_id, storage, follow=False):
             timeline.feed(event)
-    opened = timeline.open_waits
-    waits = [OpenWait(wait, opened[wait.id].since if wait.id in opened else None) for wait in status.awaits]
     return Waiting(
         status,
-        waits,
+        {await_id: opened.since for await_id, opened in timeline.open_waits.items()},
         timeline.last_user_text or "",
         timeline.last_assistant_text,
         fold.state.opening.labels,

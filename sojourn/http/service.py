@@ -341,9 +341,8 @@ class Service:
         if described is None or not await may_see(View(asking.tenant), described, self.app):
             return False
         waiting = await self.reader.waits.of_run(run_id)
-        for each in waiting.waits if waiting else ():
-            if each.wait.id == await_id:
-                return may_look_at(asking, each.wait)
+        if wait := waiting.wait(await_id) if waiting else None:
+            return may_look_at(asking, wait)
         temporal, storage = self.client.temporal, self.client.storage
         call: AwaitConfirmation | None = None
         async for event in events_of(temporal, run_id, storage, follow=False):

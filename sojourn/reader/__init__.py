@@ -24,21 +24,20 @@ from sojourn.reader.reader import Detail, Reader, StuckRuns
 from sojourn.reader.runs import ListedRun, Runs, decode_cursor, encode_cursor
 from sojourn.reader.subscription import (
     STOPPED,
-    Delivery,
     Feeds,
     FeedStopped,
     Gauges,
     SlowSubscriber,
+    SubscriberEvent,
     Subscription,
 )
-from sojourn.reader.waits import FoundWait, FoundWaits, OpenWaits, WaitingRuns
+from sojourn.reader.waits import FoundWait, FoundWaits, WaitingRuns, WaitReader, found_waits
 
 __all__ = [
     "MAX_TURNS",
     "STOPPED",
     "TURNS",
     "Cache",
-    "Delivery",
     "Detail",
     "FeedStopped",
     "Feeds",
@@ -47,7 +46,6 @@ __all__ = [
     "Gauges",
     "HistoryPart",
     "ListedRun",
-    "OpenWaits",
     "Preview",
     "Reader",
     "RunDecisions",
@@ -56,12 +54,15 @@ __all__ = [
     "SlowSubscriber",
     "Snapshot",
     "StuckRuns",
+    "SubscriberEvent",
     "Subscription",
     "Turns",
+    "WaitReader",
     "WaitingRuns",
     "conversation_timeline",
     "decode_cursor",
     "encode_cursor",
+    "found_waits",
     "may_be_stuck",
     "present_events",
     "read_conversation",

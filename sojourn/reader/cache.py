@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry(Generic[V]):
+class _Cached(Generic[V]):
     value: V
     began: float
     """Time when its read started. The value may miss later changes."""
@@ -39,7 +39,7 @@ class Cache(Generic[K, V]):
     ) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._entries: TLRUCache[K, _Entry[V]] = TLRUCache(size, _expires, timer=clock)
+        self._entries: TLRUCache[K, _Cached[V]] = TLRUCache(size, _expires, timer=clock)
         self._reads: dict[K, asyncio.Task[V]] = {}
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Cache(Generic[K, V]):
         """Cache a value that was made just now."""
         now = self._clock()
         self._reads.pop(key, None)  # it began before this call
-        self._entries[key] = _Entry(value, now, now, now + self._seconds)
+        self._entries[key] = _Cached(value, now, now, now + self._seconds)
 
     def discard(self, key: K) -> None:
         """Drop a value, and the result of a read that is under way."""
@@ -115,11 +115,11 @@ class Cache(Generic[K, V]):
             if done.cancelled() or done.exception() is not None:
                 return  # the callers that wait for it get the error
             if is_current:
-                self._entries[key] = _Entry(done.result(), began, self._clock(), began + lifetime)
+                self._entries[key] = _Cached(done.result(), began, self._clock(), began + lifetime)
 
         task.add_done_callback(ended)
         return task
 
 
-def _expires(_key: Hashable, entry: _Entry[V], _now: float) -> float:
+def _expires(_key: Hashable, entry: _Cached[V], _now: float) -> float:
     return entry.expires

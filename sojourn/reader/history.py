@@ -27,7 +27,7 @@ from sojourn.core.history.record import HistoryRecord
 from sojourn.events.cursor import Position
 from sojourn.events.one_run import execution_after, present_execution, records_of
 from sojourn.events.stream import stream
-from sojourn.timeline import Decision, Spent, Timeline
+from sojourn.timeline import Timeline, TokenUsage, WaitEnd
 
 __all__ = [
     "MAX_TURNS",
@@ -106,7 +106,7 @@ class HistoryPart:
 
 @dataclass(frozen=True, slots=True)
 class RunDecisions:
-    decisions: tuple[Decision, ...]
+    decisions: tuple[WaitEnd, ...]
     is_whole: bool
     """Whether all of the run's events were read."""
 
@@ -125,7 +125,7 @@ async def read_snapshot(client: Client, run_id: str, *, most: int) -> Snapshot:
         timeline.feed(event)
     began = place_of(events[0].event_id)[0] if events else 0
     if began:
-        timeline.spent = Spent.of(fold.totals())
+        timeline.spent = TokenUsage.of(fold.totals())
     is_known = timeline.is_over and described.status != WorkflowExecutionStatus.RUNNING
     status = _ended_status(fold, described) if is_known else await client.get_run(run_id).status()
     return Snapshot(
@@ -275,7 +275,7 @@ async def _turns_from(client: Client, run_id: str, chain: int | None, before: st
                 timeline.feed(event)
             await asyncio.sleep(0)  # let other requests proceed between two records of a long history
     timeline.memory = fold.state.memory
-    timeline.spent = Spent.of(fold.totals())
+    timeline.spent = TokenUsage.of(fold.totals())
     return timeline, began
 
 

@@ -17,7 +17,7 @@ from sojourn.reader.cache import Cache
 from sojourn.reader.ends import Preview, RunEnd, Turns, decode_preview, read_end, read_tail, read_turns
 from sojourn.reader.history import RunDecisions, read_decisions
 from sojourn.reader.runs import ListedRun, Runs, decode_cursor, encode_cursor
-from sojourn.reader.waits import OpenWaits, WaitingRuns
+from sojourn.reader.waits import WaitingRuns, WaitReader
 
 __all__ = ["Detail", "Reader", "StuckRuns"]
 
@@ -73,7 +73,7 @@ class Reader:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.waits = OpenWaits(client)
+        self.waits = WaitReader(client)
         """The open waits of runs."""
         self._pages: Cache[Hashable, Any] = Cache(MAX_PAGES, FRESH)
         self._stuck: Cache[Selection, StuckRuns] = Cache(MAX_PAGES, STUCK_FRESH)

@@ -29,10 +29,10 @@ from sojourn.events import Cursor, event_line
 from sojourn.events.cursor import Position
 from sojourn.events.live_text import COMMON
 from sojourn.events.stream import stream
-from sojourn.reader.feed import Entry, Feed, Redact
+from sojourn.reader.feed import Feed, FeedEvent, Redact
 from sojourn.serving.pace import Pace
 
-__all__ = ["STOPPED", "Delivery", "FeedStopped", "Feeds", "Gauges", "SlowSubscriber", "Subscription"]
+__all__ = ["STOPPED", "FeedStopped", "Feeds", "Gauges", "SlowSubscriber", "SubscriberEvent", "Subscription"]
 
 MAX_EVENTS = 2_000
 """Most events to keep of a run."""
@@ -99,7 +99,7 @@ class Gauges(Protocol):
     """Bytes of events that are kept."""
 
 
-class Delivery(NamedTuple):
+class SubscriberEvent(NamedTuple):
     cursor: str
     """Where a stream resumes after the event; empty for a live event."""
     event: Event
@@ -225,7 +225,7 @@ class Subscription:
     def cursor(self) -> str:
         return str(self._cursor)
 
-    async def batches(self, idle: float) -> AsyncGenerator[list[Delivery]]:
+    async def batches(self, idle: float) -> AsyncGenerator[list[SubscriberEvent]]:
         """Yield batches of events, and an empty one after `idle` seconds."""
         readings, due = self._readings, time.monotonic() + idle
         while not self._is_ended:
@@ -258,7 +258,7 @@ class Subscription:
         self._drafts.join(self._seq)
         return True
 
-    async def _history(self) -> AsyncGenerator[list[Delivery]]:
+    async def _history(self) -> AsyncGenerator[list[SubscriberEvent]]:
         client, pace = self._feed.client, Pace()
         events = stream(
             client.temporal,
@@ -276,10 +276,10 @@ class Subscription:
                 yield [delivered]
                 await pace.rest()
 
-    def _take(self) -> list[Delivery]:
+    def _take(self) -> list[SubscriberEvent]:
         entries = _within(self._feed.since(self._seq, BATCH), BATCH_BYTES)
         self._seq += len(entries)
-        taken: list[Delivery] = []
+        taken: list[SubscriberEvent] = []
         for entry in entries:
             event, is_own = entry.event, entry.event.run_id == self._feed.run_id
             if entry.place:
@@ -290,24 +290,24 @@ class Subscription:
                 taken += self._live_events(entry)
         return taken
 
-    def _delivered(self, event: Event, line: str) -> Delivery:
+    def _delivered(self, event: Event, line: str) -> SubscriberEvent:
         self._drafts.note(event)
         if event.type == END and event.run_id == self._feed.run_id:
             self._is_ended = True
-        return Delivery(self._cursor.add(event), event, line)
+        return SubscriberEvent(self._cursor.add(event), event, line)
 
-    def _live_events(self, entry: Entry) -> list[Delivery]:
+    def _live_events(self, entry: FeedEvent) -> list[SubscriberEvent]:
         is_old = entry.seq < self._joined
         if isinstance(entry.event, _DELTAS):
             return self._drafts.deliver(entry, is_old=is_old) if self._deltas else []
-        return [] if is_old else [Delivery("", entry.event, entry.line)]
+        return [] if is_old else [SubscriberEvent("", entry.event, entry.line)]
 
 
 def _stopped(run_id: str) -> FeedStopped:
     return FeedStopped(STOPPED, run_id=run_id)
 
 
-def _within(entries: Sequence[Entry], most: int) -> Sequence[Entry]:
+def _within(entries: Sequence[FeedEvent], most: int) -> Sequence[FeedEvent]:
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry.line)
@@ -369,12 +369,12 @@ class _Drafts:
             self._known.add(event.run_id)
             self._muted.discard(event.run_id)
 
-    def deliver(self, entry: Entry, *, is_old: bool) -> list[Delivery]:
+    def deliver(self, entry: FeedEvent, *, is_old: bool) -> list[SubscriberEvent]:
         event, run_id = entry.event, entry.event.run_id
         plan = self._feed.plans.get(run_id)
         if is_old and (plan is None or entry.seq < plan.seq):
             return []
-        delivery = Delivery("", event, entry.line)
+        delivery = SubscriberEvent("", event, entry.line)
         if isinstance(event, StreamRestartedEvent):
             self._known.add(run_id)
             self._muted.discard(run_id)
@@ -388,4 +388,4 @@ class _Drafts:
         common = {name: getattr(event, name) for name in COMMON}
         number, attempt = (plan.number, plan.attempt) if plan else (1, 1)
         void = StreamRestartedEvent(**common, time=event.time, plan=number, attempt=attempt)
-        return [Delivery("", void, event_line(void)), delivery]
+        return [SubscriberEvent("", void, event_line(void)), delivery]

@@ -17,11 +17,11 @@ from sojourn.client.access import Access
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.awaits import Await
 from sojourn.errors import InvalidInput, RunNotFound, RunUnreadable
-from sojourn.events.open_waits import OpenWait, Waiting, waiting_in_history
+from sojourn.events.open_waits import Waiting, waiting_in_history
 from sojourn.reader.cache import Cache
 from sojourn.reader.runs import NO_CURSOR, decode_cursor, encode_cursor
 
-__all__ = ["FoundWait", "FoundWaits", "OpenWaits", "WaitingRuns"]
+__all__ = ["FoundWait", "FoundWaits", "WaitReader", "WaitingRuns", "found_waits"]
 
 MAX_READS = 16
 """Most concurrent reads of runs."""
@@ -52,27 +52,29 @@ _POSITION: TypeAdapter[_Position] = TypeAdapter(_Position)
 
 @dataclass(frozen=True, slots=True)
 class FoundWait:
-    waiting: Waiting
-    opened: OpenWait
+    view: WaitView
+    labels: Mapping[str, str]
+    """The labels of its run."""
     place: _Position = field(init=False, compare=False)
-    """Sort key in the order of the waits."""
+    """Sort key in the order of the waits, computed once, since every page sorts by it."""
 
     def __post_init__(self) -> None:
-        since = self.opened.since or datetime.min.replace(tzinfo=UTC)
+        since = self.view.since or datetime.min.replace(tzinfo=UTC)
         moment = since.astimezone(UTC).isoformat(timespec="microseconds")
-        object.__setattr__(self, "place", (moment, self.run_id, self.opened.wait.id))
+        object.__setattr__(self, "place", (moment, self.view.run_id, self.view.await_id))
 
-    @property
-    def run_id(self) -> str:
-        return self.waiting.status.run_id
 
-    @property
-    def view(self) -> WaitView:
-        status = self.waiting.status
-        context = context_of(status, self.waiting.asked, self.waiting.said)
-        return wait_view(
-            self.opened.wait, self.run_id, since=self.opened.since, status=status, context=context
+def found_waits(waiting: Waiting) -> tuple[FoundWait, ...]:
+    """Return the open waits of a run, as lists have them."""
+    status = waiting.status
+    context = context_of(status, waiting.asked, waiting.said)
+    return tuple(
+        FoundWait(
+            wait_view(wait, status.run_id, since=waiting.since.get(wait.id), status=status, context=context),
+            waiting.labels,
         )
+        for wait in status.awaits
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class WaitingRuns:
     """Check whether a wait of one of the `others` is shown."""
 
     def shows(self, found: FoundWait) -> bool:
-        return found.run_id not in self.others or self.may_look_at(found.opened.wait)
+        return found.view.run_id not in self.others or self.may_look_at(found.view.wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class _Known:
     """Monotonic time when it was last compared with the history."""
 
 
-class OpenWaits:
+class WaitReader:
     """Reads the open waits of runs."""
 
     def __init__(self, client: Access) -> None:
@@ -164,7 +166,7 @@ class OpenWaits:
                 if begin is None or (each.place < begin if newest else each.place > begin)
             ]
             page = after[:most]
-            rest = {each.run_id for each in page} - compared
+            rest = {each.view.run_id for each in page} - compared
             if not rest:
                 break
             await self._compare(rest, runs, until)
@@ -185,7 +187,7 @@ class OpenWaits:
         outdated = self._outdated(listed.runs, listed.runs, 0.0)
         await self._compare(outdated, listed.runs, time.monotonic() + patience)
         self._sweep(listed.runs)
-        return len({each.run_id for each in self._found(listed.runs) if listed.shows(each)})
+        return len({each.view.run_id for each in self._found(listed.runs) if listed.shows(each)})
 
     def forget(self, run_id: str) -> None:
         """Drop a run after something was sent to it."""
@@ -268,8 +270,7 @@ class OpenWaits:
         if known is not None and known.version == version:
             return replace(known, awaiting=awaiting, at=time.monotonic())
         waiting = await self._waiting(described)
-        found = tuple(FoundWait(waiting, each) for each in waiting.waits) if waiting else ()
-        return _Known(version, awaiting, waiting, found)
+        return _Known(version, awaiting, waiting, found_waits(waiting) if waiting else ())
 
     async def _waiting(self, described: WorkflowExecutionDescription) -> Waiting | None:
         try:

@@ -20,7 +20,6 @@ from sojourn.timeline.entries import Attempt as Attempt
 from sojourn.timeline.entries import Call as Call
 from sojourn.timeline.entries import Change as Change
 from sojourn.timeline.entries import ChangeKind as ChangeKind
-from sojourn.timeline.entries import Decision as Decision
 from sojourn.timeline.entries import Delivery as Delivery
 from sojourn.timeline.entries import Draft as Draft
 from sojourn.timeline.entries import End as End
@@ -28,9 +27,10 @@ from sojourn.timeline.entries import Entry as Entry
 from sojourn.timeline.entries import Note as Note
 from sojourn.timeline.entries import OpenWait as OpenWait
 from sojourn.timeline.entries import Plan as Plan
-from sojourn.timeline.entries import Spent as Spent
-from sojourn.timeline.entries import Turn as Turn
+from sojourn.timeline.entries import TokenUsage as TokenUsage
 from sojourn.timeline.entries import UserMessage as UserMessage
+from sojourn.timeline.entries import UserTurn as UserTurn
+from sojourn.timeline.entries import WaitEnd as WaitEnd
 from sojourn.timeline.entries import WaitEntry as WaitEntry
 from sojourn.timeline.timeline import MOST_ENTRIES as MOST_ENTRIES
 from sojourn.timeline.timeline import Timeline as Timeline
@@ -43,7 +43,6 @@ __all__ = [
     "Call",
     "Change",
     "ChangeKind",
-    "Decision",
     "Delivery",
     "Draft",
     "End",
@@ -52,12 +51,13 @@ __all__ = [
     "OpenWait",
     "Plan",
     "RunEnd",
-    "Spent",
     "Timeline",
     "TimelineTree",
-    "Turn",
+    "TokenUsage",
     "TurnEnd",
     "UserMessage",
+    "UserTurn",
+    "WaitEnd",
     "WaitEntry",
     "is_interruption",
     "is_last_result",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar, Literal, NamedTuple
 
-from sojourn.contracts.awaits import Await, AwaitConfirmation
+from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
@@ -33,7 +33,6 @@ __all__ = [
     "Call",
     "Change",
     "ChangeKind",
-    "Decision",
     "Delivery",
     "Draft",
     "End",
@@ -41,15 +40,16 @@ __all__ = [
     "Note",
     "OpenWait",
     "Plan",
-    "Spent",
-    "Turn",
+    "TokenUsage",
     "UserMessage",
+    "UserTurn",
+    "WaitEnd",
     "WaitEntry",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class TokenUsage:
     """Tokens and money that models used."""
 
     input_tokens: int = 0
@@ -58,14 +58,16 @@ class Spent:
     """US dollars; None while no cost is known."""
 
     @classmethod
-    def of(cls, used: Usage | ToolTelemetry) -> "Spent":
+    def of(cls, used: Usage | ToolTelemetry) -> "TokenUsage":
         return cls(used.input_tokens, used.output_tokens, used.cost)
 
-    def plus(self, used: Usage | ToolTelemetry | None) -> "Spent":
+    def plus(self, used: Usage | ToolTelemetry | None) -> "TokenUsage":
         if used is None:
             return self
         cost = self.cost if used.cost is None else (self.cost or 0.0) + used.cost
-        return Spent(self.input_tokens + used.input_tokens, self.output_tokens + used.output_tokens, cost)
+        return TokenUsage(
+            self.input_tokens + used.input_tokens, self.output_tokens + used.output_tokens, cost
+        )
 
     @property
     def tokens(self) -> int:
@@ -84,7 +86,7 @@ class Entry:
     """The event that added it."""
     at: datetime
     turn_id: str = ""
-    turn: "Turn | None" = field(default=None, repr=False)
+    turn: "UserTurn | None" = field(default=None, repr=False)
     """The turn of a conversation that has it."""
     version: int = 0
     """Version of the timeline that changed it last."""
@@ -188,16 +190,30 @@ class Plan(Entry):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class OpenWait:
+    """What is asked, since when, and the place in the events."""
+
+    run_id: str
+    wait: Await
+    since: datetime
+    event_id: str
+    before: str
+    """Cursor before the event that opened it."""
+    after: str
+    """Cursor after that event."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitEnd:
     """A wait and how it ended."""
 
     event: AwaitAnsweredEvent
-    wait: Await | None
+    opened: OpenWait | None
     """The wait; None if its event is not in the timeline."""
-    since: datetime | None
-    """When the wait was opened."""
-    after: str = ""
-    """Cursor after the event that opened the wait."""
+
+    @property
+    def wait(self) -> Await | None:
+        return self.opened and self.opened.wait
 
     @property
     def verdict(self) -> str:
@@ -230,12 +246,9 @@ class Call(Entry):
     end_event_id: str = ""
     """Its `tool_end`, from which a fork can continue."""
     result: ToolResult | None = None
-    wait: AwaitConfirmation | None = None
+    opened: OpenWait | None = None
     """The approval that it needs or needed."""
-    wait_event_id: str = ""
-    """The event that opened the wait."""
-    waited_since: datetime | None = None
-    decision: Decision | None = None
+    decision: WaitEnd | None = None
     closed_at: datetime | None = None
     """When the wait closed without an answer, with its turn or its run."""
     child: RunLink | None = None
@@ -254,7 +267,11 @@ class Call(Entry):
 
     @property
     def is_waiting(self) -> bool:
-        return self.wait is not None and self.decision is None and self.closed_at is None
+        return self.opened is not None and self.decision is None and self.closed_at is None
+
+    @property
+    def wait(self) -> Await | None:
+        return self.opened and self.opened.wait
 
     @property
     def took(self) -> timedelta | None:
@@ -291,10 +308,14 @@ class WaitEntry(Entry):
     """A question to a person, or calls that a program outside the run executes."""
 
     kind: ClassVar[str] = "wait"
-    wait: Await
-    decision: Decision | None = None
+    opened: OpenWait
+    decision: WaitEnd | None = None
     closed_at: datetime | None = None
     """When it closed without an answer, with its turn or its run."""
+
+    @property
+    def wait(self) -> Await:
+        return self.opened.wait
 
     @property
     def is_waiting(self) -> bool:
@@ -373,19 +394,6 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenWait:
-    run_id: str
-    wait: Await
-    since: datetime
-    event_id: str
-    before: str
-    """Cursor before the event that opened it."""
-    after: str
-    """Cursor after that event."""
-    entry: Call | WaitEntry
-
-
-@dataclass(frozen=True, slots=True)
 class Delivery:
     """A message or answer that a conversation accepted under a message id."""
 
@@ -398,7 +406,7 @@ class Delivery:
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class UserTurn:
     key: str
     """The event_id of its first event in the timeline."""
     id: str
@@ -416,7 +424,7 @@ class Turn:
     end: End | None = None
     calls: int = 0
     """Calls that have started."""
-    spent: Spent = Spent()
+    spent: TokenUsage = TokenUsage()
     """Tokens and cost of its plans and calls so far."""
     model: str = ""
     """The last model that it used."""

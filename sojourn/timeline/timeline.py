@@ -22,7 +22,6 @@ from sojourn.timeline.entries import (
     Call,
     Change,
     ChangeKind,
-    Decision,
     Delivery,
     Draft,
     End,
@@ -30,9 +29,10 @@ from sojourn.timeline.entries import (
     Note,
     OpenWait,
     Plan,
-    Spent,
-    Turn,
+    TokenUsage,
     UserMessage,
+    UserTurn,
+    WaitEnd,
     WaitEntry,
 )
 from sojourn.values.json_fault import memory_after
@@ -101,10 +101,10 @@ class Timeline:
         self.is_over = False
         """Whether no event comes any more."""
         self.is_paused = False
-        self.spent = Spent()
+        self.spent = TokenUsage()
         """What the run's plans and calls used, as far as the events say."""
         self.memory: Mapping[str, Any] = memory or {}
-        self.turns: list[Turn] = []
+        self.turns: list[UserTurn] = []
         """The turns of a conversation in order; empty for other runs."""
         self.queued: dict[str, UserMessage] = {}
         """Messages that no turn has taken, by id."""
@@ -112,7 +112,9 @@ class Timeline:
         """By message id: the user turn that took it."""
         self.open_waits: dict[str, OpenWait] = {}
         """By the id of the wait, oldest first."""
-        self.decisions: deque[Decision] = deque(maxlen=most if most_records is None else most_records)
+        self._waiting: dict[str, Call | WaitEntry] = {}
+        """The entries of the open waits."""
+        self.decisions: deque[WaitEnd] = deque(maxlen=most if most_records is None else most_records)
         """Waits that were answered, in order."""
         self.delivered: dict[str, Delivery] = {}
         """By message id: what the conversation accepted under it first."""
@@ -162,7 +164,7 @@ class Timeline:
         return [entry for entry in self._entries if isinstance(entry, Call)]
 
     @property
-    def turn(self) -> Turn | None:
+    def turn(self) -> UserTurn | None:
         return self.turns[-1] if self.turns and not self.turns[-1].is_over else None
 
     @property
@@ -223,7 +225,7 @@ class Timeline:
 
     # Entries.
 
-    def _add(self, entry: Entry, turn: Turn | None) -> None:
+    def _add(self, entry: Entry, turn: UserTurn | None) -> None:
         entry.version = entry.born = self.version
         self._entries.append(entry)
         self._changes.append(Change(entry, "added"))
@@ -253,23 +255,23 @@ class Timeline:
         if entry.turn is not None:
             entry.turn.version = self.version
 
-    def _join(self, turn: Turn, entry: Entry) -> None:
+    def _join(self, turn: UserTurn, entry: Entry) -> None:
         turn.entries.append(entry)
         entry.turn = turn
         turn.version = self.version
 
-    def _turn(self, event: Event) -> Turn | None:
+    def _turn(self, event: Event) -> UserTurn | None:
         """Return the turn under way, or else the last one."""
         last = self.turns[-1] if self.turns else None
         if last and (not last.is_over or not event.turn_id or last.id == event.turn_id):
             return last
         return None
 
-    def _turn_at_work(self, event: Event) -> Turn | None:
+    def _turn_at_work(self, event: Event) -> UserTurn | None:
         """Return the turn of an event. Events may begin in the middle of it."""
         turn = self._turn(event)
         if turn is None and self.is_conversation:
-            turn = Turn(event.event_id, event.turn_id, event.time, self._before, born=self.version)
+            turn = UserTurn(event.event_id, event.turn_id, event.time, self._before, born=self.version)
             turn.is_opened = turn.has_start = False
             turn.ids.add(event.turn_id)
             self.turns.append(turn)
@@ -313,7 +315,7 @@ class Timeline:
 
     def _start_turn(self, event: events.TurnStartedEvent) -> None:
         self._end_plan(event.time)
-        turn = Turn(event.event_id, event.turn_id, event.time, self._before, born=self.version)
+        turn = UserTurn(event.event_id, event.turn_id, event.time, self._before, born=self.version)
         turn.version = self.version
         turn.ids.add(event.turn_id)
         self.turns.append(turn)
@@ -327,7 +329,7 @@ class Timeline:
             self._take(turn, event)
 
     def _take(
-        self, turn: Turn, event: events.TurnStartedEvent | events.TurnSteeredEvent
+        self, turn: UserTurn, event: events.TurnStartedEvent | events.TurnSteeredEvent
     ) -> list[UserMessage]:
         taken: list[UserMessage] = []
         for message_id in event.message_ids:
@@ -355,7 +357,7 @@ class Timeline:
                 self._touch(entry)
         self._close_waits(event.time)
 
-    def _end(self, event: RunEnd | TurnEnd, turn: Turn | None) -> End:
+    def _end(self, event: RunEnd | TurnEnd, turn: UserTurn | None) -> End:
         end = End(key=f"e-{event.event_id}", **_place(event), event=event)
         if self._plan is not None and end.output is not None and self._plan.text == end.output.text:
             self._plan.is_answer = True
@@ -503,46 +505,44 @@ class Timeline:
     # Waits.
 
     def _open(self, event: Event, wait: Await) -> None:
+        opened = OpenWait(self.run_id, wait, event.time, event.event_id, self._before, self.cursor)
         if isinstance(wait, AwaitConfirmation):
             request = ToolRequest(name=wait.tool, payload=wait.payload, tool_call_id=wait.tool_call_id)
             entry = self._call(event, request)
-            entry.wait, entry.waited_since, entry.state = wait, event.time, "waiting"
-            entry.wait_event_id = event.event_id
+            entry.opened, entry.state = opened, "waiting"
             entry.decision = entry.closed_at = None
         else:
             self._end_plan(event.time)
-            entry = WaitEntry(key=f"e-{event.event_id}", **_place(event), wait=wait)
+            entry = WaitEntry(key=f"e-{event.event_id}", **_place(event), opened=opened)
             self._add(entry, self._turn_at_work(event))
         self._touch(entry, "asked")
         self.open_waits.pop(wait.id, None)  # a wait that is opened again is the newest one
-        self.open_waits[wait.id] = OpenWait(
-            self.run_id, wait, event.time, event.event_id, self._before, self.cursor, entry
-        )
+        self._waiting.pop(wait.id, None)
+        self.open_waits[wait.id], self._waiting[wait.id] = opened, entry
         _trim(self.open_waits, MOST_WAITS)
+        _trim(self._waiting, MOST_WAITS)
 
     def _answer(self, event: events.AwaitAnsweredEvent) -> None:
-        opened = self.open_waits.pop(event.await_id, None)
-        decision = Decision(
-            event, opened and opened.wait, opened and opened.since, opened.after if opened else ""
-        )
+        opened, entry = self.open_waits.pop(event.await_id, None), self._waiting.pop(event.await_id, None)
+        decision = WaitEnd(event, opened)
         self.decisions.append(decision)
         if event.message_id:
             after = opened.after if opened else self.cursor
             self._deliver(event.message_id, Delivery(event, after, self.cursor))
-        if opened is None:  # the wait was opened before the first event of this timeline
+        if entry is None:  # the wait was opened before the first event of this timeline
             self._note(event)
             return
-        entry = opened.entry
         entry.decision = decision
         if isinstance(entry, Call) and entry.state == "waiting":
             entry.state = "running" if event.approved else "denied"
         self._touch(entry, "answered")
 
     def _close_waits(self, at: datetime) -> None:
-        for opened in self.open_waits.values():
-            opened.entry.closed_at = at
-            self._touch(opened.entry)
+        for entry in self._waiting.values():
+            entry.closed_at = at
+            self._touch(entry)
         self.open_waits.clear()
+        self._waiting.clear()
 
     # Notes.
 

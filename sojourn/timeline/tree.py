@@ -16,7 +16,7 @@ from sojourn.contracts.event import (
     ToolResultReceivedEvent,
 )
 from sojourn.timeline.endings import is_run_end, is_turn_end
-from sojourn.timeline.entries import Change, Decision, Delivery, OpenWait
+from sojourn.timeline.entries import Change, Delivery, OpenWait, WaitEnd
 from sojourn.timeline.timeline import MOST_ENTRIES, Timeline
 
 __all__ = ["TimelineTree"]
@@ -44,7 +44,7 @@ class TimelineTree:
         """By child run: its parent run, and the call that it answers."""
         self.open_waits: dict[tuple[str, str], OpenWait] = {}
         """By run and wait, oldest first."""
-        self.decisions: deque[Decision] = deque(maxlen=self._most_records)
+        self.decisions: deque[WaitEnd] = deque(maxlen=self._most_records)
         """Waits that were answered, in order."""
         self.delivered: dict[str, Delivery] = {}
         """By message id: a message to the run at the top, or the answer to a wait of any run."""

@@ -12,7 +12,7 @@ from sojourn.http.bodies import MessageBody, StartBody
 from sojourn.http.protocols import turn_request
 from sojourn.http.routes import events, health
 from sojourn.http.service import Service
-from sojourn.reader import OpenWaits, subscription
+from sojourn.reader import WaitReader, subscription
 
 
 async def test_an_array_of_events_ends_at_so_many_bytes(served, monkeypatch):
@@ -105,7 +105,7 @@ async def test_the_inbox_compares_a_run_once_for_all_who_ask(served, monkeypatch
         return len(answer.json()["waits"]) == 2
 
     await until(both_are_listed)
-    look, following = OpenWaits._read, OpenWaits._next
+    look, following = WaitReader._read, WaitReader._next
 
     async def counted(self, run_id, awaiting):
         read.append(run_id)
@@ -116,8 +116,8 @@ async def test_the_inbox_compares_a_run_once_for_all_who_ask(served, monkeypatch
         asked.append(run_id)
         return following(self, run_id, awaiting)
 
-    monkeypatch.setattr(OpenWaits, "_read", counted)
-    monkeypatch.setattr(OpenWaits, "_next", noted)
+    monkeypatch.setattr(WaitReader, "_read", counted)
+    monkeypatch.setattr(WaitReader, "_next", noted)
     monkeypatch.setattr(served.web.state.service.reader.waits, "_gate", asyncio.Semaphore(1))
     assert await asyncio.gather(*(listed() for _ in range(10))) == [1] * 10
     assert len(read) <= 4

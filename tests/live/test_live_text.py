@@ -20,7 +20,7 @@ from sojourn.contracts.event import (
     ToolStartEvent,
     UsageEvent,
 )
-from sojourn.events.live_text import LiveText, Preview
+from sojourn.events.live_text import DeltaPlacement, LiveText
 from sojourn.live import Delta
 
 START = datetime(2027, 1, 4, tzinfo=UTC)
@@ -60,7 +60,7 @@ def history_of(plan: int) -> list:
 
 def stream_of(order: list) -> list:
     """Return the stream of events for history events and deltas that arrive in this order."""
-    preview, stream = Preview(), []
+    preview, stream = DeltaPlacement(), []
     for each in order:
         if isinstance(each, Delta):
             stream += preview.take(each)
@@ -145,7 +145,7 @@ def test_attempts_that_write_at_once_end_with_the_latest(story, data):
 
 def test_each_kind_becomes_its_event(delta):
     """Text, thinking and calls become events with the ids of the run's events, but without an event id."""
-    preview = Preview()
+    preview = DeltaPlacement()
     begun = delta(kind="begun")
     preview.feed(
         PlanStartedEvent(
@@ -168,7 +168,7 @@ def test_each_kind_becomes_its_event(delta):
 
 def test_a_restart_names_the_attempt(delta):
     """`stream_restarted` has the number of the new attempt, and comes before its first piece."""
-    preview = Preview()
+    preview = DeltaPlacement()
     preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta(plan=3).scheduled))
     preview.take(delta("half of", plan=3))
     (event,) = preview.take(delta(plan=3, attempt=2, kind="begun"))
@@ -177,7 +177,7 @@ def test_a_restart_names_the_attempt(delta):
 
 def test_a_model_that_begins_anew_restarts_the_stream(delta):
     """A `begun` within an attempt, such as that of a fallback model, gives `stream_restarted` where text was streamed before."""
-    preview = Preview()
+    preview = DeltaPlacement()
     preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta().scheduled))
     pieces = [
         delta(kind="begun"),
@@ -192,7 +192,7 @@ def test_a_model_that_begins_anew_restarts_the_stream(delta):
 
 def test_the_deltas_of_the_next_plan_restart_nothing(delta):
     """`stream_restarted` is about deltas of its own plan; those of the plan before are complete."""
-    preview = Preview()
+    preview = DeltaPlacement()
     for plan in (1, 2):
         piece = delta("whole", plan=plan)
         preview.feed(PlanStartedEvent(run_id="r", event_id=f"{plan}", time=piece.scheduled))
@@ -203,7 +203,7 @@ def test_the_deltas_of_the_next_plan_restart_nothing(delta):
 
 def test_an_answer_without_its_beginning_is_not_shown(delta):
     """Deltas are ignored until one with the number 0 arrives, so that a reader never takes an end for the whole text."""
-    preview = Preview()
+    preview = DeltaPlacement()
     preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta().scheduled))
     assert preview.take(delta("end", seq=7)) == []
     assert preview.take(delta("s.", seq=8)) == []
@@ -226,7 +226,7 @@ OUTCOMES = [
 @pytest.mark.parametrize(("kind", "content"), OUTCOMES, ids=lambda value: getattr(value, "__name__", ""))
 def test_every_outcome_of_a_plan_ends_its_deltas(kind, content, delta):
     """Deltas after a plan's outcome are ignored: a text after the plan's question would seem to be the answer."""
-    preview = Preview()
+    preview = DeltaPlacement()
     preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta().scheduled))
     assert [event.text for event in preview.take(delta("half"))] == ["half"]
     preview.feed(kind(run_id="r", event_id="2", time=START, **content))

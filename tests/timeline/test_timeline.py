@@ -204,7 +204,11 @@ def test_a_message_id_is_what_was_accepted_under_it_first(feed):
     assert (message.before, message.after) == ("0-000001-00000", "0-000002-00000")
     assert (answer.event.text, answer.before, answer.after) == ("this", "0-000004-00000", "0-000005-00000")
     (decision,) = timeline.decisions
-    assert (decision.verdict, decision.wait.question, decision.after) == ("answered", "which?", answer.before)
+    assert (decision.verdict, decision.wait.question, decision.opened.after) == (
+        "answered",
+        "which?",
+        answer.before,
+    )
 
 
 def test_a_verdict_is_one_word(subtests: pytest.Subtests) -> None:

@@ -45,15 +45,15 @@ from sojourn.contracts.event import Event, PlannerNoteEvent
 from sojourn.contracts.ids import place_of
 from sojourn.timeline import (
     Call,
-    Decision,
     End,
     Entry,
     Note,
     Plan,
     Timeline,
     TimelineTree,
-    Turn,
     UserMessage,
+    UserTurn,
+    WaitEnd,
     WaitEntry,
 )
 from sojourn.values.text import counted
@@ -111,7 +111,7 @@ class RunTrees:
         self._keep: int | None = None
         self._printed = 0
         """Parts that are on the screen for good: the beginning, and then each turn and what follows it."""
-        self._begun: Turn | None = None
+        self._begun: UserTurn | None = None
         """The turn whose beginning is on the screen for good."""
         self._after: dict[str, str] = {}
         """By run, the last event that is on the screen for good."""
@@ -129,7 +129,7 @@ class RunTrees:
         return any(self._is_wanted(turn) for turn in self._turns)
 
     @property
-    def _turns(self) -> Sequence[Turn]:
+    def _turns(self) -> Sequence[UserTurn]:
         return self._timelines.top.turns if self._timelines else ()
 
     def feed(self, event: Event) -> None:
@@ -206,7 +206,7 @@ class RunTrees:
         is_open = turn is not None and not turn.is_over
         return 2 * len(self._turns) - is_open
 
-    def _is_wanted(self, turn: Turn) -> bool:
+    def _is_wanted(self, turn: UserTurn) -> bool:
         return self._only is None or self._only in turn.ids
 
     def _drawn(self, end: int) -> Iterator[RenderableType]:
@@ -330,7 +330,7 @@ class RunTrees:
             branch.add(Text("\n".join(draft_lines(plan.draft.text)), style="dim"))
 
     def _wait(
-        self, branch: Tree, run: Timeline, wait: Await, event_id: str, decision: Decision | None
+        self, branch: Tree, run: Timeline, wait: Await, event_id: str, decision: WaitEnd | None
     ) -> None:
         if self._is_new(run, event_id):
             _add(branch, texts_of(wait).lines(wait, self._whole))
@@ -338,8 +338,8 @@ class RunTrees:
             _add(branch, lines_of(decision.event))
 
     def _call(self, branch: Tree, run: Timeline, call: Call) -> Tree | None:
-        if call.wait:
-            self._wait(branch, run, call.wait, call.wait_event_id, call.decision)
+        if call.opened:
+            self._wait(branch, run, call.opened.wait, call.opened.event_id, call.decision)
         below = self._timelines.runs.get(call.child.run_id) if self._timelines and call.child else None
         is_new = below is not None and self._is_new(below, below.last_event_id)
         if call.duration is not None:
@@ -405,8 +405,8 @@ def _by_question(entries: Sequence[Entry]) -> list[Entry]:
     """
     ordered = [*entries]
     for call in entries:
-        if isinstance(call, Call) and call.wait is not None and call.decision is None:
-            asked, at = place_of(call.wait_event_id), ordered.index(call)
+        if isinstance(call, Call) and call.opened is not None and call.decision is None:
+            asked, at = place_of(call.opened.event_id), ordered.index(call)
             earlier = [
                 each for each in ordered[at + 1 :] if each.event_id and place_of(each.event_id) < asked
             ]
@@ -422,7 +422,7 @@ def _is_before_turns(entry: Entry, run: Timeline) -> bool:
     return entry.turn is None and not (run.turns and entry is run.end)
 
 
-def _in_turn(turn: Turn, run: Timeline) -> list[Entry]:
+def _in_turn(turn: UserTurn, run: Timeline) -> list[Entry]:
     """Return the entries of a turn until its end, without the messages that opened it.
 
     They include the messages that interrupt the turn.
@@ -445,7 +445,7 @@ def _in_turn(turn: Turn, run: Timeline) -> list[Entry]:
     return sorted(chain(own[: end + 1], interrupts), key=lambda entry: place_of(entry.event_id))
 
 
-def _after_turn(turn: Turn) -> list[Entry]:
+def _after_turn(turn: UserTurn) -> list[Entry]:
     end = next((place for place, entry in enumerate(turn.entries) if isinstance(entry, End)), None)
     return [] if end is None else turn.entries[end + 1 :]
 

@@ -14,7 +14,7 @@ from sojourn.cli.screen.lines import name_of, summed
 from sojourn.cli.screen.text import Line, local, plain, text_lines, took
 from sojourn.contracts.message import Message, TextPart
 from sojourn.core.run.state import INTERRUPTED
-from sojourn.timeline import Turn, UserMessage
+from sojourn.timeline import UserMessage, UserTurn
 from sojourn.values.text import counted
 
 __all__ = [
@@ -52,7 +52,7 @@ class TurnLine:
         turn: The turn.
     """
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: UserTurn) -> None:
         self._turn = turn
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -81,7 +81,7 @@ class TurnLine:
         )
 
 
-def heading(turn: Turn, detail: Detail = Detail.BRIEF) -> Line:
+def heading(turn: UserTurn, detail: Detail = Detail.BRIEF) -> Line:
     """Return the first line of a turn.
 
     It has the turn's id, when it began, who wrote its message, and how long that had waited.
@@ -95,7 +95,7 @@ def heading(turn: Turn, detail: Detail = Detail.BRIEF) -> Line:
     return Line("  ".join(parts), "bold")
 
 
-def opening_lines(turn: Turn, detail: Detail = Detail.BRIEF) -> list[Line]:
+def opening_lines(turn: UserTurn, detail: Detail = Detail.BRIEF) -> list[Line]:
     """Return the messages that opened a turn.
 
     If there are several, the sender stands below each.
@@ -158,7 +158,7 @@ def said_in(message: Message) -> str:
     return " ".join(" ".join(line.text for line in _message_lines(message)).removeprefix("> ").split())
 
 
-def summary(turn: Turn, now: datetime | None = None) -> Line:
+def summary(turn: UserTurn, now: datetime | None = None) -> Line:
     """Return the usage and the duration of a turn, so far if it is under way."""
     if turn.end is None:
         return Line(f"so far {_used(turn)}, {took((now or datetime.now(UTC)) - turn.at)}", "dim")
@@ -216,11 +216,11 @@ def _message_lines(message: Message) -> list[Line]:
     return text_lines("\n".join(filter(None, [message.text, *others])), mark="> ")
 
 
-def _said(turn: Turn) -> str:
+def _said(turn: UserTurn) -> str:
     return plain(" ".join(said_in(each.message) for each in turn.messages), _SHOWN)
 
 
-def _became(turn: Turn) -> str:
+def _became(turn: UserTurn) -> str:
     """Return a turn's answer, or the root of its failure."""
     if turn.failure:
         error = turn.failure.error
@@ -233,7 +233,7 @@ def _became(turn: Turn) -> str:
     return ""
 
 
-def _used(turn: Turn) -> str:
+def _used(turn: UserTurn) -> str:
     if turn.end and turn.end.output:
         return summed(turn.end.output)
     parts = [counted(turn.calls, "call")]
@@ -244,6 +244,6 @@ def _used(turn: Turn) -> str:
     return ", ".join(parts)
 
 
-def _briefly(turn: Turn, width: int) -> str:
+def _briefly(turn: UserTurn, width: int) -> str:
     calls = [counted(turn.calls, "call")] if turn.calls and width >= _WIDE else []
     return ", ".join([*calls, *([took(turn.end.at - turn.at)] if turn.end else [])])

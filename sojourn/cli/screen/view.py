@@ -36,7 +36,7 @@ from sojourn.contracts.event import (
     TurnStartedEvent,
     TurnSteeredEvent,
 )
-from sojourn.timeline import TimelineTree, Turn, UserMessage, is_run_end, is_turn_end
+from sojourn.timeline import TimelineTree, UserMessage, UserTurn, is_run_end, is_turn_end
 
 __all__ = ["RunView"]
 
@@ -71,7 +71,7 @@ class RunView:
         self._live = self._drawing() if self.console.is_terminal and is_tree else None
         self._redrawing: asyncio.TimerHandle | None = None
         self._said: set[str] = set()
-        self._shown_turn: Turn | None = None
+        self._shown_turn: UserTurn | None = None
 
     @property
     def is_live(self) -> bool:
@@ -222,7 +222,7 @@ class RunView:
         self.console.print(Text(text, style=style), soft_wrap=True)
 
 
-def _turn_of(event: Event, timelines: TimelineTree) -> Turn | None:
+def _turn_of(event: Event, timelines: TimelineTree) -> UserTurn | None:
     """Return the turn that is under way, or that an event has ended."""
     top = timelines.top
     is_end = event.run_id == top.run_id and (is_turn_end(event) or is_run_end(event))
@@ -238,7 +238,7 @@ def _depth(run_id: str, timelines: TimelineTree) -> int:
     return depth
 
 
-def _messages(turn: Turn | None, event: TurnSteeredEvent) -> list[UserMessage]:
+def _messages(turn: UserTurn | None, event: TurnSteeredEvent) -> list[UserMessage]:
     """Return the messages that joined a turn by an event."""
     entries = turn.entries if turn else []
     return [

@@ -33,7 +33,7 @@ from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound,
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import require
 from sojourn.reader import MAX_TURNS, TURNS, read_conversation
-from sojourn.timeline import Turn
+from sojourn.timeline import UserTurn
 
 __all__ = ["pages"]
 
@@ -193,7 +193,7 @@ def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, be
     def made(name: str, of: int, template: str, **more: Any) -> Made:
         return talk.once((*visit.audience, name), of, lambda: visit.render(template, **values, **more))
 
-    def html_of(turn: Turn) -> str:
+    def html_of(turn: UserTurn) -> str:
         return ago_now(made(turn.key, turn.version, "talk_turn.html", turn=turn).html, datetime.now(UTC))
 
     turns = talk.timeline.turns

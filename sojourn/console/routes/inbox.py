@@ -77,12 +77,12 @@ class Filters:
 
     def fits(self, found: FoundWait) -> bool:
         """Check whether a wait passes the filters."""
-        wait, tool = found.opened.wait, self.tool.casefold()
-        if self.kind and wait.kind != self.kind:
+        tool = self.tool.casefold()
+        if self.kind and found.view.kind != self.kind:
             return False
         if tool and not any(tool in each.casefold() for each in found.view.tools):
             return False
-        return self.labels.items() <= found.waiting.labels.items()
+        return self.labels.items() <= found.labels.items()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ async def inbox(visit: Visit) -> Response:
     view: WaitForm | None = None
     for first in found.waits[:3]:
         try:
-            view = (await settling.seen(visit, first.run_id, first.opened.wait.id)).view
+            view = (await settling.seen(visit, first.view.run_id, first.view.await_id)).view
             break
         except (Problem, RunNotFound):
             continue  # it has ended in the meantime
@@ -152,7 +152,7 @@ async def settle(visit: Visit, path: str) -> Response:
     path = _path(seen.status.run_id, seen.wait.id)
     found = await _found(visit, filters, "")
     after = next((each for each in found.waits if each.place > seen.place.place), None)
-    then = f"{after.run_id} {after.opened.wait.id}" if after else ""
+    then = f"{after.view.run_id} {after.view.await_id}" if after else ""
     back = form.text("back") if _is_of(seen.status.run_id, form.text("back")) else ""
     given = " ".join(settling.given(seen, form))
     return visit.go(path, done=form.text("do"), given=given, next=then, back=back, **filters.query)
@@ -202,9 +202,7 @@ async def _fate(visit: Visit, run_id: str, await_id: str, digest: str) -> tuple[
     The state is `open`, `changed` or `closed`.
     """
     waiting = await visit.service.reader.waits.of_run(run_id)
-    wait = next(
-        (each.wait for each in waiting.waits if each.wait.id == await_id) if waiting else iter(()), None
-    )
+    wait = waiting.wait(await_id) if waiting else None
     if wait is not None:
         if getattr(wait, "payload_digest", "") == digest:
             return "open", ""

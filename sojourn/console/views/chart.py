@@ -115,14 +115,15 @@ def _of_call(call: Call, now: datetime) -> _Work:
     end = call.ended_at or now
     spans: list[tuple[str, _Span]] = []
     begin, who = call.at, ""
-    if call.waited_since is not None:
+    since = call.opened and call.opened.since
+    if since is not None:
         until = _wait_end(call, end)
-        if call.waited_since > begin:
-            spans.append(("running", (begin, call.waited_since)))
-        spans.append(("wait", (call.waited_since, until)))
+        if since > begin:
+            spans.append(("running", (begin, since)))
+        spans.append(("wait", (since, until)))
         begin = until
         who = _waited_for(call)
-    if call.waited_since is None or (call.decision and end > begin):
+    if since is None or (call.decision and end > begin):
         spans.append((call.state, (begin, max(begin, end))))
     return _Work(call, call.call.name, call.state, spans, call.ended_at is None, who)
 

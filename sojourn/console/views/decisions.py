@@ -15,7 +15,7 @@ from sojourn.answers import wait_view
 from sojourn.console.views.waits import KINDS, title_of
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
-from sojourn.timeline import Decision
+from sojourn.timeline import WaitEnd
 from sojourn.values.visible import one_line
 
 __all__ = ["COLUMNS", "DecisionRow", "csv_of", "decision_row"]
@@ -74,7 +74,7 @@ class DecisionRow:
         }.get(self.verdict, "done")
 
 
-def decision_row(decision: Decision, agent_id: str, asked: str) -> DecisionRow:
+def decision_row(decision: WaitEnd, agent_id: str, asked: str) -> DecisionRow:
     """Return the row of a decision.
 
     Args:
@@ -102,7 +102,7 @@ def decision_row(decision: Decision, agent_id: str, asked: str) -> DecisionRow:
         text=(event.text or "")[:MAX_TEXT],
         digest=call.payload_digest if call else "",
         asked=one_line(asked, 200),
-        asked_at=decision.since,
+        asked_at=decision.opened and decision.opened.since,
         call=call and call.model_copy(update={"payload": {}, "prompt": "", "shown": None, "changes": []}),
         answered=event.model_copy(update={"text": None}),
     )

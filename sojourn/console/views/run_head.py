@@ -16,7 +16,7 @@ from sojourn.console.views.states import OPEN, word_of
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.run_policy import Caps
 from sojourn.reader import Snapshot
-from sojourn.timeline import Spent
+from sojourn.timeline import TokenUsage
 from sojourn.values.visible import took
 
 __all__ = ["RunHead", "head_of", "left_of"]
@@ -59,7 +59,7 @@ class RunHead:
     started_at: datetime | None
     closed_at: datetime | None
     took: timedelta | None
-    spent: Spent
+    spent: TokenUsage
     tool_calls: int
     left: list[tuple[str, str]]
     """Remaining budget: each limit, and the amount left of it."""
@@ -68,7 +68,7 @@ class RunHead:
 def head_of(
     status: RunStatus,
     snapshot: Snapshot,
-    spent: Spent,
+    spent: TokenUsage,
     children: Sequence[str] = (),
     stuck: Stuck | None = None,
 ) -> RunHead:

@@ -20,7 +20,7 @@ from sojourn.contracts.event import (
     RunResumedEvent,
 )
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.timeline import Call, End, Entry, Note, Plan, Timeline, Turn, WaitEntry
+from sojourn.timeline import Call, End, Entry, Note, Plan, Timeline, UserTurn, WaitEntry
 from sojourn.values.visible import one_line
 
 __all__ = [
@@ -65,7 +65,7 @@ def turns_before(found: Timeline) -> str:
     return "" if found.has_start or not found.turns else found.turns[0].key
 
 
-def newest_entries(turn: Turn) -> tuple[list[Entry], int]:
+def newest_entries(turn: UserTurn) -> tuple[list[Entry], int]:
     """Return the entries of a turn to show, and the number of omitted first calls."""
     extra = left = max(sum(isinstance(entry, Call) for entry in turn.entries) - MOST_CALLS, 0)
     kept: list[Entry] = []
@@ -77,7 +77,7 @@ def newest_entries(turn: Turn) -> tuple[list[Entry], int]:
     return kept, extra + turn.dropped
 
 
-def markdown_of(turn: Turn) -> list[str]:
+def markdown_of(turn: UserTurn) -> list[str]:
     """Return the texts of a turn that its template renders as Markdown."""
     answers = [lines_of(entry.text, MOST)[0] for entry in turn.entries if isinstance(entry, Plan)]
     return [*answers, *(pieces_of(turn.plan.draft.text) if turn.plan else ())]
@@ -110,7 +110,7 @@ class CallText:
     artifacts: list[str] = field(default_factory=list[str])
 
 
-def request_text(request: ToolRequest, turn: Turn) -> CallText:
+def request_text(request: ToolRequest, turn: UserTurn) -> CallText:
     """Return the text of a call that has not begun."""
     arguments, is_whole = _arguments(request)
     state = "not_executed" if turn.is_over else "requested"
@@ -232,7 +232,7 @@ class Facts:
     """Why it ended, unless it ended with its answer."""
 
 
-def turn_facts(turn: Turn) -> Facts:
+def turn_facts(turn: UserTurn) -> Facts:
     """Return the work and usage of a turn.
 
     They come from its output, or from its events if it has none.
@@ -250,6 +250,6 @@ def turn_facts(turn: Turn) -> Facts:
     )
 
 
-def _count(turn: Turn) -> int:
+def _count(turn: UserTurn) -> int:
     calls = sum(isinstance(entry, Call) for entry in turn.entries)
     return calls + sum(len(entry.requested) for entry in turn.entries if isinstance(entry, Plan))

@@ -12,7 +12,7 @@ from typing import Any
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, PlannerNoteEvent, RunPausedEvent, RunResumedEvent
 from sojourn.contracts.ids import place_of
-from sojourn.timeline import Call, Decision, Entry, Note, OpenWait, Plan, Timeline, UserMessage, WaitEntry
+from sojourn.timeline import Call, Entry, Note, OpenWait, Plan, Timeline, UserMessage, WaitEnd, WaitEntry
 from sojourn.values.visible import one_line
 
 __all__ = ["ApprovedCall", "Step", "WaitHistory", "before_wait"]
@@ -141,7 +141,7 @@ def _call_steps(entry: Call) -> Iterator[Step]:
         yield Step(kind, name, value, entry.ended_at, entry.end_event_id)
 
 
-def _decision_step(decision: Decision | None) -> Iterator[Step]:
+def _decision_step(decision: WaitEnd | None) -> Iterator[Step]:
     if decision is None:
         return
     text = ": ".join(filter(None, (decision.verdict.replace("_", " "), decision.event.text or "")))

@@ -371,7 +371,7 @@ async def _answer_open(
     for decision in tree.decisions:
         closed = decision.wait and ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)
         if closed and code and closed.view.ref.code == code and _is_repeated(closed, asking, message):
-            return ReplyToken(run_id, decision.after)
+            return ReplyToken(run_id, decision.opened.after if decision.opened else "")
     waits = [each for each in tree.open_waits.values() if not isinstance(each.wait, AwaitExternalTools)]
     views = [(opened, wait_view(opened.wait, opened.run_id)) for opened in waits]
     named = [each for each in views if code and each[1].ref.code == code]

@@ -17,7 +17,7 @@ from sojourn.contracts.run import RunStatus
 from sojourn.events import Cursor
 from sojourn.http.protocols.reply import MAX_ITEMS
 from sojourn.http.protocols.waits import ClientWait, client_waits, is_blocked, waits_of_status
-from sojourn.reader import Delivery, Feeds
+from sojourn.reader import Feeds, SubscriberEvent
 from sojourn.timeline import Change, TimelineTree, is_run_end, is_turn_end
 
 __all__ = ["Begin", "Blocked", "SeenEvent", "TurnStream"]
@@ -192,5 +192,5 @@ class TurnStream:
         return not running & done and asked <= self._ids.keys()
 
 
-async def _next(batches: AsyncGenerator[list[Delivery]]) -> list[Delivery] | None:
+async def _next(batches: AsyncGenerator[list[SubscriberEvent]]) -> list[SubscriberEvent] | None:
     return await anext(batches, None)

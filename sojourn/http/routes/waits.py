@@ -33,7 +33,7 @@ async def list_waits(
     require(asking, "viewer")
 
     def fits(found: FoundWait) -> bool:
-        return kind in (None, found.opened.wait.kind)
+        return kind in (None, found.view.kind)
 
     async with heavy_read():
         found = await service.waits(
