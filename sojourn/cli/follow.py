@@ -21,7 +21,8 @@ from sojourn.cli.screen.text import plain, shell_word, took
 from sojourn.cli.screen.view import RunView
 from sojourn.cli.unserved import telling_of_workers
 from sojourn.cli.waits import answer_lines, command_of
-from sojourn.client.run import CANCEL_REQUESTED, Run
+from sojourn.client.readable_run import CANCEL_REQUESTED
+from sojourn.client.run import Run
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import Event, wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound

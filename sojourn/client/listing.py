@@ -15,7 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
 from sojourn.client.conversation_id import is_conversation
-from sojourn.client.run import status_name
+from sojourn.client.readable_run import status_name
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.run import ForkedFrom, RunInput, RunStatus
 from sojourn.contracts.wire_names import MESSAGE, STARTED_AT

@@ -16,7 +16,7 @@ from temporalio.service import RPCError
 
 from sojourn.client.client import Client
 from sojourn.client.listing import message_of
-from sojourn.client.run import status_name
+from sojourn.client.readable_run import status_name
 from sojourn.client.stuck import Stuck, stuck_of
 from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translated
 from sojourn.contracts.event import Event

@@ -203,7 +203,7 @@ def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) 
 
     from sojourn.cli.screen.waits import texts_of
     from sojourn.cli.waits import answer_lines
-    from sojourn.client.run import CANCEL_REQUESTED
+    from sojourn.client.readable_run import CANCEL_REQUESTED
 
     is_canceling = CANCEL_REQUESTED in status.hints
     for owner, waits in {run_id: status.awaits, **status.child_awaits}.items():
