@@ -185,14 +185,14 @@ def comparing(files: list[Source]) -> list[str]:
 def reducers(files: list[Source]) -> list[str]:
     """Find the reducers outside the core: classes and loops that handle several kinds of events.
 
-    A function that renders one event is no reducer.
+    A function that renders one event is no reducer, nor is a class that makes events: a kind counts if the code reads it.
     """
     found = list[str]()
     for source in files:
         if source.is_in("sojourn/core", "sojourn/contracts", "sojourn/testing", "workflows", "activities"):
             continue
         constants = {
-            target.id: ast.unparse(node.value)
+            target.id: kinds_read(node.value)
             for node in source.tree.body
             if isinstance(node, ast.Assign)
             for target in node.targets
@@ -201,12 +201,22 @@ def reducers(files: list[Source]) -> list[str]:
         for node in units(source):
             if not isinstance(node, ast.ClassDef) and not loops_over_events(node):
                 continue
-            text = ast.unparse(node)
-            text += "".join(value for name, value in constants.items() if re.search(rf"\b{name}\b", text))
-            kinds = set(EVENT.findall(text)) - BASE_EVENTS
+            names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+            kinds = kinds_read(node).union(*(constants[name] for name in names & constants.keys()))
             if len(kinds) >= FEWEST_EVENTS:
                 found.append(f"{place(source, node)} ({len(kinds)})")
     return found
+
+
+def kinds_read(node: ast.AST) -> set[str]:
+    """Return the kinds of events that a piece of code names, but for those that it only makes."""
+    made = {id(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+    names = [
+        each.id if isinstance(each, ast.Name) else each.attr
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name | ast.Attribute) and id(each) not in made
+    ]
+    return {name for name in names if EVENT.fullmatch(name)} - BASE_EVENTS
 
 
 def loops_over_events(node: ast.AST) -> bool:

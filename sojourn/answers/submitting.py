@@ -253,8 +253,10 @@ def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal
     The history has no results of external calls to compare, so any results count as the same.
     """
     event = closed.event
-    if principal is not None and not _is_by(event, principal):
-        return False
+    if principal is not None:
+        by_name = event.principal is None and event.by == principal.subject
+        if not by_name and not is_same(event.principal, principal):
+            return False
     match answer:
         case Decision(approved=approved, digest=digest):
             is_about = digest in (None, "", closed.view.digest)
@@ -358,12 +360,6 @@ def _missing(principal: Principal, role: str, run_id: str) -> MissingRole:
 
 def _name(principal: Principal | None, by: str | None) -> str:
     return by or (principal.subject if principal else "")
-
-
-def _is_by(event: AwaitAnsweredEvent, principal: Principal) -> bool:
-    if event.principal is None:
-        return event.by == principal.subject
-    return is_same(event.principal, principal)
 
 
 def _voided(closed: ClosedWait, event: Event) -> ClosedWait:

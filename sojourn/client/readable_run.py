@@ -1,4 +1,4 @@
-"""A run to read: its result, events, status and open waits."""
+"""What a run does and did: its result, events, status and open waits."""
 
 import asyncio
 import builtins

@@ -1,4 +1,4 @@
-"""A handle of one run: to read it, to answer it, and to steer it."""
+"""Answer and steer a run, and read it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, overload

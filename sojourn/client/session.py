@@ -18,8 +18,6 @@ from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.event import (
     Event,
     MessageReceivedEvent,
-    TurnCompletedEvent,
-    TurnFailedEvent,
     TurnStartedEvent,
     TurnSteeredEvent,
 )
@@ -135,9 +133,9 @@ class SessionTurn:
             ServerUnavailable: The server did not answer for a minute.
         """
         async for event in self.events():
-            if isinstance(event, TurnCompletedEvent):
+            if event.type == "turn_completed":
                 return event.output
-            if isinstance(event, TurnFailedEvent):
+            if event.type == "turn_failed":
                 raise RunFailed(
                     f"the turn of message {self.message_id} failed: {event.error}",
                     run_id=self.run.id,

@@ -22,12 +22,15 @@ from sojourn.contracts.event import (
 from sojourn.live import Delta, LiveTransport
 from sojourn.timeline import RUN_END_TYPES
 
-__all__ = ["COMMON", "ENDS", "DeltaPlacement", "LiveText"]
+__all__ = ["COMMON", "DELTA_EVENTS", "ENDS", "DeltaPlacement", "LiveText"]
 
 _log = structlog.get_logger("sojourn.live")
 
 COMMON = ("run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id")
 """Fields that an event without a history event copies from the last event of its run."""
+
+DELTA_EVENTS = (TextDeltaEvent, ThinkingDeltaEvent, ToolCallDeltaEvent, StreamRestartedEvent)
+"""The events of what a planner is writing."""
 
 MAX_AHEAD = 50_000
 """Most deltas kept until the `plan_started` of their plan arrives."""

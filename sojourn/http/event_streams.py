@@ -25,7 +25,7 @@ from sojourn.events import Cursor
 from sojourn.http.media_type import is_stream
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem, problem_of
-from sojourn.reader import Feeds, SubscriberEvent
+from sojourn.reader import Feeds, SubscriberItem
 
 __all__ = [
     "BEAT",
@@ -171,7 +171,7 @@ class RunEventResponse(SseResponse):
         return True
 
 
-def _frames(batch: Sequence[SubscriberEvent]) -> bytes:
+def _frames(batch: Sequence[SubscriberItem]) -> bytes:
     return "".join(
         f"id: {cursor}\ndata: {line}\n\n" if cursor else f"data: {line}\n\n" for cursor, _, line in batch
     ).encode()

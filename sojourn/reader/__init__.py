@@ -28,7 +28,7 @@ from sojourn.reader.subscription import (
     FeedStopped,
     Gauges,
     SlowSubscriber,
-    SubscriberEvent,
+    SubscriberItem,
     Subscription,
 )
 from sojourn.reader.waits import FoundWait, FoundWaits, WaitingRuns, WaitReader, found_waits
@@ -54,7 +54,7 @@ __all__ = [
     "SlowSubscriber",
     "Snapshot",
     "StuckRuns",
-    "SubscriberEvent",
+    "SubscriberItem",
     "Subscription",
     "Turns",
     "WaitReader",

@@ -19,14 +19,14 @@ from sojourn.events.stream import stream
 from sojourn.live import Delta, LiveTransport
 from sojourn.serving.pace import Pace
 
-__all__ = ["Feed", "FeedEvent", "OpenPlan", "Redact"]
+__all__ = ["Feed", "FeedEntry", "OpenPlan", "Redact"]
 
 Redact = Callable[[Event], Event]
 """Returns an event without the parts that subscribers may not see."""
 
 
 @dataclass(frozen=True, slots=True)
-class FeedEvent:
+class FeedEntry:
     seq: int
     """Its number in this feed."""
     event: Event
@@ -78,7 +78,7 @@ class Feed:
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._on_change = on_change
-        self._entries: deque[FeedEvent] = deque()
+        self._entries: deque[FeedEntry] = deque()
         self._since = since if since and place_of(since)[0] else ""
         self._dropped = Cursor(run_id, self._since)
         self._has_begun = not self._since
@@ -99,7 +99,7 @@ class Feed:
                 return False
         return True
 
-    def since(self, seq: int, most: int) -> Sequence[FeedEvent]:
+    def since(self, seq: int, most: int) -> Sequence[FeedEntry]:
         begin = seq - self.first
         return list(islice(self._entries, begin, begin + most))
 
@@ -156,7 +156,7 @@ class Feed:
             # Events before this execution count as dropped from the buffer.
             self._has_begun = True
             self._dropped = Cursor(self.run_id, place_in(place[0], 0) if place[0] else None)
-        entry = FeedEvent(self.next, event, place, event_line(event))
+        entry = FeedEntry(self.next, event, place, event_line(event))
         self._watch_plans(entry.seq, event)
         self._entries.append(entry)
         self.next += 1

@@ -17,9 +17,6 @@ from sojourn.contracts.event import (
     Event,
     PlanStartedEvent,
     StreamRestartedEvent,
-    TextDeltaEvent,
-    ThinkingDeltaEvent,
-    ToolCallDeltaEvent,
 )
 from sojourn.contracts.ids import place_of
 from sojourn.core.history.fold import END
@@ -27,12 +24,12 @@ from sojourn.error_kinds import ErrorKind
 from sojourn.errors import RunError
 from sojourn.events import Cursor, event_line
 from sojourn.events.cursor import Position
-from sojourn.events.live_text import COMMON
+from sojourn.events.live_text import COMMON, DELTA_EVENTS
 from sojourn.events.stream import stream
-from sojourn.reader.feed import Feed, FeedEvent, Redact
+from sojourn.reader.feed import Feed, FeedEntry, Redact
 from sojourn.serving.pace import Pace
 
-__all__ = ["STOPPED", "FeedStopped", "Feeds", "Gauges", "SlowSubscriber", "SubscriberEvent", "Subscription"]
+__all__ = ["STOPPED", "FeedStopped", "Feeds", "Gauges", "SlowSubscriber", "SubscriberItem", "Subscription"]
 
 MAX_EVENTS = 2_000
 """Most events to keep of a run."""
@@ -57,9 +54,6 @@ BATCH = 100
 
 BATCH_BYTES = 256_000
 """Characters after which a batch ends. As much is buffered for each client that reads nothing."""
-
-_DELTAS = (TextDeltaEvent, ThinkingDeltaEvent, ToolCallDeltaEvent, StreamRestartedEvent)
-
 
 STOPPED = "this process of the service stops"
 
@@ -99,7 +93,7 @@ class Gauges(Protocol):
     """Bytes of events that are kept."""
 
 
-class SubscriberEvent(NamedTuple):
+class SubscriberItem(NamedTuple):
     cursor: str
     """Where a stream resumes after the event; empty for a live event."""
     event: Event
@@ -225,7 +219,7 @@ class Subscription:
     def cursor(self) -> str:
         return str(self._cursor)
 
-    async def batches(self, idle: float) -> AsyncGenerator[list[SubscriberEvent]]:
+    async def batches(self, idle: float) -> AsyncGenerator[list[SubscriberItem]]:
         """Yield batches of events, and an empty one after `idle` seconds."""
         readings, due = self._readings, time.monotonic() + idle
         while not self._is_ended:
@@ -258,7 +252,7 @@ class Subscription:
         self._drafts.join(self._seq)
         return True
 
-    async def _history(self) -> AsyncGenerator[list[SubscriberEvent]]:
+    async def _history(self) -> AsyncGenerator[list[SubscriberItem]]:
         client, pace = self._feed.client, Pace()
         events = stream(
             client.temporal,
@@ -276,10 +270,10 @@ class Subscription:
                 yield [delivered]
                 await pace.rest()
 
-    def _take(self) -> list[SubscriberEvent]:
+    def _take(self) -> list[SubscriberItem]:
         entries = _within(self._feed.since(self._seq, BATCH), BATCH_BYTES)
         self._seq += len(entries)
-        taken: list[SubscriberEvent] = []
+        taken: list[SubscriberItem] = []
         for entry in entries:
             event, is_own = entry.event, entry.event.run_id == self._feed.run_id
             if entry.place:
@@ -290,24 +284,24 @@ class Subscription:
                 taken += self._live_events(entry)
         return taken
 
-    def _delivered(self, event: Event, line: str) -> SubscriberEvent:
+    def _delivered(self, event: Event, line: str) -> SubscriberItem:
         self._drafts.note(event)
         if event.type == END and event.run_id == self._feed.run_id:
             self._is_ended = True
-        return SubscriberEvent(self._cursor.add(event), event, line)
+        return SubscriberItem(self._cursor.add(event), event, line)
 
-    def _live_events(self, entry: FeedEvent) -> list[SubscriberEvent]:
+    def _live_events(self, entry: FeedEntry) -> list[SubscriberItem]:
         is_old = entry.seq < self._joined
-        if isinstance(entry.event, _DELTAS):
+        if isinstance(entry.event, DELTA_EVENTS):
             return self._drafts.deliver(entry, is_old=is_old) if self._deltas else []
-        return [] if is_old else [SubscriberEvent("", entry.event, entry.line)]
+        return [] if is_old else [SubscriberItem("", entry.event, entry.line)]
 
 
 def _stopped(run_id: str) -> FeedStopped:
     return FeedStopped(STOPPED, run_id=run_id)
 
 
-def _within(entries: Sequence[FeedEvent], most: int) -> Sequence[FeedEvent]:
+def _within(entries: Sequence[FeedEntry], most: int) -> Sequence[FeedEntry]:
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry.line)
@@ -369,12 +363,12 @@ class _Drafts:
             self._known.add(event.run_id)
             self._muted.discard(event.run_id)
 
-    def deliver(self, entry: FeedEvent, *, is_old: bool) -> list[SubscriberEvent]:
+    def deliver(self, entry: FeedEntry, *, is_old: bool) -> list[SubscriberItem]:
         event, run_id = entry.event, entry.event.run_id
         plan = self._feed.plans.get(run_id)
         if is_old and (plan is None or entry.seq < plan.seq):
             return []
-        delivery = SubscriberEvent("", event, entry.line)
+        delivery = SubscriberItem("", event, entry.line)
         if isinstance(event, StreamRestartedEvent):
             self._known.add(run_id)
             self._muted.discard(run_id)
@@ -388,4 +382,4 @@ class _Drafts:
         common = {name: getattr(event, name) for name in COMMON}
         number, attempt = (plan.number, plan.attempt) if plan else (1, 1)
         void = StreamRestartedEvent(**common, time=event.time, plan=number, attempt=attempt)
-        return [SubscriberEvent("", void, event_line(void)), delivery]
+        return [SubscriberItem("", void, event_line(void)), delivery]

@@ -18,12 +18,12 @@ from sojourn.timeline.endings import verdict_of as verdict_of
 from sojourn.timeline.endings import wait_in as wait_in
 from sojourn.timeline.entries import Attempt as Attempt
 from sojourn.timeline.entries import Call as Call
-from sojourn.timeline.entries import Change as Change
 from sojourn.timeline.entries import ChangeKind as ChangeKind
 from sojourn.timeline.entries import Delivery as Delivery
 from sojourn.timeline.entries import Draft as Draft
 from sojourn.timeline.entries import End as End
 from sojourn.timeline.entries import Entry as Entry
+from sojourn.timeline.entries import EntryChange as EntryChange
 from sojourn.timeline.entries import Note as Note
 from sojourn.timeline.entries import OpenWait as OpenWait
 from sojourn.timeline.entries import Plan as Plan
@@ -41,12 +41,12 @@ __all__ = [
     "RUN_END_TYPES",
     "Attempt",
     "Call",
-    "Change",
     "ChangeKind",
     "Delivery",
     "Draft",
     "End",
     "Entry",
+    "EntryChange",
     "Note",
     "OpenWait",
     "Plan",

@@ -31,12 +31,12 @@ from sojourn.timeline.endings import RunEnd, TurnEnd, is_turn_end, verdict_of
 __all__ = [
     "Attempt",
     "Call",
-    "Change",
     "ChangeKind",
     "Delivery",
     "Draft",
     "End",
     "Entry",
+    "EntryChange",
     "Note",
     "OpenWait",
     "Plan",
@@ -191,7 +191,7 @@ class Plan(Entry):
 
 @dataclass(frozen=True, slots=True)
 class OpenWait:
-    """What is asked, since when, and the place in the events."""
+    """A wait, since when it is open, and its place in the events."""
 
     run_id: str
     wait: Await
@@ -388,7 +388,7 @@ message into a turn, `asked` and `answered` are about the wait of a call or a `W
 """
 
 
-class Change(NamedTuple):
+class EntryChange(NamedTuple):
     entry: Entry
     kind: ChangeKind
 

@@ -20,12 +20,12 @@ from sojourn.timeline.endings import RunEnd, TurnEnd
 from sojourn.timeline.entries import (
     Attempt,
     Call,
-    Change,
     ChangeKind,
     Delivery,
     Draft,
     End,
     Entry,
+    EntryChange,
     Note,
     OpenWait,
     Plan,
@@ -124,7 +124,7 @@ class Timeline:
         """The planner's last text."""
         self._most, self._most_records = most, most if most_records is None else most_records
         self._entries: deque[Entry] = deque()
-        self._changes: list[Change] = []
+        self._changes: list[EntryChange] = []
         self._calls: dict[str, Call] = {}
         self._plan: Plan | None = None
         self._plan_of: dict[str, Plan] = {}
@@ -177,7 +177,7 @@ class Timeline:
 
     # Grow.
 
-    def feed(self, event: Event, cursor: str = "") -> Sequence[Change]:
+    def feed(self, event: Event, cursor: str = "") -> Sequence[EntryChange]:
         """Take the next event, and return what it did, in order."""
         if event.run_id != self.run_id or self._has(event):
             return ()
@@ -228,7 +228,7 @@ class Timeline:
     def _add(self, entry: Entry, turn: UserTurn | None) -> None:
         entry.version = entry.born = self.version
         self._entries.append(entry)
-        self._changes.append(Change(entry, "added"))
+        self._changes.append(EntryChange(entry, "added"))
         if turn is not None:
             self._join(turn, entry)
         if len(self._entries) > self._most:
@@ -250,7 +250,7 @@ class Timeline:
                 self.turns.remove(turn)
 
     def _touch(self, entry: Entry, kind: ChangeKind = "changed") -> None:
-        self._changes.append(Change(entry, kind))
+        self._changes.append(EntryChange(entry, kind))
         entry.version = self.version
         if entry.turn is not None:
             entry.turn.version = self.version

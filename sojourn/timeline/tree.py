@@ -16,7 +16,7 @@ from sojourn.contracts.event import (
     ToolResultReceivedEvent,
 )
 from sojourn.timeline.endings import is_run_end, is_turn_end
-from sojourn.timeline.entries import Change, Delivery, OpenWait, WaitEnd
+from sojourn.timeline.entries import Delivery, EntryChange, OpenWait, WaitEnd
 from sojourn.timeline.timeline import MOST_ENTRIES, Timeline
 
 __all__ = ["TimelineTree"]
@@ -57,7 +57,7 @@ class TimelineTree:
         is_by = newest and (newest.run_id, newest.event_id) == (event.run_id, event.event_id)
         return newest if is_by else None
 
-    def feed(self, event: Event, cursor: str = "") -> Sequence[Change]:
+    def feed(self, event: Event, cursor: str = "") -> Sequence[EntryChange]:
         """Take the next event, and return what it did to the entries of its run, in order."""
         top = self.top.run_id
         if event.run_id != top and not event.run_id.startswith(f"{top}/"):

@@ -17,8 +17,8 @@ from sojourn.contracts.run import RunStatus
 from sojourn.events import Cursor
 from sojourn.http.protocols.reply import MAX_ITEMS
 from sojourn.http.protocols.waits import ClientWait, client_waits, is_blocked, waits_of_status
-from sojourn.reader import Feeds, SubscriberEvent
-from sojourn.timeline import Change, TimelineTree, is_run_end, is_turn_end
+from sojourn.reader import Feeds, SubscriberItem
+from sojourn.timeline import EntryChange, TimelineTree, is_run_end, is_turn_end
 
 __all__ = ["Begin", "Blocked", "SeenEvent", "TurnStream"]
 
@@ -52,7 +52,7 @@ class SeenEvent(NamedTuple):
     event: Event
     is_shown: bool
     """Whether it is the client's; one before that says only what was open."""
-    changes: Sequence[Change]
+    changes: Sequence[EntryChange]
     """What it did to the entries of its run."""
 
 
@@ -192,5 +192,5 @@ class TurnStream:
         return not running & done and asked <= self._ids.keys()
 
 
-async def _next(batches: AsyncGenerator[list[SubscriberEvent]]) -> list[SubscriberEvent] | None:
+async def _next(batches: AsyncGenerator[list[SubscriberItem]]) -> list[SubscriberItem] | None:
     return await anext(batches, None)

@@ -56,7 +56,7 @@ from sojourn.http.protocols.waits import ClientWait
 from sojourn.http.redaction import redact
 from sojourn.http.security.limits import heavy_read
 from sojourn.reader import Feeds
-from sojourn.timeline import Change, Timeline, UserMessage
+from sojourn.timeline import EntryChange, Timeline, UserMessage
 
 __all__ = ["AguiEncoder", "Thread", "ThreadMessages", "opening", "read"]
 
@@ -260,7 +260,7 @@ class Thread:
         """Whether the conversation exists."""
         return bool(self._timeline.last_event_id)
 
-    def take(self, event: Event) -> Sequence[Change]:
+    def take(self, event: Event) -> Sequence[EntryChange]:
         """Feed the timeline an event, and add the user's messages that a turn takes with it."""
         changes = self._timeline.feed(event)
         for change in changes:
