@@ -86,8 +86,7 @@ class Timeline:
         self.is_conversation = is_conversation
         self.version = 0
         """Grows with every event of the run."""
-        self.last_event_id = ""
-        self.cursor = ""
+        self.last_event_id = self.cursor = ""
         """The cursor after the last event: its id, unless `feed` was given another one."""
         self.agent_id = ""
         self.begun_at: datetime | None = None
