@@ -20,7 +20,7 @@ from sojourn.core.repair.calls import stem
 from sojourn.core.run.approval import APPROVE
 from sojourn.core.run.effects import is_settled
 from sojourn.errors import CallFailed
-from sojourn.flows.steps import Answer, ChangedFlowError, Done, Recorded, Step, Steps
+from sojourn.flows.steps import ChangedFlowError, FlowStep, Outcomes, QuestionOutcome, Recorded, Steps
 
 __all__ = ["Begun", "CallableTool", "Case", "Leave", "is_yes"]
 
@@ -42,7 +42,7 @@ class Leave(BaseException):
 class Begun(Generic[T]):
     """A call that a flow has begun, and whose result it reads later."""
 
-    def __init__(self, case: "Case", tool: Any, step: Step) -> None:
+    def __init__(self, case: "Case", tool: Any, step: FlowStep) -> None:
         self._case = case
         self._tool = tool
         self._step = step
@@ -76,11 +76,11 @@ class Case:
         self.turn = turn.model_copy(update={"messages": turn.messages[turn.turn_start :], "turn_start": 0})
         self.leaving: PlanResult | None = None
         """The plan that the flow was left with; it counts even if the flow went on."""
-        self._done = Done(self.turn.messages)
+        self._outcomes = Outcomes(self.turn.messages)
         self._seen = -1
         self._equal: Counter[str] = Counter()
         self._open: list[ToolRequest] = []
-        self.steps = Steps(self._done.calls, self._stands)
+        self.steps = Steps(self._outcomes.calls, self._stands)
         self._notes: list[tuple[str, int]] = []
         self._said: list[str] = []
 
@@ -103,7 +103,7 @@ class Case:
         """Check whether the run may call a tool, or has called it."""
         id = tool if isinstance(tool, str) else tool.id
         listed = any(spec.id == id for spec in self.turn.tools)
-        return listed or id in self._done.tools or self.finalize is not None
+        return listed or id in self._outcomes.tools or self.finalize is not None
 
     # Calls.
 
@@ -148,7 +148,7 @@ class Case:
             step = self.steps.take(call, name)
         except ChangedFlowError as changed:
             self.refuse(str(changed))
-        if self._done.result(step.call.tool_call_id) is None:
+        if self._outcomes.result(step.call.tool_call_id) is None:
             self._open.append(step.call)
         return Begun[Any](self, tool, step)
 
@@ -163,12 +163,12 @@ class Case:
         Raises:
             CallFailed: The call failed.
         """
-        found = self._done.result(call.tool_call_id)
+        found = self._outcomes.result(call.tool_call_id)
         if found is None:
             self._leave(PlanResult.calls(*self._open, notes=self.notes))
         result, place = found
         self._seen = max(self._seen, place)
-        if self.finalize and result.retry_hint and place == self._done.newest:
+        if self.finalize and result.retry_hint and place == self._outcomes.newest:
             self._leave(PlanResult.calls())  # its repair is not made in the last turn
         if result.error:
             unknown = is_settled(result) is False and not self._changes_nothing(result.name)
@@ -218,7 +218,7 @@ class Case:
         return spec is not None and changes_nothing(spec)
 
     def _stands(self, recorded: Recorded) -> bool:
-        found = self._done.result(recorded.id)
+        found = self._outcomes.result(recorded.id)
         return found is not None and (found[0].ok or is_settled(found[0]) is False)
 
     def settle(self) -> None:
@@ -237,7 +237,7 @@ class Case:
         asked = AwaitClarification(question=question) if isinstance(question, str) else question
         number = self._equal[f"? {asked.question}"]
         self._equal[f"? {asked.question}"] += 1
-        answer = self._done.answer(asked.question, number)
+        answer = self._outcomes.answer(asked.question, number)
         if answer is None:
             self.settle()
             self._leave(self._question(asked))
@@ -321,7 +321,7 @@ class Case:
             raise ValueError(fault)
         number = self._equal[f"~ {duration}"]
         self._equal[f"~ {duration}"] += 1
-        place = self._done.sleep(duration, number)
+        place = self._outcomes.sleep(duration, number)
         if place is None:
             self.settle()
             self._leave(PlanResult.wait(duration, notes=self.notes))
@@ -346,12 +346,12 @@ class Case:
     @property
     def notes(self) -> list[str]:
         """The notes since the newest outcome, not recorded with earlier plans."""
-        return [text for text, seen in self._notes if seen == self._done.newest]
+        return [text for text, seen in self._notes if seen == self._outcomes.newest]
 
     @property
     def remarks(self) -> list[str]:
         """Remarks for people about recorded calls that do not match the flow now."""
-        failed = [self._done.result(id) for id in self.steps.taken]
+        failed = [self._outcomes.result(id) for id in self.steps.taken]
         renamed = [
             f"{result.name} failed{advice}"
             for result, _ in filter(None, failed)
@@ -370,14 +370,14 @@ class Case:
             else None
         )
 
-    def answer_to(self, question: str) -> "Answer | None":
+    def answer_to(self, question: str) -> "QuestionOutcome | None":
         """Return the answer to a question of the flow's planner itself."""
-        return self._done.answer(question, 0)
+        return self._outcomes.answer(question, 0)
 
     @property
     def not_repeated(self) -> str | None:
         """Remark about a flow that continued without a call of its last step, or None."""
-        missed = self._done.new_but(self.steps.taken)
+        missed = self._outcomes.new_but(self.steps.taken)
         if not missed or not self._open:
             return None
         names = ", ".join(sorted({result.name for result in missed} - {APPROVE}))

@@ -114,7 +114,7 @@ FlowFunction = Callable[[Case], str | PlanResult | Awaitable[str | PlanResult | 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class FlowOptions:
     defaults: Defaults | Callable[[Turn], Defaults] | None = None
     max_repairs: int = MAX_REPAIRS
     read_answer: ReadAnswer | None = None
@@ -130,7 +130,7 @@ class Flow:
 
     reads_set_aside = True
 
-    def __init__(self, function: FlowFunction, options: Options) -> None:
+    def __init__(self, function: FlowFunction, options: FlowOptions) -> None:
         self.__doc__ = function.__doc__
         self._function = function
         self._name = getattr(function, "__name__", "flow")
@@ -323,7 +323,7 @@ def flow(
     Raises:
         DefinitionError: `function` is not a function of one case.
     """
-    options = Options(
+    options = FlowOptions(
         defaults=defaults,
         max_repairs=max_repairs,
         read_answer=read_answer,
@@ -341,7 +341,7 @@ def flow(
     return flow_of(function, options)
 
 
-def flow_of(function: FlowFunction, options: Options) -> Flow:
+def flow_of(function: FlowFunction, options: FlowOptions) -> Flow:
     if not inspect.isroutine(function):
         raise DefinitionError(f"flow: {function!r} is no function; a flow is a function of a Case")
     name = getattr(function, "__name__", "flow")

@@ -23,7 +23,15 @@ from sojourn.core.run.approval import APPROVE
 from sojourn.core.run.ids import default_name, id_of, is_step_id
 from sojourn.values.timers import seconds_of
 
-__all__ = ["Answer", "ChangedFlowError", "Done", "Recorded", "Step", "Steps", "differing_fields"]
+__all__ = [
+    "ChangedFlowError",
+    "FlowStep",
+    "Outcomes",
+    "QuestionOutcome",
+    "Recorded",
+    "Steps",
+    "differing_fields",
+]
 
 
 class ChangedFlowError(Exception):
@@ -38,7 +46,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FlowStep:
     name: str
     call: ToolRequest
     recorded: Recorded | None = None
@@ -70,9 +78,9 @@ class Steps:
         self._stands = stands
         self._made: Counter[str] = Counter()
         self._named: Counter[str] = Counter()
-        self.taken: dict[str, Step] = {}
+        self.taken: dict[str, FlowStep] = {}
 
-    def take(self, call: ToolRequest, name: str | None) -> Step:
+    def take(self, call: ToolRequest, name: str | None) -> FlowStep:
         """Return the step of a call, with the id of the recorded call if there is one.
 
         Raises:
@@ -89,7 +97,7 @@ class Steps:
             found = self._free(id_of(name)) or self._free(name) or self._equal(call, name)
         self._refuse_ambiguous(call, found)
         step_id = found.id if found else self._new_id(name)
-        step = Step(name, call.model_copy(update={"tool_call_id": step_id}), found)
+        step = FlowStep(name, call.model_copy(update={"tool_call_id": step_id}), found)
         self.taken[step_id] = step
         return step
 
@@ -178,18 +186,18 @@ _SLEPT = re.compile(r"(?:Waited|The wait of) (\S+) s\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QuestionOutcome:
     text: str | None
     """None if the question was declined, or not answered in time."""
     place: int
 
 
-class Done:
+class Outcomes:
     """The steps that a transcript has the outcome of."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._results: dict[str, tuple[ToolResult, int]] = {}
-        self._answers: defaultdict[str, list[Answer]] = defaultdict(list)
+        self._answers: defaultdict[str, list[QuestionOutcome]] = defaultdict(list)
         self._sleeps: defaultdict[str, list[int]] = defaultdict(list)
         self.calls: list[Recorded] = []
         own_ids: dict[str, str] = {}
@@ -211,9 +219,9 @@ class Done:
                     place,
                 )
             if asked and message.role == "user":
-                self._answers[asked].append(Answer(message.text, place))
+                self._answers[asked].append(QuestionOutcome(message.text, place))
             elif asked and message.role == "system" and message.text.startswith(_UNANSWERED):
-                self._answers[asked].append(Answer(None, place))
+                self._answers[asked].append(QuestionOutcome(None, place))
             asked = message.text if message.role == "assistant" and not message.tool_calls else ""
             if message.role == "system" and (match := _SLEPT.match(message.text)):
                 slept = match[1]
@@ -235,7 +243,7 @@ class Done:
         are_new = all(place > self._planned for _, place in others)
         return [result for result, _ in others] if are_new else []
 
-    def answer(self, question: str, number: int) -> Answer | None:
+    def answer(self, question: str, number: int) -> QuestionOutcome | None:
         answers = self._answers[question]
         return answers[number] if number < len(answers) else None
 

@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.models.lenient import lenient
 from sojourn.models.portable import one_system, portable
-from sojourn.models.rate_limits import Limiter, RateLimits, limiter_for
+from sojourn.models.rate_limits import Limiter, RequestLimits, limiter_for
 from sojourn.network import timeouts_for
 from sojourn.network.client import is_local_url
 from sojourn.serving.hardening.attempt import still_wanted
@@ -129,7 +129,7 @@ _FAMILIES = ("claude", "deepseek")
 """Families of models with a row of their own in the table of time-outs, at any provider."""
 
 
-def guarded(model: Model, limits: RateLimits | None = None) -> Model:
+def guarded(model: Model, limits: RequestLimits | None = None) -> Model:
     """Return a model as a `GuardedModel`, of a `FallbackModel` each one."""
     if isinstance(model, GuardedModel):
         return model
@@ -143,7 +143,7 @@ def guarded(model: Model, limits: RateLimits | None = None) -> Model:
 class GuardedModel(WrapperModel):
     """A model of one provider, whose requests wait for the provider's limits."""
 
-    def __init__(self, wrapped: Model, limits: RateLimits | None = None) -> None:
+    def __init__(self, wrapped: Model, limits: RequestLimits | None = None) -> None:
         super().__init__(wrapped)
         self._limits = limits
 

@@ -49,7 +49,7 @@ from sojourn.models.result_text import result_text
 from sojourn.values.json_value import is_array
 from sojourn.values.text import counted
 
-__all__ = ["Correction", "Reply", "is_call_as_text", "plan_of"]
+__all__ = ["Correction", "ModelReply", "is_call_as_text", "plan_of"]
 
 _TYPED_CORRECTIONS = 2
 
@@ -67,7 +67,7 @@ _UNREADABLE_CALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
 
 @dataclass(frozen=True)
-class Reply:
+class ModelReply:
     message: Message
     finish: str | None
     refusal: str | None = None
@@ -76,7 +76,7 @@ class Reply:
     output_limit: int | None = None
 
     @classmethod
-    def of(cls, response: ModelResponse, message: Message, max_tokens: int | None) -> "Reply":
+    def of(cls, response: ModelResponse, message: Message, max_tokens: int | None) -> "ModelReply":
         details = response.provider_details or {}
         given = details.get("finish_reason")
         word = given if isinstance(given, str) else None
@@ -108,7 +108,7 @@ class Correction:
 
 
 def plan_of(
-    reply: Reply,
+    reply: ModelReply,
     names: Names,
     *,
     expected: Expected | None,
@@ -146,7 +146,7 @@ def plan_of(
     return Correction("EmptyAnswer", _CALL_BY_TOOL, otherwise=noted) if may_call else noted
 
 
-def _calls(reply: Reply) -> PlanResult:
+def _calls(reply: ModelReply) -> PlanResult:
     """Return the calls as a plan, without the last one if it was cut off."""
     calls, why = reply.message.tool_calls, _why_cut(reply)
     requests = [call.request for call in calls]
@@ -161,7 +161,7 @@ def _calls(reply: Reply) -> PlanResult:
     )
 
 
-def _nameless(reply: Reply, call: ToolCallPart) -> Correction:
+def _nameless(reply: ModelReply, call: ToolCallPart) -> Correction:
     """Return the correction of a `call_tool` without name or arguments."""
     read = _arguments(call)
     lacks = "the name of a tool"
@@ -175,7 +175,7 @@ def _nameless(reply: Reply, call: ToolCallPart) -> Correction:
     return Correction("MalformedAnswer", text, _answered(reply, call, text), otherwise=_calls(reply))
 
 
-def _too_late(reply: Reply, expected: Expected | None) -> Correction:
+def _too_late(reply: ModelReply, expected: Expected | None) -> Correction:
     """Return the correction of calls in the last turn."""
     how = f"Give your answer by calling `{FINAL_RESULT}`" if expected else "Answer in words"
     text = f"Not executed: no tool can be called any more, since the run ends with this answer. {how}, with what you know."
@@ -186,7 +186,7 @@ def _too_late(reply: Reply, expected: Expected | None) -> Correction:
     return Correction("EmptyAnswer", text, answers, why=_CALLED_TOO_LATE, otherwise=plan)
 
 
-def _why_cut(reply: Reply) -> str | None:
+def _why_cut(reply: ModelReply) -> str | None:
     """Return what ended a response before its end, as a clause, or None."""
     if reply.finish == "content_filter":
         return "was stopped by the provider's content filter"
@@ -202,11 +202,11 @@ def _why_cut(reply: Reply) -> str | None:
     return f"was cut off at the output limit{limit}"
 
 
-def _in_words(reply: Reply) -> str:
+def _in_words(reply: ModelReply) -> str:
     return f" ({reply.provider_finish})" if reply.provider_finish else ""
 
 
-def _is_unfinished(reply: Reply) -> bool:
+def _is_unfinished(reply: ModelReply) -> bool:
     """Return whether the last call's arguments are not whole."""
     calls = reply.message.tool_calls
     if not calls or calls[-1].raw is None or reply.provider_finish is None:
@@ -240,7 +240,7 @@ def is_call_as_text(text: str) -> bool:
     return _CALL_AS_TEXT.search(text[:_MAX_READ]) is not None
 
 
-def _notes(reply: Reply) -> list[str]:
+def _notes(reply: ModelReply) -> list[str]:
     if reply.finish == "length":
         return [_CUT_OFF]
     if reply.finish == "error":
@@ -248,7 +248,7 @@ def _notes(reply: Reply) -> list[str]:
     return [_FILTERED] if reply.finish == "content_filter" else []
 
 
-def _empty(reply: Reply) -> Correction:
+def _empty(reply: ModelReply) -> Correction:
     if reply.finish == "length":
         raise ApplicationError(
             f"{_CUT_OFF} before it began; allow more with ModelPlanner(settings={{'max_tokens': ...}})",
@@ -273,7 +273,9 @@ def _empty(reply: Reply) -> Correction:
 # The typed answer.
 
 
-def _typed(reply: Reply, call: ToolCallPart, expected: Expected, names: Names) -> PlanResult | Correction:
+def _typed(
+    reply: ModelReply, call: ToolCallPart, expected: Expected, names: Names
+) -> PlanResult | Correction:
     if cut := _cut_off(reply, call):
         return cut
     payload = _arguments(call)
@@ -292,7 +294,7 @@ def _typed(reply: Reply, call: ToolCallPart, expected: Expected, names: Names) -
     return _answer(reply, expected.value(payload), notes)
 
 
-def _malformed(reply: Reply, call: ToolCallPart, text: str, why: str = "") -> Correction:
+def _malformed(reply: ModelReply, call: ToolCallPart, text: str, why: str = "") -> Correction:
     return Correction("MalformedAnswer", text, _answered(reply, call, text), why=why, most=_TYPED_CORRECTIONS)
 
 
@@ -301,7 +303,7 @@ def _texts(mismatch: ToolResult, names: Names) -> tuple[str, str]:
     return result_text(names.in_result(mismatch), names), str(mismatch.error)
 
 
-def _typed_text(reply: Reply, expected: Expected, names: Names) -> PlanResult | Correction:
+def _typed_text(reply: ModelReply, expected: Expected, names: Names) -> PlanResult | Correction:
     if cut := _cut_off(reply):
         return cut
     read = parse_arguments(reply.message.text)
@@ -319,7 +321,7 @@ def _typed_text(reply: Reply, expected: Expected, names: Names) -> PlanResult | 
     return _answer(reply, expected.value(payload), [])
 
 
-def _cut_off(reply: Reply, call: ToolCallPart | None = None) -> Correction | None:
+def _cut_off(reply: ModelReply, call: ToolCallPart | None = None) -> Correction | None:
     """Return the correction of a typed answer or question that was cut off, or None."""
     why = _why_cut(reply)
     if why is None:
@@ -338,7 +340,7 @@ def _cut_off(reply: Reply, call: ToolCallPart | None = None) -> Correction | Non
     )
 
 
-def _answer(reply: Reply, value: Any, notes: list[str]) -> PlanResult:
+def _answer(reply: ModelReply, value: Any, notes: list[str]) -> PlanResult:
     text = reply.message.text.strip() or json.dumps(value, ensure_ascii=False)
     return PlanResult(final_response=Message.assistant(text), result=value, notes=notes)
 
@@ -346,7 +348,7 @@ def _answer(reply: Reply, value: Any, notes: list[str]) -> PlanResult:
 # The question.
 
 
-def _question(reply: Reply, call: ToolCallPart, names: Names) -> PlanResult | Correction:
+def _question(reply: ModelReply, call: ToolCallPart, names: Names) -> PlanResult | Correction:
     if call is reply.message.tool_calls[-1] and (cut := _cut_off(reply, call)):
         return cut
     payload = _arguments(call)
@@ -382,6 +384,6 @@ def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
     return read.payload
 
 
-def _answered(reply: Reply, wrong: ToolCallPart, text: str) -> dict[str, str]:
+def _answered(reply: ModelReply, wrong: ToolCallPart, text: str) -> dict[str, str]:
     others = f"not executed: the call of `{wrong.name}` in the same response was not valid"
     return {call.tool_call_id: text if call is wrong else others for call in reply.message.tool_calls}

@@ -27,9 +27,9 @@ from sojourn.models.messages import from_response
 from sojourn.models.model_name import model_name_fault
 from sojourn.models.names import Names
 from sojourn.models.offered import ASK_USER, FINAL_RESULT, Expected, Offer, answer_tool
-from sojourn.models.outcome import Correction, Reply, plan_of
+from sojourn.models.outcome import Correction, ModelReply, plan_of
 from sojourn.models.provider_errors import foreign_host, translate_provider_errors
-from sojourn.models.rate_limits import RateLimits
+from sojourn.models.rate_limits import RequestLimits
 from sojourn.models.reading import ModelInput, server_notes
 from sojourn.models.requests import Requests, given_up
 from sojourn.models.response import response_of, usage_of
@@ -134,7 +134,7 @@ class ModelPlanner:
         )
         self._compaction = Compaction.of(compaction)
         self._offers = ToolOffers(self._sources, max_tools)
-        self._limits = RateLimits.given(max_concurrency, tokens_per_minute)
+        self._limits = RequestLimits.given(max_concurrency, tokens_per_minute)
         self._time_outs = ReadTimeOuts()
         self._plain_ids = False
 
@@ -211,7 +211,7 @@ class ModelPlanner:
                 _begin_anew()
                 continue
             response = search.without_searches(response)
-            reply = Reply.of(
+            reply = ModelReply.of(
                 response, from_response(response, reading.names, reading.told(this)), requests.output_limit
             )
             outcome = plan_of(

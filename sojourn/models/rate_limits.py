@@ -23,7 +23,7 @@ from pydantic_ai.models import Model
 
 from sojourn.errors import DefinitionError
 
-__all__ = ["LONGEST_WAIT", "Allowance", "Limiter", "RateLimits", "SentRequest", "limiter_for"]
+__all__ = ["LONGEST_WAIT", "Allowance", "Limiter", "RequestLimits", "SentRequest", "limiter_for"]
 
 BACK_OFF: Final = 0.5
 RECOVERY: Final = 0.05
@@ -113,12 +113,12 @@ LONGEST_CLOSED: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class RateLimits:
+class RequestLimits:
     concurrency: int | None = None
     tokens_per_minute: int | None = None
 
     @classmethod
-    def given(cls, concurrency: int | None = None, tokens_per_minute: int | None = None) -> "RateLimits":
+    def given(cls, concurrency: int | None = None, tokens_per_minute: int | None = None) -> "RequestLimits":
         """Return the given limits, or else those of the environment."""
         return cls(
             _number("max_concurrency", concurrency, "SOJOURN_MODEL_CONCURRENCY"),
@@ -151,7 +151,7 @@ class Limiter:
     def __init__(
         self,
         name: str,
-        limits: RateLimits | None = None,
+        limits: RequestLimits | None = None,
         *,
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -167,7 +167,7 @@ class Limiter:
         if limits:
             self.limit(limits)
 
-    def limit(self, limits: RateLimits) -> None:
+    def limit(self, limits: RequestLimits) -> None:
         """Apply a planner's limits, if they are stricter."""
         most = limits.concurrency
         if most is not None and (self._slots is None or most < self._slots.max_running):
@@ -238,7 +238,7 @@ class Limiter:
 _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Any, ...], Limiter]] = WeakKeyDictionary()
 
 
-def limiter_for(model: Model, limits: RateLimits | None = None) -> Limiter:
+def limiter_for(model: Model, limits: RequestLimits | None = None) -> Limiter:
     """Return the limiter of a model's provider, URL and key, on this event loop."""
     whose = (model.system, model.base_url, _key_of(model))
     known = _limiters.setdefault(asyncio.get_running_loop(), {})

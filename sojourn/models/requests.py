@@ -33,7 +33,7 @@ from sojourn.contracts.plan import PlanInput, PlanResult
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.hints import CUT_OFF
-from sojourn.models.outcome import Correction, Reply
+from sojourn.models.outcome import Correction, ModelReply
 from sojourn.models.portable import refuses_ids, with_plain_ids
 from sojourn.models.reading import ModelInput
 from sojourn.models.tool_offers import RefusedTools
@@ -46,7 +46,7 @@ _MAX_WHY = 500
 _MAX_CALLS = 5
 
 
-def given_up(corrections: Sequence[Correction], reply: Reply, turn: PlanInput) -> PlanResult:
+def given_up(corrections: Sequence[Correction], reply: ModelReply, turn: PlanInput) -> PlanResult:
     """Return the plan for a response that has no correction left.
 
     Raises:
@@ -75,7 +75,7 @@ def _times(corrections: int) -> str:
     return f"the model was corrected {times} and still did not give a valid answer"
 
 
-def _answer(reply: Reply) -> str:
+def _answer(reply: ModelReply) -> str:
     if text := reply.message.text.strip():
         return text
     requests = [call.request for call in reply.message.tool_calls]

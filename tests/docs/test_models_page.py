@@ -16,7 +16,16 @@ from planners import models
 from sojourn import ModelPlanner, RunFailed, RunPolicy
 from sojourn.checks.application import MODEL_VARIABLES
 from sojourn.models import Compaction, outcome, planner, provider_errors
-from sojourn.testing.providers import HttpError, ProviderServer, Reply, Text, Thinking, ToolCall, calls, says
+from sojourn.testing.providers import (
+    Completion,
+    HttpError,
+    ProviderServer,
+    Text,
+    Thinking,
+    ToolCall,
+    calls,
+    says,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 FORECAST = "harbor__tides__forecast"
@@ -313,7 +322,7 @@ async def test_a_large_limit_of_tokens_is_not_sent(serve, standin):
 async def test_what_the_transcript_holds(served, standin, harbor, traces):
     """The transcript holds thinking with its signature; the history holds no key."""
     written = '{"port":   "Faro"}'
-    thought = Reply(
+    thought = Completion(
         parts=(
             Thinking(text="Tides.", signature="c2ln"),
             Text(text="See."),

@@ -12,7 +12,7 @@ from sojourn.contracts.message import CompactionPart
 from sojourn.errors import DefinitionError
 from sojourn.models import Compaction
 from sojourn.models.compaction import Summarize
-from sojourn.testing.providers import HttpError, Reply, Request, Text, ToolCall, Usage, says
+from sojourn.testing.providers import Completion, HttpError, Request, Text, TokenUsage, ToolCall, says
 
 WINDOW = 6_000
 """Tokens of the models' window; the stand-in counts four characters of a request's messages as one."""
@@ -45,7 +45,7 @@ class Windowed:
 
     def __call__(self, request: Request):
         size = len(json.dumps(request.body.get("messages", request.body.get("input")))) // 4
-        used = Usage(input=size, output=20)
+        used = TokenUsage(input=size, output=20)
         if "You summarise" in request.instructions:
             self.summaries.append(request)
             self.tokens += size + 20
@@ -62,7 +62,7 @@ class Windowed:
         for _ in range(self.per_turn):
             self.made += 1
             parts.append(ToolCall(name="ops__devices__look", arguments=json.dumps({"n": self.made})))
-        return Reply(parts=(Text(text=f"Looking at {self.made}."), *parts), usage=used)
+        return Completion(parts=(Text(text=f"Looking at {self.made}."), *parts), usage=used)
 
 
 def check(request: Request) -> None:
@@ -244,7 +244,7 @@ async def test_where_no_summary_comes_code_writes_one(serve, standin, fault):
             return model(request)
         if fault == "context_length":
             return HttpError(error="context_length")
-        return Reply(parts=(), finish="content_filter" if fault == "filtered" else "stop")
+        return Completion(parts=(), finish="content_filter" if fault == "filtered" else "stop")
 
     standin.script = script
     options = Compaction(window=WINDOW, keep_results=None)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sojourn import Agent, App, ModelPlanner, PlanResult, RunPolicy, ToolRequest, Toolset
 from sojourn.repair import RepairingPlanner
-from sojourn.testing.providers import ProviderServer, Reply, Request, ToolCall, calls, says
+from sojourn.testing.providers import Completion, ProviderServer, Request, ToolCall, calls, says
 
 REFUND, FIND, SEARCH = "desk__orders__refund", "desk__orders__find", "desk__orders__search"
 EXAMPLE = {"order_id": "SO-10023", "amount": 12.5, "reason": "damaged"}
@@ -60,14 +60,14 @@ def desk() -> Desk:
     return Desk()
 
 
-def a(tool: str, arguments: dict[str, Any]) -> Reply:
+def a(tool: str, arguments: dict[str, Any]) -> Completion:
     return calls(ToolCall(name=tool, arguments=json.dumps(arguments)))
 
 
-def copier(tool: str, first: dict[str, Any]) -> Callable[[Request], Reply]:
+def copier(tool: str, first: dict[str, Any]) -> Callable[[Request], Completion]:
     """A model that makes a call, and then sends word for word the arguments that it reads."""
 
-    def decide(request: Request) -> Reply:
+    def decide(request: Request) -> Completion:
         answers = [result.text for result in request.tool_results]
         if not answers:
             return a(tool, first)

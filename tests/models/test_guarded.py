@@ -15,8 +15,8 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.models.guarded import GuardedModel, estimate, guarded
 from sojourn.models.provider_errors import translate_provider_errors
-from sojourn.models.rate_limits import RateLimits, limiter_for
-from sojourn.testing.providers import HttpError, Usage, says
+from sojourn.models.rate_limits import RequestLimits, limiter_for
+from sojourn.testing.providers import HttpError, TokenUsage, says
 
 
 def refusing(after=None, error="rate_limit"):
@@ -88,7 +88,7 @@ async def test_a_refusal_delays_the_next_request(standin, ask, protocol, streame
 async def test_no_more_requests_than_allowed_are_in_flight(standin, ask, protocol, streamed):
     """As the provider counts them, no more requests are in flight than the limit."""
     standin.script = lambda _: says("Hello", hold=0)
-    models = [guarded(standin.model(protocol), RateLimits(concurrency=2)) for _ in range(3)]
+    models = [guarded(standin.model(protocol), RequestLimits(concurrency=2)) for _ in range(3)]
     tasks = [asyncio.create_task(ask(each, streamed=streamed)) for each in models * 2]
     for answered in (2, 4, 6):
         await standin.arrived(answered)
@@ -102,9 +102,9 @@ async def test_no_more_requests_than_allowed_are_in_flight(standin, ask, protoco
 
 async def test_the_provider_s_usage_replaces_the_estimate(standin, ask, protocol, streamed):
     """After a response the bucket is charged with the tokens that the provider counted."""
-    standin.script = [says("Hello", usage=Usage(input=39_000, output=1000))]
+    standin.script = [says("Hello", usage=TokenUsage(input=39_000, output=1000))]
     model = standin.model(protocol)
-    await ask(guarded(model, RateLimits(tokens_per_minute=60_000)), streamed=streamed)
+    await ask(guarded(model, RequestLimits(tokens_per_minute=60_000)), streamed=streamed)
     allowance, now = limiter_for(model).allowance, asyncio.get_running_loop().time()
     assert 20 < allowance.wait(60_000, now) <= 40  # less by the time that has passed
 
@@ -113,7 +113,7 @@ async def test_the_provider_s_usage_replaces_the_estimate(standin, ask, protocol
 async def test_a_cancelled_request_releases_its_slot(standin, ask, protocol, streamed):
     """After a request is cancelled, the next one gets its slot."""
     standin.script = [says("never read", hold=0), says("Hello")]
-    model = guarded(standin.model(protocol), RateLimits(concurrency=1))
+    model = guarded(standin.model(protocol), RequestLimits(concurrency=1))
     task = asyncio.create_task(ask(model, streamed=streamed))
     await standin.held()
     task.cancel()
@@ -212,7 +212,7 @@ async def test_a_user_s_fallback_model_is_not_changed(standin):
 async def test_limits_apply_to_each_model_of_a_fallback_model(standin):
     """The planner's limits apply to each model of a `FallbackModel` object."""
     given = FallbackModel(standin.model("openai-chat"), standin.model("anthropic"))
-    ours = guarded(given, RateLimits(tokens_per_minute=500))
+    ours = guarded(given, RequestLimits(tokens_per_minute=500))
     for each in ours.models:
         each._ready(None)
     assert [limiter_for(each).allowance.rate for each in given.models] == [500, 500]

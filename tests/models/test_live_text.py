@@ -6,7 +6,7 @@ import pytest
 
 from sojourn import ModelPlanner, Toolset
 from sojourn.live import current_deltas
-from sojourn.testing.providers import Refusal, Reply, Text, Thinking, ToolCall, calls, says
+from sojourn.testing.providers import Completion, Refusal, Text, Thinking, ToolCall, calls, says
 
 
 class Followed(ModelPlanner):
@@ -53,7 +53,8 @@ async def test_text_and_calls_are_streamed(followed, standin, protocol):
     add = ToolCall(name="test__tools__add", arguments='{"a": 1, "b": 2}')
     answer = "It is 3, since 1 and 2 are 3."
     run, events = await followed(
-        Reply(parts=(Thinking(text="I have to add."), Text(text="Let me add."), add)), says(answer, piece=4)
+        Completion(parts=(Thinking(text="I have to add."), Text(text="Let me add."), add)),
+        says(answer, piece=4),
     )
     assert joined(events, "text_delta") == "Let me add." + answer
     assert joined(events, "tool_call_delta") == '{"a": 1, "b": 2}'
@@ -88,7 +89,7 @@ async def test_a_broken_stream_is_restarted(followed, standin):
 @pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses"])
 async def test_a_streamed_refusal_is_the_answer(followed, standin):
     """A refusal has no finish reason of its own in OpenAI's streams, and is the answer as if it were not streamed."""
-    run, _ = await followed(Reply(parts=(Refusal(text="I cannot help with that."),)))
+    run, _ = await followed(Completion(parts=(Refusal(text="I cannot help with that."),)))
     out = await run.result()
     assert (out.text, out.notes) == ("I cannot help with that.", ["the model refused to answer"])
     assert len(standin.requests) == 1

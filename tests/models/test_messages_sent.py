@@ -12,7 +12,7 @@ from sojourn.contracts.message import ImagePart, TextPart, ToolCallPart
 from sojourn.core.run.ids import stamp, with_final_ids
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names
-from sojourn.testing.providers import Reply, Text, Thinking, ToolCall
+from sojourn.testing.providers import Completion, Text, Thinking, ToolCall
 from sojourn.values.wire import decode_messages, encode
 
 NAMES = Names(["ops.devices.list"])
@@ -167,7 +167,7 @@ def test_an_id_that_a_provider_repeats_is_sent_once() -> None:
 
 # Over HTTP.
 
-ANSWER = Reply(
+ANSWER = Completion(
     parts=(
         Thinking(text="I look at the devices.", signature="c2lnbmF0dXJl"),
         Text(text="I look."),
@@ -244,7 +244,7 @@ async def test_arguments_that_are_no_object_can_be_sent_back(
     standin: Any, protocol: Any, arguments: str
 ) -> None:
     """A call with wrong arguments is in the next request too, in a form that providers accept."""
-    standin.script = [Reply(parts=(ToolCall(id="call_1", name=NAME, arguments=arguments),)), "Sorry."]
+    standin.script = [Completion(parts=(ToolCall(id="call_1", name=NAME, arguments=arguments),)), "Sorry."]
     model = standin.model(protocol)
     message = from_response(await ask(model, sent(QUESTION), streamed=True), NAMES)
     assert [call.raw for call in message.tool_calls] == [arguments]

@@ -13,7 +13,7 @@ from sojourn.models.finish_reasons import UNREPORTED
 from sojourn.models.messages import from_response
 from sojourn.models.names import Names
 from sojourn.models.offered import Expected
-from sojourn.models.outcome import Correction, Reply, is_call_as_text, plan_of
+from sojourn.models.outcome import Correction, ModelReply, is_call_as_text, plan_of
 
 NAMES = Names(["test.tools.add"])
 
@@ -33,12 +33,12 @@ def call(id: str, name: str, **payload: Any) -> ToolRequest:
     return ToolRequest(name=name, tool_call_id=id, payload=payload)
 
 
-def reply(*calls: ToolRequest, text: str = "", finish: str | None = None) -> Reply:
-    return Reply(Message.calls(list(calls)) if calls else Message.assistant(text), finish)
+def reply(*calls: ToolRequest, text: str = "", finish: str | None = None) -> ModelReply:
+    return ModelReply(Message.calls(list(calls)) if calls else Message.assistant(text), finish)
 
 
 def outcome(
-    given: Reply, expected: Expected | None = None, *, may_call: bool = False
+    given: ModelReply, expected: Expected | None = None, *, may_call: bool = False
 ) -> PlanResult | Correction:
     return plan_of(given, NAMES, expected=expected, may_ask=True, may_call=may_call)
 
@@ -48,7 +48,7 @@ def test_a_call_in_the_last_turn_is_corrected(text: str) -> None:
     """No tool is called any more, a question is none either, and the text beside the call is the answer in the end."""
     calls = [call("c1", "test.tools.add", a=1), call("c2", "ask_user", question="How?")]
     message = Message(role="assistant", parts=[*Message.assistant(text).parts, *Message.calls(calls).parts])
-    given = Reply(message, None)
+    given = ModelReply(message, None)
     correction = plan_of(given, NAMES, expected=None, may_ask=True, is_last=True)
     assert isinstance(correction, Correction)
     assert correction.answers.keys() == {"c1", "c2"}
@@ -126,7 +126,7 @@ def test_the_last_call_of_a_response_that_was_cut_off_is_not_executed(subtests: 
     for finish, provider_finish, limit, why in rows:
         with subtests.test(finish=finish, provider_finish=provider_finish, limit=limit, why=why):
             message = Message.calls([call("c1", "test.tools.add", a=1), call("c2", "test.tools.add", a=2)])
-            plan = outcome(Reply(message, finish, None, provider_finish, limit))
+            plan = outcome(ModelReply(message, finish, None, provider_finish, limit))
             assert isinstance(plan, PlanResult)
             assert [each.tool_call_id for each in plan.tool_calls] == ["c1", "c2"]
             assert plan.unfinished
@@ -151,7 +151,7 @@ CUT = {
 }
 
 
-def ended(word: str | None, arguments: str = '{"a": 1}', mapped: FinishReason | None = None) -> Reply:
+def ended(word: str | None, arguments: str = '{"a": 1}', mapped: FinishReason | None = None) -> ModelReply:
     """A response with two calls, whose provider ended it with a word."""
     details = {"finish_reason": word} if word else None
     response = ModelResponse(
@@ -162,7 +162,7 @@ def ended(word: str | None, arguments: str = '{"a": 1}', mapped: FinishReason | 
         finish_reason=mapped,
         provider_details=details,
     )
-    return Reply.of(response, from_response(response, NAMES), None)
+    return ModelReply.of(response, from_response(response, NAMES), None)
 
 
 def test_a_finish_reason_counts_by_its_word_and_not_by_its_server(subtests: pytest.Subtests) -> None:
@@ -202,7 +202,7 @@ def test_after_an_unknown_word_a_call_counts_if_it_is_complete(
 
 def test_a_text_that_the_provider_ended_has_a_note() -> None:
     """People see that the answer may be a part."""
-    plan = outcome(Reply(Message.assistant("It is"), "error", None, "abort"))
+    plan = outcome(ModelReply(Message.assistant("It is"), "error", None, "abort"))
     assert isinstance(plan, PlanResult)
     assert plan.notes == ["the answer was ended by the provider before it was complete (abort)"]
 
@@ -247,7 +247,7 @@ def test_a_question_before_the_call_that_was_cut_off_counts() -> None:
 @pytest.mark.parametrize("finish", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"])
 def test_a_call_that_the_provider_could_not_read_is_corrected(finish: str) -> None:
     """A response that is empty because the provider could not read a call says what to do, and not that it was empty."""
-    correction = outcome(Reply(Message(role="assistant", parts=[]), "error", None, finish))
+    correction = outcome(ModelReply(Message(role="assistant", parts=[]), "error", None, finish))
     assert isinstance(correction, Correction)
     assert finish in correction.text
     assert "one JSON object" in correction.text

@@ -11,15 +11,15 @@ from pydantic_ai.models import Model
 
 from sojourn import Agent, AgentTool, App, Client, ModelPlanner, RunFailed, RunPolicy, Toolset, Worker
 from sojourn.testing.providers import (
+    Completion,
     HttpError,
     Protocol,
     ProviderServer,
     Refusal,
-    Reply,
     Text,
     Thinking,
+    TokenUsage,
     ToolCall,
-    Usage,
     calls,
     says,
 )
@@ -129,7 +129,7 @@ async def results(run) -> list[str]:
 async def test_happy_path(decided, standin, traces):
     """A run has a call, its result and the answer, and its requests hold the instructions, the tool and the result."""
     client = await decided(
-        Reply(parts=(Text(text="Let me add."), add(1, 2))), "It is 3.", instructions="Use the tool."
+        Completion(parts=(Text(text="Let me add."), add(1, 2))), "It is 3.", instructions="Use the tool."
     )
     run, out = await run_of(client)
     assert (out.text, out.tool_calls, out.reason) == ("It is 3.", 1, "answered")
@@ -257,7 +257,7 @@ async def test_an_error_that_does_not_pass_fails_the_run(serve, unsteady, error,
 @pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses", "anthropic"])  # Google's has no text
 async def test_a_refusal_is_the_answer(decided, protocol):
     """A model's refusal is the run's answer, with a note."""
-    client = await decided(Reply(parts=(Refusal(text="I will not do that."),)))
+    client = await decided(Completion(parts=(Refusal(text="I will not do that."),)))
     _, out = await run_of(client)
     assert out.text == "I will not do that."
     assert "refused" in str(out.notes) or protocol == "anthropic"
@@ -275,7 +275,7 @@ async def test_an_answer_that_is_cut_off_is_the_answer(decided):
 @pytest.mark.parametrize("protocol", ["anthropic"])
 async def test_an_empty_answer_at_the_output_limit_fails_the_run(decided):
     """An empty answer at the output limit is the error `OutputLimit`, which names the setting."""
-    client = await decided(Reply(parts=(), finish="length"))
+    client = await decided(Completion(parts=(), finish="length"))
     with pytest.raises(RunFailed, match="max_tokens") as failed:
         await run_of(client)
     assert failed.value.code == "OutputLimit"
@@ -335,7 +335,7 @@ async def test_a_fallback_gets_ids_that_it_accepts(serve, unsteady, odd, fallbac
 
 async def test_a_result_without_content_ends_no_run(decided, standin):
     """A tool that returns nothing, and a model that writes only blanks beside its call, end no conversation."""
-    client = await decided(Reply(parts=(Text(text="\n\n"), ToolCall(name=SEARCH))), "No hits.")
+    client = await decided(Completion(parts=(Text(text="\n\n"), ToolCall(name=SEARCH))), "No hits.")
     _, out = await run_of(client)
     assert (out.text, standin.refusals) == ("No hits.", [])
     assert [result.text for result in standin.requests[1].tool_results] == ["(empty)"]
@@ -361,7 +361,7 @@ async def test_an_unknown_finish_reason_is_ignored(decided):
 
 async def test_an_empty_answer_is_corrected_once(decided, standin, traces):
     """The correction is part of the same plan, so that the transcript has one answer; the tokens of both are counted."""
-    client = await decided(Reply(), "Here I am.")
+    client = await decided(Completion(), "Here I am.")
     run, out = await run_of(client)
     assert out.text == "Here I am."
     assert "empty" in standin.requests[1].messages[-1].text
@@ -372,7 +372,7 @@ async def test_an_empty_answer_is_corrected_once(decided, standin, traces):
 @pytest.mark.parametrize("protocol", ["anthropic"])
 async def test_two_empty_answers_fail_the_run(decided, standin):
     """After one correction a second empty answer fails the run."""
-    client = await decided(Reply(), Reply(parts=(Thinking(text="hm"),)))
+    client = await decided(Completion(), Completion(parts=(Thinking(text="hm"),)))
     with pytest.raises(RunFailed) as failed:
         await run_of(client)
     assert failed.value.code == "EmptyAnswer"
@@ -477,7 +477,7 @@ async def test_a_question(decided, standin, status_when, traces):
         arguments='{"question": "Which?", "missing_fields": ["a"], "tool": "test__tools__add"}',
     )
     client = await decided(
-        Reply(parts=(Text(text="One moment."), ask, add(1, 2))),
+        Completion(parts=(Text(text="One moment."), ask, add(1, 2))),
         "Thanks.",
         policy=RunPolicy(interrupts_allowed=True),
     )
@@ -583,7 +583,7 @@ async def test_an_agent_as_a_tool(serve, standin, protocol):
 
 async def test_tokens_are_a_limit(decided, standin):
     """A run that has used up its tokens answers in its last turn, and `max_tokens` of a request is at most what is left."""
-    used = Usage(input=900, output=50)
+    used = TokenUsage(input=900, output=50)
     client = await decided(calls(add(1, 2), usage=used), "It is 3.", policy=RunPolicy(max_tokens=940))
     _, out = await run_of(client)
     assert out.reason == "max_tokens"

@@ -24,7 +24,7 @@ from pydantic_ai.models.test import TestModel
 from sojourn import Message, ModelPlanner, PlanInput, RunContext, ToolRequest, ToolResult
 from sojourn.models.guarded import guarded
 from sojourn.models.portable import fits_everywhere, notice, one_system, portable, refuses_ids, with_plain_ids
-from sojourn.testing.providers import PROTOCOLS, Body, Protocol, ProviderServer, Reply, Request, says
+from sojourn.testing.providers import PROTOCOLS, Body, Completion, Protocol, ProviderServer, Request, says
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
 PICTURE = BinaryImage(PNG, media_type="image/png")
@@ -293,7 +293,7 @@ def test_plain_ids_are_the_same_each_time_and_never_shared() -> None:
 async def test_a_router_that_refuses_an_id_gets_plain_ones(standin: ProviderServer, words: str) -> None:
     """The request is made again with ids that every server takes, and so are the planner's later requests."""
 
-    def script(request: Request) -> Reply | Body:
+    def script(request: Request) -> Completion | Body:
         made = [call.id or "" for call in request.tool_calls]
         if not all(id.isalnum() and len(id) == 9 for id in made):
             return Body(status=400, content=json.dumps({"error": {"message": words}}))

@@ -18,7 +18,7 @@ from sojourn.models.rate_limits import (
     LONGEST_WAIT,
     Allowance,
     Limiter,
-    RateLimits,
+    RequestLimits,
     limiter_for,
 )
 from sojourn.testing.providers import PROTOCOLS
@@ -52,7 +52,7 @@ def limiter(time):
     """Make a limiter on the test's clock."""
 
     def make(**limits):
-        return Limiter("openai", RateLimits(**limits), clock=time, sleep=time.sleep)
+        return Limiter("openai", RequestLimits(**limits), clock=time, sleep=time.sleep)
 
     return make
 
@@ -416,9 +416,9 @@ async def test_a_slot_that_does_not_come_is_handed_over(limiter, monkeypatch):
 async def test_the_strictest_concurrency_applies(limiter):
     """Of the limits of several planners for one provider, the lowest applies."""
     some = limiter(concurrency=3)
-    some.limit(RateLimits(concurrency=5))
+    some.limit(RequestLimits(concurrency=5))
     assert some._slots.max_running == 3
-    some.limit(RateLimits(concurrency=1))
+    some.limit(RequestLimits(concurrency=1))
     assert some._slots.max_running == 1
 
 
@@ -437,7 +437,7 @@ async def test_models_of_one_provider_and_key_share_a_limiter(standin):
     elsewhere, client = model_of("openai-chat", "http://127.0.0.1:9", api_key=standin.key)
     async with client:
         assert limiter_for(chat) is not limiter_for(elsewhere)
-    assert limiter_for(standin.model("anthropic"), RateLimits(tokens_per_minute=500)).allowance.rate == 500
+    assert limiter_for(standin.model("anthropic"), RequestLimits(tokens_per_minute=500)).allowance.rate == 500
 
 
 def test_each_event_loop_has_its_own_limiters():
@@ -456,16 +456,20 @@ def test_each_event_loop_has_its_own_limiters():
 @pytest.mark.parametrize(
     ("environment", "given", "expected"),
     [
-        ({}, (None, None), RateLimits()),
-        ({"SOJOURN_MODEL_CONCURRENCY": "8", "SOJOURN_MODEL_TPM": ""}, (None, None), RateLimits(8, None)),
-        ({"SOJOURN_MODEL_CONCURRENCY": "8", "SOJOURN_MODEL_TPM": "90000"}, (2, None), RateLimits(2, 90_000)),
+        ({}, (None, None), RequestLimits()),
+        ({"SOJOURN_MODEL_CONCURRENCY": "8", "SOJOURN_MODEL_TPM": ""}, (None, None), RequestLimits(8, None)),
+        (
+            {"SOJOURN_MODEL_CONCURRENCY": "8", "SOJOURN_MODEL_TPM": "90000"},
+            (2, None),
+            RequestLimits(2, 90_000),
+        ),
     ],
 )
 def test_a_given_limit_replaces_that_of_the_environment(monkeypatch, environment, given, expected):
     """A given limit replaces the environment variable, and an empty variable sets no limit."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert RateLimits.given(*given) == expected
+    assert RequestLimits.given(*given) == expected
 
 
 @pytest.mark.parametrize(
@@ -483,7 +487,7 @@ def test_a_limit_that_is_no_number_above_0_is_refused(monkeypatch, environment, 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(DefinitionError, match=message):
-        RateLimits.given(*given)
+        RequestLimits.given(*given)
 
 
 @pytest.mark.parametrize(

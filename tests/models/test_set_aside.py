@@ -26,7 +26,7 @@ from sojourn.cli.screen.messages import MessageLines
 from sojourn.contracts.message import ImagePart, OtherPart, TextPart, ThinkingPart
 from sojourn.core.run.set_aside import failure_notice, left_out
 from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside
-from sojourn.testing.providers import Body, HttpError, Reply, Thinking, ToolCall, calls, says
+from sojourn.testing.providers import Body, Completion, HttpError, Thinking, ToolCall, calls, says
 from sojourn.values.wire import decode_messages, encode
 
 POISON = base64.b64encode(b"poison").decode()
@@ -316,7 +316,7 @@ async def test_refused_reasoning_is_left_out(serve, standin, protocol, refusal):
             return Body(status=400, content=json.dumps({"error": {"message": refusal}}))
         if not request.tool_results:
             pays = ToolCall(name="test__desk__pay", arguments='{"n": 5}')
-            return Reply(parts=(Thinking(text="hm", signature="badsig"), pays))
+            return Completion(parts=(Thinking(text="hm", signature="badsig"), pays))
         return says("Done.")
 
     standin.script = script

@@ -21,7 +21,16 @@ from planners.facts import Advice
 from planners.models import chosen_model
 from sojourn import Client, RunFailed
 from sojourn.checks.application import MODEL_VARIABLES
-from sojourn.testing.providers import Answer, ProviderServer, Reply, Request, Text, ToolCall, calls, says
+from sojourn.testing.providers import (
+    Completion,
+    ProviderServer,
+    Request,
+    ScriptedResponse,
+    Text,
+    ToolCall,
+    calls,
+    says,
+)
 from sojourn.testing.providers.clients import KEY
 from tests.programs import Program
 
@@ -142,13 +151,13 @@ def read(text: str) -> str:
     return decoded(text)["error"] if text.startswith('{"error":') else text
 
 
-def decide(request: Request) -> Answer:
+def decide(request: Request) -> ScriptedResponse:
     """Answer as a model for both agents, which decides by the results in the request."""
     offered = {tool.name for tool in request.tools}
     return advise(request) if "ops__runbooks__search_runbooks" in offered else look(request)
 
 
-def advise(request: Request) -> Answer:
+def advise(request: Request) -> ScriptedResponse:
     """Find the runbook, read it, and give a typed answer."""
     results = request.tool_results
     if not results:
@@ -162,13 +171,13 @@ def advise(request: Request) -> Answer:
     )
 
 
-def look(request: Request) -> Answer:
+def look(request: Request) -> ScriptedResponse:
     """Find out why s-7 is dark, with a call to repair, a question to a person, and a call to approve."""
     texts = [read(result.text) for result in request.tool_results]
     match len(texts):
         case 0:
             first = (call("ops.sites.get_site", site_id="s-7"), call("ops.devices.scan_site", site_id="s-7"))
-            return Reply(parts=(Text(text="Let me look."), *first))
+            return Completion(parts=(Text(text="Let me look."), *first))
         case 2:
             return calls(call("ops.devices.get_time_series", device_id=decoded(texts[0])["gateway_id"]))
         case 3:
@@ -319,7 +328,7 @@ async def test_without_a_model_rules_decide(deploy, standin):
 async def test_a_spent_budget_ends_with_an_answer(deploy, standin):
     """A run that exceeds the tokens of the deployment's policy ends with the answer of its last turn."""
 
-    def spend(request: Request) -> Answer:
+    def spend(request: Request) -> ScriptedResponse:
         if request.tool_choice == {"type": "none"}:  # the last turn
             return says("That is all I found.")
         return calls(call("ops.sites.get_site", site_id="s-7"), usage={"input": 700_000})

@@ -12,11 +12,11 @@ from contextlib import suppress
 from typing import Any
 
 from sojourn.testing.providers.request import Request
-from sojourn.testing.providers.script import Reply, load, says
+from sojourn.testing.providers.script import Completion, load, says
 from sojourn.testing.providers.server import ProviderServer
 
 
-def echo(request: Request) -> Reply:
+def echo(request: Request) -> Completion:
     return says(f"You said: {request.text}")
 
 

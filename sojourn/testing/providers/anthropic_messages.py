@@ -5,13 +5,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from sojourn.testing.providers.request import Message, Request, ToolCall, ToolOffer, ToolResult
+from sojourn.testing.providers.request import ChatMessage, Request, ToolCall, ToolOffer, ToolOutput
 from sojourn.testing.providers.script import (
+    Completion,
     Refusal,
-    Reply,
     Text,
     Thinking,
-    Usage,
+    TokenUsage,
     natural_finish,
     object_of,
     pieces,
@@ -23,8 +23,8 @@ FINISH = {"stop": "end_turn", "tool_call": "tool_use", "length": "max_tokens", "
 Event = tuple[str | None, dict[str, Any] | str]
 
 
-def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
-    messages = [Message("system", text_of(body["system"]))] if body.get("system") else []
+def read(body: dict[str, Any]) -> tuple[list[ChatMessage], list[ToolOffer]]:
+    messages = [ChatMessage("system", text_of(body["system"]))] if body.get("system") else []
     for message in body["messages"]:
         messages += read_message(message)
     tools = [
@@ -35,16 +35,16 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
     return messages, tools
 
 
-def read_message(message: dict[str, Any]) -> Iterator[Message]:
+def read_message(message: dict[str, Any]) -> Iterator[ChatMessage]:
     """Yield a message as messages of all protocols, first each tool result."""
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    rest = Message(message["role"], text_of(blocks))
+    rest = ChatMessage(message["role"], text_of(blocks))
     for block in blocks:
         if block["type"] == "tool_result":
             text = text_of(block.get("content", ""))
-            result = ToolResult(block["tool_use_id"], text, bool(block.get("is_error")))
-            yield Message("tool", tool_results=[result])
+            result = ToolOutput(block["tool_use_id"], text, bool(block.get("is_error")))
+            yield ChatMessage("tool", tool_results=[result])
         elif block["type"] == "tool_use":
             call = ToolCall(id=block["id"], name=block["name"], arguments=json_of(block["input"]))
             rest.tool_calls.append(call)
@@ -63,12 +63,12 @@ def json_of(value: Any) -> str:
     return json.dumps(value)
 
 
-def answer(reply: Reply, request: Request) -> dict[str, Any]:
+def answer(reply: Completion, request: Request) -> dict[str, Any]:
     content = [block for part in reply.parts if (block := block_of(part)) is not None]
     return {**opening(request), "content": content, **end_of(reply), "usage": usage_of(reply.usage)}
 
 
-def events(reply: Reply, request: Request) -> Iterator[Event]:
+def events(reply: Completion, request: Request) -> Iterator[Event]:
     opened = opening(request)
     usage = {**usage_of(reply.usage), "output_tokens": 1}
     message: dict[str, Any] = {
@@ -105,7 +105,7 @@ def opening(request: Request) -> dict[str, Any]:
     }
 
 
-def end_of(reply: Reply) -> dict[str, Any]:
+def end_of(reply: Completion) -> dict[str, Any]:
     refusals = [part.text for part in reply.parts if isinstance(part, Refusal)]
     finish = natural_finish(reply)
     if refusals and reply.finish is None:
@@ -150,7 +150,7 @@ def deltas_of(part: Text | Thinking | ToolCall, size: int) -> Iterator[dict[str,
                 yield {"type": "input_json_delta", "partial_json": piece}
 
 
-def usage_of(usage: Usage) -> dict[str, Any]:
+def usage_of(usage: TokenUsage) -> dict[str, Any]:
     """Return the usage, where cached tokens are not among the input tokens."""
     return {
         "input_tokens": usage.input - usage.cached - usage.written,

@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from sojourn.testing.providers.request import Message, Request, ToolCall, ToolOffer, ToolResult
+from sojourn.testing.providers.request import ChatMessage, Request, ToolCall, ToolOffer, ToolOutput
 from sojourn.testing.providers.script import (
+    Completion,
     Refusal,
-    Reply,
     Text,
     Thinking,
-    Usage,
+    TokenUsage,
     natural_finish,
     object_of,
     pieces,
@@ -28,9 +28,9 @@ ROLES: dict[str, Any] = {"model": "assistant", "user": "user"}
 Event = tuple[str | None, dict[str, Any] | str]
 
 
-def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
+def read(body: dict[str, Any]) -> tuple[list[ChatMessage], list[ToolOffer]]:
     system = body.get("systemInstruction")
-    messages = [Message("system", text_of(system["parts"]))] if system else []
+    messages = [ChatMessage("system", text_of(system["parts"]))] if system else []
     for content in body["contents"]:
         messages += read_content(content)
     tools = [
@@ -46,17 +46,17 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
     return messages, tools
 
 
-def read_content(content: dict[str, Any]) -> Iterator[Message]:
+def read_content(content: dict[str, Any]) -> Iterator[ChatMessage]:
     """Yield a content as messages of all protocols, first each function's response."""
-    rest = Message(ROLES[content.get("role", "user")], text_of(content["parts"]))
+    rest = ChatMessage(ROLES[content.get("role", "user")], text_of(content["parts"]))
     for part in content["parts"]:
         if result := part.get("functionResponse"):
             response = result["response"]
             text = response.get("return_value", response.get("call_error", response))
-            found = ToolResult(
+            found = ToolOutput(
                 result.get("id") or result["name"], text if isinstance(text, str) else json.dumps(text)
             )
-            yield Message("tool", tool_results=[found])
+            yield ChatMessage("tool", tool_results=[found])
         elif call := part.get("functionCall"):
             arguments = json.dumps(call.get("args", {}))
             rest.tool_calls.append(
@@ -73,12 +73,12 @@ def text_of(parts: list[dict[str, Any]]) -> str:
     return "".join(part.get("text", "") for part in parts if not part.get("thought"))
 
 
-def answer(reply: Reply, request: Request) -> dict[str, Any]:
+def answer(reply: Completion, request: Request) -> dict[str, Any]:
     parts = [made for part in reply.parts if (made := part_of(part)) is not None]
     return chunk(reply, request, parts, finish=finish_of(reply))
 
 
-def events(reply: Reply, request: Request) -> Iterator[Event]:
+def events(reply: Completion, request: Request) -> Iterator[Event]:
     id = new_id()
     for part in reply.parts:
         if isinstance(part, Text | Thinking):
@@ -91,7 +91,7 @@ def events(reply: Reply, request: Request) -> Iterator[Event]:
 
 
 def chunk(
-    reply: Reply, request: Request, parts: list[Any], *, finish: str | None = None, id: str = ""
+    reply: Completion, request: Request, parts: list[Any], *, finish: str | None = None, id: str = ""
 ) -> dict[str, Any]:
     """Return a response with these parts, and a finish reason in the last one."""
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
@@ -119,14 +119,14 @@ def part_of(part: Text | Thinking | ToolCall | Refusal) -> dict[str, Any] | None
             return None
 
 
-def finish_of(reply: Reply) -> str:
+def finish_of(reply: Completion) -> str:
     if reply.finish is None and any(isinstance(part, Refusal) for part in reply.parts):
         return FINISH["content_filter"]
     finish = natural_finish(reply)
     return FINISH.get(finish, finish)
 
 
-def usage_of(usage: Usage) -> dict[str, Any]:
+def usage_of(usage: TokenUsage) -> dict[str, Any]:
     return {
         "promptTokenCount": usage.input,
         "candidatesTokenCount": usage.output,

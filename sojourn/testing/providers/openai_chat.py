@@ -4,8 +4,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from sojourn.testing.providers.request import Message, Request, ToolCall, ToolOffer, ToolResult
-from sojourn.testing.providers.script import Refusal, Reply, Text, Usage, natural_finish, pieces
+from sojourn.testing.providers.request import ChatMessage, Request, ToolCall, ToolOffer, ToolOutput
+from sojourn.testing.providers.script import Completion, Refusal, Text, TokenUsage, natural_finish, pieces
 
 PATH = "/v1/chat/completions"
 FINISH = {"tool_call": "tool_calls"}
@@ -15,7 +15,7 @@ ROLES: dict[str, Any] = {"developer": "system"}
 Event = tuple[str | None, dict[str, Any] | str]
 
 
-def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
+def read(body: dict[str, Any]) -> tuple[list[ChatMessage], list[ToolOffer]]:
     tools = [
         ToolOffer(
             function["name"], function.get("description", ""), function["parameters"], function.get("strict")
@@ -26,20 +26,20 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
     return [read_message(message) for message in body["messages"]], tools
 
 
-def read_message(message: dict[str, Any]) -> Message:
+def read_message(message: dict[str, Any]) -> ChatMessage:
     content = message.get("content") or ""
     text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
     if message["role"] == "tool":
-        return Message("tool", tool_results=[ToolResult(message["tool_call_id"], text)])
+        return ChatMessage("tool", tool_results=[ToolOutput(message["tool_call_id"], text)])
     made: list[dict[str, Any]] = message.get("tool_calls") or []
     tool_calls = [
         ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
         for call in made
     ]
-    return Message(ROLES.get(message["role"], message["role"]), text, tool_calls=tool_calls)
+    return ChatMessage(ROLES.get(message["role"], message["role"]), text, tool_calls=tool_calls)
 
 
-def answer(reply: Reply, request: Request) -> dict[str, Any]:
+def answer(reply: Completion, request: Request) -> dict[str, Any]:
     tool_calls = [
         {
             "id": call.id or new_id(),
@@ -60,7 +60,7 @@ def answer(reply: Reply, request: Request) -> dict[str, Any]:
     return {**envelope(request, "chat.completion"), "choices": [choice], "usage": usage_of(reply.usage)}
 
 
-def events(reply: Reply, request: Request) -> Iterator[Event]:
+def events(reply: Completion, request: Request) -> Iterator[Event]:
     shared = envelope(request, "chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
@@ -98,12 +98,12 @@ def envelope(request: Request, kind: str) -> dict[str, Any]:
     }
 
 
-def finish_of(reply: Reply) -> str:
+def finish_of(reply: Completion) -> str:
     finish = natural_finish(reply)
     return FINISH.get(finish, finish)
 
 
-def usage_of(usage: Usage) -> dict[str, Any]:
+def usage_of(usage: TokenUsage) -> dict[str, Any]:
     return {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,

@@ -5,8 +5,16 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from sojourn.testing.providers.request import Message, Request, ToolCall, ToolOffer, ToolResult
-from sojourn.testing.providers.script import Refusal, Reply, Text, Thinking, Usage, natural_finish, pieces
+from sojourn.testing.providers.request import ChatMessage, Request, ToolCall, ToolOffer, ToolOutput
+from sojourn.testing.providers.script import (
+    Completion,
+    Refusal,
+    Text,
+    Thinking,
+    TokenUsage,
+    natural_finish,
+    pieces,
+)
 
 PATH = "/v1/responses"
 WHOLE = {"stop", "tool_call"}
@@ -18,15 +26,15 @@ Event = tuple[str | None, dict[str, Any] | str]
 Item = dict[str, Any]
 
 
-def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
+def read(body: dict[str, Any]) -> tuple[list[ChatMessage], list[ToolOffer]]:
     """Return messages and tools. Adjacent items of the model are one message."""
-    messages = [Message("system", body["instructions"])] if body.get("instructions") else []
+    messages = [ChatMessage("system", body["instructions"])] if body.get("instructions") else []
     items = body["input"]
     items = [{"role": "user", "content": items}] if isinstance(items, str) else items
     for item in items:
         role = role_of(item)
         if role != "assistant" or not messages or messages[-1].role != "assistant":
-            messages.append(Message(role))
+            messages.append(ChatMessage(role))
         read_into(messages[-1], item)
     tools = [
         ToolOffer(tool["name"], tool.get("description") or "", tool["parameters"], tool.get("strict"))
@@ -42,13 +50,13 @@ def role_of(item: Item) -> Any:
     return ROLES.get(item["role"], item["role"]) if "role" in item else "assistant"
 
 
-def read_into(message: Message, item: Item) -> None:
+def read_into(message: ChatMessage, item: Item) -> None:
     match item.get("type"):
         case "function_call":
             call = ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
             message.tool_calls.append(call)
         case "function_call_output":
-            message.tool_results.append(ToolResult(item["call_id"], text_of(item["output"])))
+            message.tool_results.append(ToolOutput(item["call_id"], text_of(item["output"])))
         case "reasoning":
             message.thinking += text_of(item.get("summary") or [])
             message.signature += item.get("encrypted_content") or ""
@@ -60,11 +68,11 @@ def text_of(content: str | list[Item]) -> str:
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
-def answer(reply: Reply, request: Request) -> dict[str, Any]:
+def answer(reply: Completion, request: Request) -> dict[str, Any]:
     return closing(reply, opening(request), [item_of(part) for part in reply.parts])
 
 
-def events(reply: Reply, request: Request) -> Iterator[Event]:
+def events(reply: Completion, request: Request) -> Iterator[Event]:
     numbers = count()
 
     def event(kind: str, **fields: Any) -> Event:
@@ -103,7 +111,7 @@ def opening(request: Request) -> dict[str, Any]:
     }
 
 
-def closing(reply: Reply, opened: Item, output: list[Item]) -> dict[str, Any]:
+def closing(reply: Completion, opened: Item, output: list[Item]) -> dict[str, Any]:
     finish = natural_finish(reply)
     whole = finish in WHOLE
     return {
@@ -182,7 +190,7 @@ def content_steps(content: Item, size: int) -> Iterator[tuple[str, dict[str, Any
     yield "response.content_part.done", {**place, "part": content}
 
 
-def usage_of(usage: Usage) -> dict[str, Any]:
+def usage_of(usage: TokenUsage) -> dict[str, Any]:
     return {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},

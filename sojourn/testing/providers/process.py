@@ -10,13 +10,13 @@ import httpx2
 
 from sojourn.testing.providers import clients
 from sojourn.testing.providers.request import Protocol
-from sojourn.testing.providers.script import SCRIPT, Answer, as_answer
+from sojourn.testing.providers.script import SCRIPT, ScriptedResponse, as_answer
 
 __all__ = ["ProviderProcess", "WrittenScript"]
 
 COMMAND = [sys.executable, "-m", "sojourn.testing.providers"]
 
-WrittenScript = Sequence[Answer | str] | dict[str, Any]
+WrittenScript = Sequence[ScriptedResponse | str] | dict[str, Any]
 """Answers, or a task by name: `{"task": "counts", "tool": "orders__find", "times": 3}`."""
 
 

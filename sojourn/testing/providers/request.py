@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-__all__ = ["Item", "Message", "Protocol", "Request", "ToolCall", "ToolOffer", "ToolResult"]
+__all__ = ["ChatMessage", "Item", "Protocol", "Request", "ToolCall", "ToolOffer", "ToolOutput"]
 
 Protocol = Literal["openai-chat", "openai-responses", "anthropic", "google"]
 
@@ -53,7 +53,7 @@ class ToolOffer:
 
 
 @dataclass(frozen=True)
-class ToolResult:
+class ToolOutput:
     """The answer to a tool call."""
 
     id: str
@@ -62,7 +62,7 @@ class ToolResult:
 
 
 @dataclass
-class Message:
+class ChatMessage:
     """A message of the request."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -70,7 +70,7 @@ class Message:
     thinking: str = ""
     signature: str = ""
     tool_calls: list[ToolCall] = field(default_factory=list[ToolCall])
-    tool_results: list[ToolResult] = field(default_factory=list[ToolResult])
+    tool_results: list[ToolOutput] = field(default_factory=list[ToolOutput])
 
 
 @dataclass(eq=False)
@@ -80,7 +80,7 @@ class Request:
     protocol: Protocol
     body: dict[str, Any]
     headers: dict[str, str]
-    messages: list[Message]
+    messages: list[ChatMessage]
     """The messages; instructions come first, with the role `system`."""
     tools: list[ToolOffer]
     tool_choice: Any
@@ -127,6 +127,6 @@ class Request:
         return [call for message in self.messages for call in message.tool_calls]
 
     @property
-    def tool_results(self) -> list[ToolResult]:
+    def tool_results(self) -> list[ToolOutput]:
         """All results of the conversation, in order."""
         return [result for message in self.messages for result in message.tool_results]

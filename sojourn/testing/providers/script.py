@@ -15,17 +15,17 @@ from sojourn.testing.providers.request import Item, Request, ToolCall
 
 __all__ = [
     "SCRIPT",
-    "Answer",
     "Body",
+    "Completion",
     "ErrorKind",
     "HttpError",
     "Part",
     "Refusal",
-    "Reply",
+    "ScriptedResponse",
     "Task",
     "Text",
     "Thinking",
-    "Usage",
+    "TokenUsage",
     "as_answer",
     "calls",
     "counts",
@@ -80,7 +80,7 @@ class Refusal(Item):
 Part = Annotated[Text | Thinking | ToolCall | Refusal, Field(discriminator="kind")]
 
 
-class Usage(Item):
+class TokenUsage(Item):
     """Tokens of a request."""
 
     input: NonNegativeInt = 10
@@ -91,23 +91,23 @@ class Usage(Item):
     cached: NonNegativeInt = 0
 
 
-class Answer(Item):
+class ScriptedResponse(Item):
     """The fields of every answer."""
 
     delay: float = 0
     headers: dict[str, str] = Field(default_factory=dict[str, str])
 
 
-class Reply(Answer):
+class Completion(ScriptedResponse):
     """The model's answer."""
 
-    kind: Literal["reply"] = "reply"
+    kind: Literal["completion"] = "completion"
     parts: tuple[Part, ...] = ()
     finish: str | None = None
     """The finish reason: `stop`, `tool_call`, `length` and `content_filter` are sent as the protocol's own
     value, any other unchanged. None is the one that follows from the parts.
     """
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     piece: int = Field(default=12, gt=0)
     """Most characters of a streamed delta."""
     pace: float = 0
@@ -121,7 +121,7 @@ class Reply(Answer):
     """The error that a stream sends halfway, in place of the rest. An unstreamed answer is this error."""
 
 
-class HttpError(Answer):
+class HttpError(ScriptedResponse):
     """A refusal of the request, with the provider's own error body."""
 
     kind: Literal["http_error"] = "http_error"
@@ -130,7 +130,7 @@ class HttpError(Answer):
     """The status; None is the provider's own status for this error."""
 
 
-class Body(Answer):
+class Body(ScriptedResponse):
     """A response with any body, such as one that is no JSON, or an empty one."""
 
     kind: Literal["body"] = "body"
@@ -139,22 +139,22 @@ class Body(Answer):
     content_type: str = "application/json"
 
 
-AnyAnswer = Annotated[Reply | HttpError | Body, Field(discriminator="kind")]
+AnyAnswer = Annotated[Completion | HttpError | Body, Field(discriminator="kind")]
 
 
-def says(text: str, **fields: Any) -> Reply:
-    """Return an answer with a text. `fields` are those of `Reply`."""
-    return Reply(parts=(Text(text=text),), **fields)
+def says(text: str, **fields: Any) -> Completion:
+    """Return an answer with a text. `fields` are those of `Completion`."""
+    return Completion(parts=(Text(text=text),), **fields)
 
 
-def calls(*tool_calls: ToolCall | ToolRequest, **fields: Any) -> Reply:
+def calls(*tool_calls: ToolCall | ToolRequest, **fields: Any) -> Completion:
     """Return an answer with tool calls.
 
     Args:
         tool_calls: Calls as the provider sends them, or as a Sojourn tool makes them: `calls(read_order.call(order_id=7))`.
-        fields: Fields of `Reply`.
+        fields: Fields of `Completion`.
     """
-    return Reply(parts=tuple(map(_as_sent, tool_calls)), **fields)
+    return Completion(parts=tuple(map(_as_sent, tool_calls)), **fields)
 
 
 def fails(error: ErrorKind, *, retry_after: float | None = None, **fields: Any) -> HttpError:
@@ -186,7 +186,7 @@ def as_answer(answer: Any) -> Any:
 SCRIPT: TypeAdapter[list[Any]] = TypeAdapter(list[Annotated[AnyAnswer, BeforeValidator(as_answer)]])
 
 
-def natural_finish(reply: Reply) -> str:
+def natural_finish(reply: Completion) -> str:
     kinds = {part.kind for part in reply.parts}
     if reply.finish is not None:
         return reply.finish
@@ -207,17 +207,17 @@ def object_of(arguments: str) -> dict[str, Any]:
     return cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {"INVALID_JSON": arguments}
 
 
-Task = Callable[[Request], Answer]
+Task = Callable[[Request], ScriptedResponse]
 """A deterministic model without state, which decides only by the messages of the request."""
 
 
-def counts(tool: str, times: int, arguments: str = "{}", answer: str | Reply = "Done.") -> Task:
+def counts(tool: str, times: int, arguments: str = "{}", answer: str | Completion = "Done.") -> Task:
     """Call a tool `times` times, once in each response, then answer.
 
     `{turn}` in the arguments is the call's number, from 1.
     """
 
-    def reply(request: Request) -> Answer:
+    def reply(request: Request) -> ScriptedResponse:
         done = len(request.tool_results)
         if done < times:
             turn = str(done + 1)
@@ -227,14 +227,14 @@ def counts(tool: str, times: int, arguments: str = "{}", answer: str | Reply = "
     return reply
 
 
-def repairs(tool: str, bad: str, good: str, facts: Sequence[str], answer: str | Reply = "Done.") -> Task:
+def repairs(tool: str, bad: str, good: str, facts: Sequence[str], answer: str | Completion = "Done.") -> Task:
     """Make a bad call, then the good call, then answer.
 
     The model makes the good call once the last result's text has all the facts. Without the facts it makes
     the bad call again, so that it never repairs the call by chance.
     """
 
-    def reply(request: Request) -> Answer:
+    def reply(request: Request) -> ScriptedResponse:
         made = {call.id: call.arguments for call in request.tool_calls if call.name == tool}
         results = [result for result in request.tool_results if result.id in made]
         if results and _same(made[results[-1].id], good):

@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from sojourn.testing.providers import clients, wire
 from sojourn.testing.providers.request import Protocol, Request
 from sojourn.testing.providers.rules import refusal_of, size_refusal_of, tool_refusal_of
-from sojourn.testing.providers.script import Answer, Body, HttpError, Reply, as_answer, load
+from sojourn.testing.providers.script import Body, Completion, HttpError, ScriptedResponse, as_answer, load
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 __all__ = ["ClientLeftError", "ProviderServer", "Script"]
 
-Script = Sequence[Answer | str] | Callable[[Request], Answer | str | Awaitable[Answer | str]]
+Script = (
+    Sequence[ScriptedResponse | str]
+    | Callable[[Request], ScriptedResponse | str | Awaitable[ScriptedResponse | str]]
+)
 """Answers in order, or a function, sync or async, that returns the answer to a request; a bare string is a text."""
 
 _NUMBERS = itertools.count(1)
@@ -248,17 +251,17 @@ class ProviderServer:
         status, refused = self._refusal(request)
         if refused:
             self.refusals.append(refused)
-            answer: Reply | HttpError | Body = Body(
+            answer: Completion | HttpError | Body = Body(
                 status=status, content=json.dumps(wire.refusal(refused, request, status))
             )
         else:
             answer = await self._next(request)
         await self._pause(request, answer.delay)
-        if isinstance(answer, Reply) and answer.breaks is not None and not request.stream:
+        if isinstance(answer, Completion) and answer.breaks is not None and not request.stream:
             answer = HttpError(error=answer.breaks, headers=answer.headers)
         headers = list({**_request_id(request), **answer.headers}.items())
         match answer:
-            case Reply():
+            case Completion():
                 await self._reply(answer, request, headers, send)
             case HttpError():
                 status, content = wire.error(answer.error, request)
@@ -277,7 +280,9 @@ class ProviderServer:
             return 413, too_large
         return 400, tool_refusal_of(request) or refusal_of(request, strict_template=self.strict_template)
 
-    async def _reply(self, reply: Reply, request: Request, headers: list[tuple[str, str]], send: Any) -> None:
+    async def _reply(
+        self, reply: Completion, request: Request, headers: list[tuple[str, str]], send: Any
+    ) -> None:
         if request.stream:
             chunks = wire.stream(reply, request)
             headers.append(("content-type", "text/event-stream; charset=utf-8"))
@@ -308,14 +313,14 @@ class ProviderServer:
                 request.finish("answered")
             await send({"type": "http.response.body", "body": chunk, "more_body": more})
 
-    async def _next(self, request: Request) -> Reply | HttpError | Body:
+    async def _next(self, request: Request) -> Completion | HttpError | Body:
         try:
             if self._left is None:
                 found = cast("Callable[[Request], Any]", self._script)(request)
             elif (found := next(self._left, None)) is None:
                 raise _NoAnswerLeftError(f"no answer left for request {request.number}")
             answer = as_answer(await found if inspect.isawaitable(found) else found)
-            if not isinstance(answer, Reply | HttpError | Body):
+            if not isinstance(answer, Completion | HttpError | Body):
                 raise TypeError(
                     f"a script has answers such as says(...), calls(...) and fails(...), not {answer!r}"
                 )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sojourn.testing.providers import anthropic_messages, google_gemini, openai_chat, openai_responses
 from sojourn.testing.providers.request import Protocol, Request
-from sojourn.testing.providers.script import ErrorKind, Reply
+from sojourn.testing.providers.script import Completion, ErrorKind
 
 __all__ = ["MODELS", "PROTOCOLS", "WIRES", "error", "plain", "protocol_at", "read", "refusal", "stream"]
 
@@ -181,11 +181,11 @@ def read(
     return request
 
 
-def plain(reply: Reply, request: Request) -> bytes:
+def plain(reply: Completion, request: Request) -> bytes:
     return json.dumps(WIRES[request.protocol].answer(reply, request)).encode()
 
 
-def stream(reply: Reply, request: Request) -> list[bytes]:
+def stream(reply: Completion, request: Request) -> list[bytes]:
     events = list(WIRES[request.protocol].events(reply, request))
     if reply.breaks is not None:
         half = len(events) // 2

@@ -11,27 +11,27 @@ from temporalio.api.enums.v1 import EventType
 from sojourn import Agent, AgentTool, App, ModelPlanner, RunFailed
 from sojourn.testing.models import Player, Recorder, use_model
 from sojourn.testing.providers import (
+    Completion,
     HttpError,
     ProviderServer,
-    Reply,
     Text,
     Thinking,
+    TokenUsage,
     ToolCall,
-    Usage,
     calls,
     says,
 )
 from tests.testing.models.conftest import desk, orders
 
 CONVERSATION = [
-    Reply(
+    Completion(
         parts=(
             Thinking(text="Two might be meant."),
             Text(text="Let me see."),
             ToolCall(name="desk__orders__find", arguments='{"id": 7}'),
             ToolCall(name="desk__orders__find", arguments='{"id": "eight"}'),
         ),
-        usage=Usage(input=100, output=20, cached=40),
+        usage=TokenUsage(input=100, output=20, cached=40),
     ),
     calls(ToolCall(name="ask_user", arguments='{"question": "Which order?"}')),
     says("Order 7 is on its way."),

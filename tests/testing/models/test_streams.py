@@ -16,9 +16,9 @@ from pydantic_ai.messages import (
 
 from sojourn.models.guarded import guarded
 from sojourn.testing.models import Player, Recorder
-from sojourn.testing.providers import Refusal, Reply, Text, ToolCall, says
+from sojourn.testing.providers import Completion, Refusal, Text, ToolCall, says
 
-ANSWER = Reply(parts=(Text(text="Let me see."), ToolCall(name="look", arguments='{"id": 7, "n": 1.0}')))
+ANSWER = Completion(parts=(Text(text="Let me see."), ToolCall(name="look", arguments='{"id": 7, "n": 1.0}')))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_a_recorder_does_not_change_the_request(file, standin, protocol, s
 
 async def test_a_refusal_is_kept(file, standin, ask):
     """A refusal of the model is recorded and played with the provider's text."""
-    standin.script = [Reply(parts=(Refusal(text="I will not."),))]
+    standin.script = [Completion(parts=(Refusal(text="I will not."),))]
     await ask(Recorder(standin.model("anthropic"), file))
     response = await ask(Player(file))
     assert (response.finish_reason, response.provider_details) == (

@@ -15,7 +15,17 @@ from pydantic_ai import (
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import ModelMessage, PartDeltaEvent, PartStartEvent, TextPartDelta
 
-from sojourn.testing.providers import PROTOCOLS, Refusal, Reply, Text, Thinking, ToolCall, Usage, calls, says
+from sojourn.testing.providers import (
+    PROTOCOLS,
+    Completion,
+    Refusal,
+    Text,
+    Thinking,
+    TokenUsage,
+    ToolCall,
+    calls,
+    says,
+)
 
 FIND = ToolDefinition(
     name="orders__find",
@@ -28,14 +38,14 @@ FIND = ToolDefinition(
     },
 )
 HELLO: list[ModelMessage] = [ModelRequest.user_text_prompt("Hello")]
-RICH = Reply(
+RICH = Completion(
     parts=(
         Thinking(text="They greet me, so I look.", signature="c2lnbmF0dXJl"),
         Text(text="I look for your order, one moment please."),
         ToolCall(id="call_1", name="orders__find", arguments='{"id": 7}'),
         ToolCall(id="call_2", name="orders__find", arguments='{"id": 8, "note": "äöü ☃"}'),
     ),
-    usage=Usage(input=100, output=20, cached=60),
+    usage=TokenUsage(input=100, output=20, cached=60),
 )
 
 
@@ -99,7 +109,7 @@ async def test_thinking_comes_back_with_its_signature(standin, protocol, streame
 
 async def test_a_refusal_is_filtered_content(standin, protocol, streamed, ask) -> None:
     """A refusal has the finish reason `content_filter` and no text; the details have its text."""
-    standin.script = [Reply(parts=(Refusal(text="I cannot help with that."),))]
+    standin.script = [Completion(parts=(Refusal(text="I cannot help with that."),))]
     response = await ask(standin.model(protocol), streamed=streamed)
     assert (response.text, response.finish_reason) == (None, "content_filter")
     if protocol != "google":  # whose filter says nothing
@@ -134,7 +144,7 @@ async def test_usage_comes_back(standin, protocol, streamed, ask) -> None:
 
 async def test_an_answer_may_be_empty(standin, protocol, streamed, ask) -> None:
     """An answer without parts is a complete response."""
-    standin.script = [Reply()]
+    standin.script = [Completion()]
     response = await ask(standin.model(protocol), streamed=streamed)
     assert (list(response.parts), response.finish_reason) == ([], "stop")
 
@@ -175,7 +185,7 @@ async def test_a_conversation_reads_the_same_in_every_protocol(standin, protocol
 async def test_thinking_is_sent_back_to_its_provider(standin, protocol, ask) -> None:
     """The next request has the thinking with its signature."""
     model = standin.model(protocol)
-    standin.script = [Reply(parts=RICH.parts[:2]), "Bye."]
+    standin.script = [Completion(parts=RICH.parts[:2]), "Bye."]
     first = await ask(model)
     await ask(model, [*HELLO, first, *HELLO])
     assistant = next(message for message in standin.requests[1].messages if message.role == "assistant")

@@ -9,7 +9,16 @@ import pytest
 from openai import Timeout
 from pydantic_ai import exceptions as faults
 
-from sojourn.testing.providers import Answer, Body, HttpError, Protocol, Reply, Text, ToolCall, says
+from sojourn.testing.providers import (
+    Body,
+    Completion,
+    HttpError,
+    Protocol,
+    ScriptedResponse,
+    Text,
+    ToolCall,
+    says,
+)
 
 REFUSED = {
     # error: the status of OpenAI, of Anthropic and of Google, and pydantic-ai's exception
@@ -32,7 +41,9 @@ def status_of(error: str, protocol: Protocol) -> int:
 
 
 HASTY = Timeout(30, read=0.2)
-LONG = Reply(parts=(Text(text="I look for it. " * 20), ToolCall(name="orders__find", arguments='{"id": 7}')))
+LONG = Completion(
+    parts=(Text(text="I look for it. " * 20), ToolCall(name="orders__find", arguments='{"id": 7}'))
+)
 
 
 @pytest.fixture
@@ -40,7 +51,9 @@ def fault_of(standin, ask):
     """Send a request to a stand-in with one answer, and return the exception that it raises."""
     model_of = cache(standin.model)
 
-    async def raised_by(protocol: Protocol, answer: Answer, *, streamed: bool = True, **options: Any) -> Any:
+    async def raised_by(
+        protocol: Protocol, answer: ScriptedResponse, *, streamed: bool = True, **options: Any
+    ) -> Any:
         standin.script = [answer]
         with pytest.raises(faults.AgentRunError) as caught:
             await ask((standin.model if options else model_of)(protocol, **options), streamed=streamed)

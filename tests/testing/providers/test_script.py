@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import infer_model
 
 from sojourn import Toolset
-from sojourn.testing.providers import MODELS, ProviderServer, Reply, ToolCall, calls, fails, says, script
+from sojourn.testing.providers import MODELS, Completion, ProviderServer, ToolCall, calls, fails, says, script
 
 FIND = ToolDefinition(
     name="orders__find",
@@ -96,7 +96,7 @@ async def test_answers_come_in_order(standin, ask) -> None:
 async def test_a_function_may_answer(standin, ask, protocol, streamed) -> None:
     """A script may be a function of the request, also an async one."""
 
-    async def echo(request) -> Reply:
+    async def echo(request) -> Completion:
         await asyncio.sleep(0)
         return says(f"You said {request.text}")
 
@@ -107,7 +107,7 @@ async def test_a_function_may_answer(standin, ask, protocol, streamed) -> None:
 async def test_a_fault_of_the_script_is_an_error_that_names_it(ask, protocol) -> None:
     """A request without an answer, or with an exception for one, is refused in words, and recorded as an error of the test."""
 
-    def broken(request) -> Reply:
+    def broken(request) -> Completion:
         raise KeyError("order")
 
     for answers, why in (((), "no answer left for request 0"), (broken, "KeyError: 'order'")):

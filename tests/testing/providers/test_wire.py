@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from sojourn.testing.providers import Refusal, Reply, Text, Thinking, ToolCall, Usage, says, wire
+from sojourn.testing.providers import Completion, Refusal, Text, Thinking, TokenUsage, ToolCall, says, wire
 
 
 def types_of(protocol: str) -> tuple[Any, Any]:
@@ -28,17 +28,17 @@ def types_of(protocol: str) -> tuple[Any, Any]:
 
 
 ANSWERS = {
-    "rich": Reply(
+    "rich": Completion(
         parts=(
             Thinking(text="They greet me, so I look."),
             Text(text="One moment please."),
             ToolCall(name="orders__find", arguments='{"id": 7}'),
             ToolCall(name="orders__find", arguments='{"id": 8'),
         ),
-        usage=Usage(input=100, output=20, cached=60),
+        usage=TokenUsage(input=100, output=20, cached=60),
     ),
-    "empty": Reply(),
-    "refusal": Reply(parts=(Refusal(text="No."),)),
+    "empty": Completion(),
+    "refusal": Completion(parts=(Refusal(text="No."),)),
     "length": says("It was", finish="length"),
     "content_filter": says("It was", finish="content_filter"),
 }
