@@ -26,7 +26,7 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.run.approval import approvers_of, confirmation_of
 from sojourn.core.run.approval import changes as changes_since
-from sojourn.logs.exceptions import described
+from sojourn.logs.values import described
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads
 from sojourn.serving.pace import run_in_thread

@@ -20,8 +20,7 @@ from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.masking import masked
 from sojourn.core.payload.unknown_outcome import never_repeats, outcome_unknown
 from sojourn.core.run import outcomes
-from sojourn.logs.exceptions import described
-from sojourn.logs.values import current_mask
+from sojourn.logs.values import current_mask, described
 from sojourn.serving.hardening.lost_workers import MAX_LOST, Earlier, FirstTime, earlier_attempts
 from sojourn.serving.hardening.overtime import is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from sojourn.authoring.runnable import Filler
-from sojourn.authoring.services import Interceptor
+from sojourn.authoring.sources import Interceptor
 from sojourn.authoring.tool import injecting
 from sojourn.contracts import safe_exceptions
 from sojourn.contracts.dispatch import Effect

@@ -16,7 +16,7 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.result_check import Oversized, checked_result
 from sojourn.core.run.ids import artifact_ref
-from sojourn.logs.exceptions import described
+from sojourn.logs.values import described
 from sojourn.serving.pace import run_in_thread
 from sojourn.storage import StorageDriver, codec_for, store
 from sojourn.values.text import counted

@@ -38,8 +38,7 @@ from sojourn.core.payload.unknown_outcome import changes_nothing, may_repeat, ou
 from sojourn.core.run import retry
 from sojourn.core.schema.annotations import secrets_in
 from sojourn.errors import ToolFailed, ToolUnavailable
-from sojourn.logs.exceptions import described
-from sojourn.logs.values import hide
+from sojourn.logs.values import described, hide
 from sojourn.network.network_errors import leaves_undecided, network_failure_of
 from sojourn.serving.hardening.attempt import NotWantedError, begun, begun_in_thread
 from sojourn.serving.hardening.lost_workers import Earlier

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import structlog
 import temporalio.client
@@ -29,17 +29,29 @@ from sojourn.errors import ServerUnavailable
 from sojourn.logs import configure_logs
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
-from sojourn.logs.temporal import logging_runtime, stop_core_logging
+from sojourn.logs.temporal import logging_runtime, runtime_with_metrics, stop_core_logging
 from sojourn.serving.hardening.loop_guard import SIGNALS, Stop, end_quietly, new_event_loop, run_guarded
 from sojourn.serving.hardening.loop_watch import stalls_of
 from sojourn.serving.hardening.lost_workers import FirstTime
 from sojourn.serving.hardening.workflow_tasks import TaskExecutor, Unsandboxed, serve_by_whole_tasks
 from sojourn.serving.run_cache import CachedRuns, PresentRuns
-from sojourn.serving.served import Served
 from sojourn.telemetry import missing_interceptors
-from sojourn.telemetry.prometheus import runtime_with_metrics
 
-__all__ = ["Shell", "Worker", "serve", "serve_forever", "shell"]
+__all__ = ["Served", "Shell", "Worker", "serve", "serve_forever", "shell"]
+
+
+class Served(Protocol):
+    @property
+    def name(self) -> str | None: ...
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def list_agents(self) -> list[str]: ...
+
+    def agent(self, agent_id: str) -> Any: ...
+
 
 DRAIN = timedelta(seconds=30)
 """How long activities in flight may run after a stop.

@@ -119,7 +119,6 @@ def _own_client(call: ast.Call) -> str | None:
 LOOPBACK = {
     "sojourn/server/ports.py",
     "sojourn/testing/providers/clients.py",
-    "sojourn/testing/providers/process.py",
 }
 """Modules that ask a server on this machine, which needs no retries and must not go through a proxy."""
 

@@ -28,8 +28,7 @@ from sojourn.authoring.options import (
     shown,
 )
 from sojourn.authoring.runnable import RemoteToolset, Runnable, instructions_of, left_out_of, why_left_out
-from sojourn.authoring.services import Interceptor, Services
-from sojourn.authoring.sources import Executor
+from sojourn.authoring.sources import Executor, Interceptor, Services
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import task_queue_fault
 from sojourn.contracts.principal import Visibility

@@ -17,9 +17,8 @@ from sojourn.contracts.dispatch import NOT_LOCAL
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import SojournError
-from sojourn.logs.exceptions import described
 from sojourn.logs.temporal import mark_as_logged
-from sojourn.logs.values import call_context
+from sojourn.logs.values import call_context, described
 
 __all__ = ["ActivityLogs"]
 

@@ -10,8 +10,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from sojourn.errors import DefinitionError
-from sojourn.logs.exceptions import described, described_exception, in_short, is_described
-from sojourn.logs.values import masked
+from sojourn.logs.values import described, described_exception, in_short, is_described, masked
 
 __all__ = ["LEVELS", "configure_logs", "lead_to_logging"]
 

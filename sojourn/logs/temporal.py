@@ -1,4 +1,4 @@
-"""Records of Temporal's SDK and of its core in the log.
+"""The runtime of Temporal's SDK, with its records in the log and its metrics.
 
 The SDK logs a traceback of 40 lines for every failed attempt, even an intended one, appends the ids to
 each message as a dict, and logs whole payloads at level debug.
@@ -12,9 +12,17 @@ from typing import Any
 
 from structlog.typing import EventDict, WrappedLogger
 from temporalio.exceptions import ApplicationError
-from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+from temporalio.runtime import (
+    LogForwardingConfig,
+    LoggingConfig,
+    PrometheusConfig,
+    Runtime,
+    TelemetryConfig,
+    TelemetryFilter,
+)
 
-from sojourn.logs.exceptions import WITHOUT_MESSAGES
+from sojourn.errors import DefinitionError
+from sojourn.logs.values import WITHOUT_MESSAGES
 
 __all__ = [
     "AlreadyLogged",
@@ -22,6 +30,7 @@ __all__ = [
     "logging_runtime",
     "mark_as_logged",
     "normalized",
+    "runtime_with_metrics",
     "stop_core_logging",
 ]
 
@@ -126,3 +135,25 @@ def stop_core_logging() -> None:
     """Stop the core's log, which would abort the process at its end."""
     logging_runtime.cache_clear()
     gc.collect()
+
+
+def runtime_with_metrics(at: str) -> Runtime:
+    """Return a runtime that serves metrics at a port, or an address and a port.
+
+    Raises:
+        DefinitionError: `at` has no valid port, or another process listens there.
+    """
+    host, _, port = at.strip().rpartition(":")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        raise DefinitionError(
+            f"metrics port {at!r} is neither a port, such as 9464, nor an address and a port, such as 0.0.0.0:9464"
+        )
+    address = f"{host or '127.0.0.1'}:{port}"
+    try:
+        metrics = PrometheusConfig(bind_address=address)
+        return Runtime(telemetry=TelemetryConfig(logging=core_logging(), metrics=metrics))
+    except ValueError as error:
+        why = str(error).rpartition(": ")[2]
+        raise DefinitionError(
+            f"metrics cannot be served at {address} ({why}); choose another --metrics-port or SOJOURN_METRICS_PORT"
+        ) from error

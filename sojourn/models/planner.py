@@ -30,8 +30,7 @@ from sojourn.models.offered import ASK_USER, FINAL_RESULT, Expected, Offer, answ
 from sojourn.models.outcome import Correction, ModelReply, plan_of
 from sojourn.models.provider_errors import foreign_host, translate_provider_errors
 from sojourn.models.rate_limits import RequestLimits
-from sojourn.models.reading import ModelInput, server_notes
-from sojourn.models.requests import Requests, given_up
+from sojourn.models.requests import ModelInput, Requests, given_up, server_notes
 from sojourn.models.response import response_of, usage_of
 from sojourn.models.result_text import result_text as text_for_model
 from sojourn.models.tool_offers import RefusedTools, ToolOffers

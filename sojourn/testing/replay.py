@@ -1,34 +1,111 @@
-"""Test an app as it is now by a recorded history: `replays`."""
+"""Test an app as it is now by the plans of a recorded history."""
 
 import contextlib
 import dataclasses
 import difflib
 import json
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from temporalio.client import WorkflowHistory
-from temporalio.converter import PayloadCodec
+from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn.authoring.app import App
 from sojourn.contracts.dispatch import Dispatch
-from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.message import Message
+from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import PLAN
 from sojourn.converter.data_converter import data_converter
+from sojourn.core.history.fold import Fold
+from sojourn.core.history.transcript import TranscriptProjection
+from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.transcript import Packed
 from sojourn.events.exported import histories_in
-from sojourn.testing.recorded_plans import RecordedPlan, RecordedTranscript, recorded_plans
+from sojourn.events.history import HistoryReader
 from sojourn.worker import shell
 
-__all__ = ["difference", "replays"]
+__all__ = ["RecordedPlan", "RecordedTranscript", "difference", "recorded_plans", "replays"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPlan:
+    task: PlanTask
+    """The input, with the whole memory."""
+    outcome: PlanOutcome
+    messages: list[Message]
+    results: Mapping[str, ToolResult]
+    """The results of the whole run's calls, by `tool_call_id`."""
+
+
+class RecordedTranscript:
+    """Stands for a worker's cache of transcripts: it knows the transcript of one plan."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages = messages
+
+    async def read(self, key: tuple[str, str], task: PlanTask) -> list[Message]:
+        del key, task
+        return self._messages
+
+    def keep(self, *_args: object, **_options: object) -> None: ...
+
+    def drop(self, key: tuple[str, str]) -> None: ...
+
+
+async def recorded_plans(
+    histories: Sequence[WorkflowHistory], converter: DataConverter
+) -> list[RecordedPlan]:
+    """Return a run's plans in order, without failed and interrupted ones.
+
+    Raises:
+        ValueError: A history cannot be decoded, or its transcript is not in the histories.
+    """
+    run_id = histories[0].workflow_id
+    reader, fold = HistoryReader(converter), Fold(run_id)
+    transcript = TranscriptProjection(fold)
+    given: dict[int, tuple[PlanTask, list[Message]]] = {}
+    plans, results = list[RecordedPlan](), dict[str, ToolResult]()
+    for event in chain.from_iterable(history.events for history in histories):
+        record = await reader.record(event)
+        if unreadable := reader.unreadable or reader.opening_unreadable:
+            raise ValueError(f"the history of {run_id} cannot be decoded: {unreadable}")
+        if record is None:
+            continue
+        if isinstance(record.value, Continuation):
+            stored = Packed.unpacked(record.value.transcript).stored_count
+            if stored > len(transcript.messages):
+                raise ValueError(
+                    f"the beginning of the transcript of {run_id} is in external storage, and the execution that has it was "
+                    "deleted; replay its workflow alone, with plans=False"
+                )
+            transcript.stored = transcript.messages[:stored]
+        memory = dict(fold.state.memory)
+        made = fold.feed(record)
+        transcript.feed(record, made)
+        results |= {each.tool_call_id: each.result for each in made if each.type == "tool_end"}
+        if isinstance(record.value, PlanTask):
+            given[record.id] = (_knowing(record.value, memory), transcript.given())
+        elif isinstance(record.value, PlanOutcome) and not record.value.overtime:
+            local = record.value.task
+            task, messages = (_knowing(local, memory), transcript.given()) if local else given[record.of]
+            plans.append(RecordedPlan(task, record.value, messages, results))
+    return plans
+
+
+def _knowing(task: PlanTask, memory: dict[str, Any]) -> PlanTask:
+    """Return the input of a plan with the memory of its run, which it cannot query."""
+    return task.model_copy(update={"memory": memory, "asks_memory": False})
+
 
 _SAME = {"final", "await_", "asked_by_policy", "external", "wait_", "wait_counts", "failure"}
 _ALSO = {"decision", "notes", "refused", "result"}

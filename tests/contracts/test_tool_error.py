@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sojourn import RunFailed, ToolError, data_converter
 from sojourn.contracts.tool_error import LEFT_OUT, MAX_CAUSES, MAX_CODE, MAX_MESSAGE
-from sojourn.logs.exceptions import described
+from sojourn.logs.values import described
 from sojourn.values.wire import encode
 
 

@@ -12,7 +12,7 @@ from sojourn.models.compaction import with_part
 from sojourn.models.conversation import ModelConversation, ModelConversations
 from sojourn.models.messages import Converter, to_messages
 from sojourn.models.names import Names
-from sojourn.models.reading import ModelInput
+from sojourn.models.requests import ModelInput
 from sojourn.values.wire import decode_messages, encode
 
 TOOL = "ops.devices.list"

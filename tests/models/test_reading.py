@@ -1,6 +1,6 @@
 """Reading: what a model reads beside the transcript."""
 
-from sojourn.models.reading import server_notes
+from sojourn.models.requests import server_notes
 
 
 def test_what_servers_say_is_in_the_order_of_their_toolsets_and_bounded():

@@ -6,8 +6,8 @@ import urllib.request
 import pytest
 
 from sojourn.errors import DefinitionError
+from sojourn.logs.temporal import runtime_with_metrics
 from sojourn.server.ports import pick
-from sojourn.telemetry.prometheus import runtime_with_metrics
 
 
 @pytest.mark.parametrize("by", ["option", "variable"])

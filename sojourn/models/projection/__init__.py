@@ -7,11 +7,10 @@ it cannot say becomes a sentence of the tool's description, and the boundary ref
 
 One projection suits all providers, so that a transcript reads the same after a change of model.
 
-`root` merges what applies to the arguments as a whole, `subschemas` copies what is below, `patterns` spells regular
-expressions, `keys` renames fields, `projected` puts them together and caches them, and `provider_limits` has the limits of each provider.
+`root.py` merges what applies to the arguments as a whole, `subschemas.py` copies what is below and spells regular
+expressions, `projected.py` renames fields, puts all together and has the limits of each provider.
 """
 
-from sojourn.models.projection.keys import Keys
-from sojourn.models.projection.projected import Projection, ProviderLimits, limits_of, project
+from sojourn.models.projection.projected import Keys, Projection, ProviderLimits, limits_of, project
 
 __all__ = ["Keys", "Projection", "ProviderLimits", "limits_of", "project"]

@@ -1,19 +1,119 @@
-"""A tool's schema for models, made once, within the limits of providers."""
+"""A tool's schema for models, made once, within the limits of providers.
 
+Anthropic refuses a field named `$top`, `filter[id]` or with more than 64 characters. The model knows such a
+field by another name, in hints too, and a call gets the field's own again before it is judged.
+"""
+
+import hashlib
 import json
+import re
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
+from sojourn.contracts.tool_error import FieldIssue, RetryHint
 from sojourn.core.schema.drafts import in_2020_12
-from sojourn.models.projection.keys import Keys
+from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.models.projection.root import merged_root
 from sojourn.models.projection.subschemas import Subschemas
-from sojourn.values.json_value import Schema
+from sojourn.values.json_value import Schema, is_object, to_pointer, to_tokens
 from sojourn.values.text import MAX_NAME, plain
 
-__all__ = ["Projection", "ProviderLimits", "limits_of", "project"]
+__all__ = ["NO_KEYS", "Keys", "Projection", "ProviderLimits", "limits_of", "project"]
+
+_LEGAL: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
+
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+_READABLE: Final = 48
+
+_DIGITS: Final = 8
+
+
+class Keys:
+    """The model's names of a tool's fields, for those whose own name is refused."""
+
+    def __init__(self, fields: Iterable[str] = ()) -> None:
+        known = list(fields)
+        taken = {name for name in known if _LEGAL.match(name)}
+        self._sent: dict[str, str] = {}
+        for name in known:
+            if not _LEGAL.match(name):
+                self._sent[name] = _new_name(name, taken)
+                taken.add(self._sent[name])
+        self._own = {sent: name for name, sent in self._sent.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._sent)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keys) and self._sent == other._sent
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def sent(self, name: str) -> str:
+        return self._sent.get(name, name)
+
+    def to_model(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {self._sent.get(name, name): value for name, value in arguments.items()}
+
+    def to_tool(self, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Return arguments with the tool's names, and fields given under both."""
+        return [(self._own.get(name, name), value) for name, value in arguments.items()]
+
+    def in_text(self, text: str) -> str:
+        """Return a text with the model's names of fields that are quoted in backticks."""
+        return self._quoted.sub(lambda found: f"`{self._shown[found[1]]}", text) if self._shown else text
+
+    def in_hint(self, hint: RetryHint) -> RetryHint:
+        if not self._sent:
+            return hint
+        return hint.model_copy(
+            update={
+                "message": hint.message and self.in_text(hint.message),
+                "missing_fields": [self.sent(name) for name in hint.missing_fields],
+                "example_input": self._object(hint.example_input),
+                "template": self._object(hint.template),
+                "prior_input": self._object(hint.prior_input),
+                "issues": [self._issue(issue) for issue in hint.issues],
+            }
+        )
+
+    def _object(self, value: Any) -> Any:
+        return self.to_model(value) if is_object(value) else value
+
+    def _issue(self, issue: FieldIssue) -> FieldIssue:
+        first, *rest = to_tokens(issue.field) or ("",)
+        if not issue.field or first not in self._sent:
+            return issue
+        changes: dict[str, Any] = {"field": to_pointer([self._sent[first], *rest])}
+        if issue.constraint == ONLY_ONE and issue.expected_type:
+            changes["expected_type"] = self.in_text(issue.expected_type)
+        return issue.model_copy(update=changes)
+
+    @cached_property
+    def _shown(self) -> dict[str, str]:
+        shown = {plain(name, MAX_NAME): sent for name, sent in self._sent.items()}
+        return {name: sent for name, sent in shown.items() if name}
+
+    @cached_property
+    def _quoted(self) -> re.Pattern[str]:
+        names = sorted(self._shown, key=len, reverse=True)
+        return re.compile(rf"`({'|'.join(map(re.escape, names))})(?=[`.\[])")
+
+
+NO_KEYS: Final = Keys()
+
+
+def _new_name(name: str, taken: set[str]) -> str:
+    """Return the legal characters of a name, if need be with digits of a hash."""
+    readable = _ILLEGAL.sub("_", name[: _READABLE * 4]).strip("_.-")
+    if readable and len(name) <= _READABLE and name.isascii() and readable not in taken:
+        return readable
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{readable[:_READABLE] or 'field'}_{digest}"
 
 
 @dataclass(frozen=True, slots=True)

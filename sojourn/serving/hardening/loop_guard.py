@@ -35,7 +35,7 @@ from weakref import WeakSet
 
 import structlog
 
-from sojourn.logs.exceptions import described
+from sojourn.logs.values import described
 
 __all__ = ["SIGNALS", "Stop", "end_quietly", "give_up", "new_event_loop", "run_guarded"]
 

@@ -9,7 +9,6 @@ imports pydantic-ai and `sojourn.models`, so it needs `sojourn[models]`; `import
 imports neither. Begin with `recorded`; `cassette` describes its file format.
 """
 
-from sojourn.testing.models.recorded import Player, Recorder, is_recording, recorded
-from sojourn.testing.models.use_model import use_model
+from sojourn.testing.models.recorded import Player, Recorder, is_recording, recorded, use_model
 
 __all__ = ["Player", "Recorder", "is_recording", "recorded", "use_model"]

@@ -1,13 +1,13 @@
-"""Models that record responses to a file, and models that play them back."""
+"""Models that record responses or play them back, in place of a planner's own."""
 
 import copy
 import os
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_ai import RunContext
 from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -16,6 +16,9 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from temporalio.exceptions import ApplicationError
 
+from sojourn.authoring.agent import Agent
+from sojourn.authoring.app import App
+from sojourn.models import ModelPlanner
 from sojourn.models.portable import one_system, portable
 from sojourn.models.response import was_cut_off
 from sojourn.testing.models.cassette import (
@@ -28,7 +31,7 @@ from sojourn.testing.models.cassette import (
     write,
 )
 
-__all__ = ["Player", "Recorder", "is_recording", "recorded"]
+__all__ = ["Player", "Recorder", "is_recording", "recorded", "use_model"]
 
 
 def recorded(path: str | PathLike[str], *, model: str | Model, ignore: Sequence[str] = ()) -> Model:
@@ -206,3 +209,45 @@ def _request(
 ) -> RecordedRequest:
     instructions = "\n\n".join(part.content for part in parameters.instruction_parts or ())
     return request_of(messages, [*parameters.function_tools, *parameters.output_tools], instructions, ignore)
+
+
+M = TypeVar("M", bound=str | Model)
+
+
+@contextmanager
+def use_model(of: App | Agent | ModelPlanner, model: M) -> Generator[M]:
+    """Replace the model of planners, and its fallbacks, inside the block.
+
+    Yields the new model. It applies to workers in this process, from their next plan on.
+
+    Args:
+        of: A planner, an agent with one, or an app, for every model planner of its agents.
+        model: A model, or its name, as `ModelPlanner` takes it.
+
+    Raises:
+        LookupError: There is no `ModelPlanner` in it.
+    """
+    planners = list(_planners(of))
+    if not planners:
+        raise LookupError(f"{_named(of)} has no ModelPlanner whose model could be another one")
+    with ExitStack() as stack:
+        for planner in planners:
+            stack.enter_context(planner.override(model))
+        yield model
+
+
+def _planners(of: object) -> Iterator[ModelPlanner]:
+    """Yield the model planners, each once, also inside a `RepairingPlanner`."""
+    if isinstance(of, App):
+        found = (planner for id in of.list_agents() for planner in _planners(of.agent(id)))
+        yield from {id(planner): planner for planner in found}.values()
+    elif isinstance(of, Agent):
+        yield from _planners(of.planner)
+    elif isinstance(of, ModelPlanner):
+        yield of
+    elif inner := getattr(of, "inner", None):
+        yield from _planners(inner)
+
+
+def _named(of: object) -> str:
+    return f"agent {of.id}" if isinstance(of, Agent) else f"this {type(of).__name__}"

@@ -12,7 +12,7 @@ but contracts. Begin with `script.py`, the parts of a script, and `request.py`, 
 `rules.py` says what providers refuse, and each format has a module.
 """
 
-from sojourn.testing.providers.process import ProviderProcess
+from sojourn.testing.providers.clients import ProviderProcess
 from sojourn.testing.providers.request import ChatMessage, Protocol, Request, ToolCall, ToolOffer, ToolOutput
 from sojourn.testing.providers.script import (
     Body,
