@@ -2,9 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from planners.facts import Advice, Runbook
+from planners.facts import GET_RUNBOOK, SEARCH_RUNBOOKS, Advice, Runbook
 from planners.failures import sentence_of
-from planners.tools import GET_RUNBOOK, SEARCH_RUNBOOKS
 from sojourn import CallFailed, Case, PlanResult, flow
 
 __all__ = ["Advice", "AdviceQuestion", "plan"]

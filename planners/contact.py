@@ -3,11 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-from planners.facts import Profile, Site
-from planners.failures import sentence_of
+from planners.facts import UPSERT_PROFILE, Profile, Site
+from planners.failures import read_reply, sentence_of
 from planners.questions import RegisterContact
-from planners.replies import read_reply
-from planners.tools import UPSERT_PROFILE
 from planners.wording import person
 from sojourn import AwaitClarification, CallFailed, Case
 

@@ -4,10 +4,18 @@ from typing import Any, TypeVar
 
 from planners.contact import name_contact
 from planners.diagnosis import Diagnosis, diagnose
-from planners.facts import Advice, DeviceList, Site
+from planners.facts import (
+    ASK_ADVICE,
+    GET_SITE,
+    GET_TIME_SERIES,
+    LIST_DEVICES,
+    SCAN_SITE,
+    Advice,
+    DeviceList,
+    Site,
+)
 from planners.failures import sentence_of
 from planners.questions import WhyDark
-from planners.tools import ASK_ADVICE, GET_SITE, GET_TIME_SERIES, LIST_DEVICES, SCAN_SITE
 from planners.wording import count, device_line, moment
 from planners.work_orders import planned_outage
 from sojourn import CallFailed, Case

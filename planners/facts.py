@@ -1,4 +1,4 @@
-"""Facts: results of tools, with the fields that the planners read.
+"""The tools that the planners use, by id, and the fields of their results that they read.
 
 Unknown fields are ignored, so that a toolset can add fields while a planner runs.
 """
@@ -7,7 +7,21 @@ from datetime import date, datetime
 
 from pydantic import BaseModel, ConfigDict
 
+from sojourn.flows import ToolReference
+
 __all__ = [
+    "ASK_ADVICE",
+    "GET_DEVICE",
+    "GET_RUNBOOK",
+    "GET_SITE",
+    "GET_TIME_SERIES",
+    "LIST_DEVICES",
+    "LIST_SITES",
+    "LIST_WORK_ORDERS",
+    "OPEN_WORK_ORDER",
+    "SCAN_SITE",
+    "SEARCH_RUNBOOKS",
+    "UPSERT_PROFILE",
     "Advice",
     "Contact",
     "Device",
@@ -206,3 +220,17 @@ class Advice(Fact):
     def numbered(self) -> list[str]:
         """The steps as numbered lines."""
         return [f"{number}. {step}" for number, step in enumerate(self.steps, start=1)]
+
+
+ASK_ADVICE = ToolReference("ops.advice.ask", Advice)
+GET_DEVICE = ToolReference("ops.devices.get_device", DeviceRecord)
+GET_RUNBOOK = ToolReference("ops.runbooks.get_runbook", Runbook)
+GET_SITE = ToolReference("ops.sites.get_site", Site)
+GET_TIME_SERIES = ToolReference("ops.devices.get_time_series", Series)
+LIST_DEVICES = ToolReference("ops.devices.list_devices", DeviceList)
+LIST_SITES = ToolReference("ops.sites.list_sites", SiteList)
+LIST_WORK_ORDERS = ToolReference("ops.work_orders.list_work_orders", WorkOrderList)
+OPEN_WORK_ORDER = ToolReference("ops.work_orders.open_work_order", OpenedWorkOrder)
+SCAN_SITE = ToolReference("ops.devices.scan_site", Scan)
+SEARCH_RUNBOOKS = ToolReference("ops.runbooks.search_runbooks", RunbookList)
+UPSERT_PROFILE = ToolReference("ops.profiles.upsert", Profile)

@@ -2,9 +2,16 @@
 
 from typing import Any
 
-from planners.facts import DeviceList, SiteList, WorkOrderList
+from planners.facts import (
+    GET_DEVICE,
+    GET_TIME_SERIES,
+    LIST_DEVICES,
+    LIST_SITES,
+    DeviceList,
+    SiteList,
+    WorkOrderList,
+)
 from planners.questions import ListDevices, ListSites, ShowReadings
-from planners.tools import GET_DEVICE, GET_TIME_SERIES, LIST_DEVICES, LIST_SITES
 from planners.wording import count, device_line, moment
 from sojourn import Case
 

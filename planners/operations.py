@@ -3,11 +3,8 @@
 from typing import Any
 
 from planners.contact import register_contact
-from planners.courtesy import courtesy
 from planners.dark_site import why_dark
-from planners.defaults import defaults
-from planners.failures import sentence_of
-from planners.follow_up import asked, begins_anew
+from planners.failures import defaults, read_reply, sentence_of
 from planners.lookups import list_devices, list_sites, show_readings
 from planners.questions import (
     ABILITIES,
@@ -19,12 +16,27 @@ from planners.questions import (
     RegisterContact,
     ShowReadings,
     WhyDark,
+    asked,
+    begins_anew,
 )
-from planners.replies import read_reply
 from planners.work_orders import list_work_orders, open_work_order
 from sojourn import CallFailed, Case, PlanResult, flow
 
-__all__ = ["plan"]
+__all__ = ["courtesy", "plan"]
+
+_THANKS = frozenset({"thanks", "thank you", "thx", "cheers"})
+_GREETINGS = frozenset({"hello", "hi", "hey", "good morning", "good afternoon", "good evening"})
+_HELP = frozenset({"help", "what can you do", "what can i ask"})
+
+
+def courtesy(text: str) -> str | None:
+    """Return the reply to a greeting, a thank-you or a call for help, and nothing more; None to anything else."""
+    words = text.strip().strip(".!?").lower()
+    if words in _THANKS:
+        return "You are welcome."
+    if words in _GREETINGS:
+        return f"Hello. {ABILITIES}"
+    return ABILITIES if words in _HELP else None
 
 
 @flow(defaults=defaults, read_answer=read_reply, restart_on=begins_anew)

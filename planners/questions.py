@@ -1,9 +1,9 @@
-"""Questions that the operations assistant understands, read from text."""
+"""Questions that the operations assistant understands, with their time windows and follow-ups."""
 
 import re
-from dataclasses import dataclass
-
-from planners.windows import Window, window_of
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 __all__ = [
     "ABILITIES",
@@ -12,6 +12,7 @@ __all__ = [
     "EXAMPLES",
     "PHONE",
     "SITE",
+    "WEEK",
     "ListDevices",
     "ListSites",
     "ListWorkOrders",
@@ -20,8 +21,57 @@ __all__ = [
     "RegisterContact",
     "ShowReadings",
     "WhyDark",
+    "Window",
+    "asked",
+    "begins_anew",
     "question_of",
+    "rfc3339",
+    "window_of",
 ]
+
+WEEK = timedelta(days=7)
+
+_UNITS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": WEEK, "month": timedelta(days=30)}
+_LAST = re.compile(r"\b(?:last|past)\s+(?:(\d{1,3})\s+)?(hour|day|week|month)s?\b", re.IGNORECASE)
+_BETWEEN = re.compile(
+    r"\b(?:from|between)\s+(\d{4}-\d{2}-\d{2}\S*)\s+(?:to|until|and)\s+(\d{4}-\d{2}-\d{2}\S*)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A duration that ends now, or two times as the question has them."""
+
+    length: timedelta | None = None
+    start: str = ""
+    end: str = ""
+
+    def bounds(self, now: datetime) -> dict[str, str]:
+        """Return the arguments `start_time` and `end_time` of a tool."""
+        if self.length is None:
+            return {"start_time": self.start, "end_time": self.end}
+        return {"start_time": rfc3339(now - self.length), "end_time": rfc3339(now)}
+
+
+def window_of(text: str) -> Window | None:
+    """Return the window in a text, such as `last 3 days`, or `from 2026-03-10 to 2026-03-12`; None without one."""
+    if match := _LAST.search(text):
+        return Window(length=int(match[1] or 1) * _UNITS[match[2].lower()])
+    if match := _BETWEEN.search(text):
+        return Window(start=_moment(match[1]), end=_moment(match[2]))
+    return None
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return a time such as `2026-03-31T06:00:00Z`."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _moment(written: str) -> str:
+    """Return a date as its start in UTC; anything else as it is, for the tool to validate."""
+    written = written.rstrip(".,;?!")
+    return f"{written}T00:00:00Z" if len(written) == len("2026-03-10") else written
+
 
 EXAMPLES = (
     "why is site s-7 dark",
@@ -180,3 +230,59 @@ def _register(text: str, match: re.Match[str], site_id: str) -> RegisterContact:
         role=match["role"].lower() if match["role"] else None,
         phone=phone[0] if phone else None,
     )
+
+
+_FILLERS = re.compile(
+    r"\b(?:a|about|again|also|and|at|between|days?|device|for|from|hours?|how|is|it|last|months?|of|ok|okay|on|over"
+    r"|past|please|same|site|so|that|the|then|this|to|until|weeks?|what)\b"
+)
+"""Words that a follow-up may have beside what it is about."""
+
+_LEADS = re.compile(r"\s*(?:and|again|(?:what|how) about)\b", re.IGNORECASE)
+"""How a follow-up begins that is no answer: a site alone may be one."""
+
+_REPEATS = re.compile(r"\b(?:and|again)\b", re.IGNORECASE)
+"""What asks the last question once more, where nothing else is named."""
+
+
+def asked(text: str, earlier: Iterable[str]) -> Question | None:
+    """Return the question in a text; of `and s-3?`, the last question of the texts before, about s-3."""
+    texts = list(earlier)
+    start = next((place for place in reversed(range(len(texts))) if question_of(texts[place])), len(texts))
+    known: Question | None = None
+    for each in texts[start:]:
+        known = _meant(each, known) or known
+    return _meant(text, known)
+
+
+def begins_anew(text: str) -> bool:
+    """Whether a message is a question or a follow-up also where an answer is awaited, or while a turn is under way."""
+    return question_of(text) is not None or (_LEADS.match(text) is not None and not _says_more(text))
+
+
+def _meant(text: str, known: Question | None) -> Question | None:
+    return question_of(text) or (known and _about(text, known))
+
+
+def _about(text: str, known: Question) -> Question | None:
+    """The known question about the site, device or time of a text; None where the text has something else in it."""
+    site, device, window = SITE.search(text), DEVICE.search(text), window_of(text)
+    changes = {
+        name: value
+        for name, value in (
+            ("site_id", site and site[1].lower()),
+            ("device_id", device and device[1].lower()),
+            ("window", window),
+        )
+        if value
+    }
+    is_lookup = isinstance(known, WhyDark | ListDevices | ShowReadings | ListWorkOrders)
+    fits = is_lookup and all(hasattr(known, name) for name in changes)
+    repeats = changes or _REPEATS.search(text)
+    return replace(known, **changes) if fits and repeats and not _says_more(text) else None
+
+
+def _says_more(text: str) -> bool:
+    """Whether a text has more in it than fillers, and what a follow-up is about."""
+    rest = _FILLERS.sub("", DEVICE.sub("", SITE.sub("", text)).lower())
+    return re.search(r"[^\W\d_]", rest) is not None

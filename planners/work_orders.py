@@ -4,11 +4,10 @@ from datetime import datetime
 from typing import Any
 
 from planners.diagnosis import Diagnosis
-from planners.facts import Site, WorkOrder
+from planners.facts import GET_SITE, LIST_WORK_ORDERS, OPEN_WORK_ORDER, Site, WorkOrder
 from planners.failures import sentence_of
 from planners.lookups import say_truncated
 from planners.questions import ListWorkOrders, OpenWorkOrder
-from planners.tools import GET_SITE, LIST_WORK_ORDERS, OPEN_WORK_ORDER
 from planners.wording import count, moment
 from sojourn import CallFailed, Case
 

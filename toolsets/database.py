@@ -6,15 +6,16 @@ import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from tempfile import mkstemp
+from typing import Any
 
-from sojourn import ToolUnavailable
+from sojourn import FieldIssue, RetryHint, ToolFailed, ToolUnavailable
 from sojourn.private import private_folder
-from toolsets.generate import SEED, fill
-from toolsets.schema import VERSION
+from toolsets.generate import SEED, VERSION, fill
 
-__all__ = ["as_of", "location", "make", "opened", "transaction"]
+__all__ = ["as_of", "location", "make", "opened", "require", "transaction"]
 
 _MAKING = threading.Lock()
 
@@ -94,3 +95,39 @@ def _publish(draft: Path, path: Path) -> None:
         return
     except OSError:  # a file system without hard links: workers that start together may then collide
         draft.replace(path)
+
+
+_TABLES = {"site_id": "sites", "device_id": "devices", "runbook_id": "runbooks"}
+
+
+def require(connection: sqlite3.Connection, field: str, value: str, *, tool: str) -> dict[str, Any]:
+    """Return the row with the value of an id.
+
+    Args:
+        connection: The database.
+        field: The name of the id: `site_id`, `device_id` or `runbook_id`.
+        value: The id.
+        tool: The id of the tool that failed, for the hint.
+
+    Raises:
+        ToolFailed: There is no such row; the hint has similar ids.
+    """
+    table = _TABLES[field]
+    row = connection.execute(f"SELECT * FROM {table} WHERE {field} = ?", (value,)).fetchone()  # noqa: S608 - from a constant
+    if row is not None:
+        return dict(row)
+    known = [key for (key,) in connection.execute(f"SELECT {field} FROM {table} ORDER BY rowid")]  # noqa: S608
+    close = get_close_matches(value, known, n=3, cutoff=0.5)
+    noun = field.removesuffix("_id")
+    raise ToolFailed(
+        f"there is no {noun} {value}",
+        code="not_found",
+        hint=RetryHint(
+            reason="invalid_arguments",
+            tool=tool,
+            restrict_to_tool=True,
+            issues=[FieldIssue(field=f"/{field}", constraint="not_found", allowed=list(close) or None)],
+            clarifying_question=f"There is no {noun} {value}. Which {noun} do you mean?",
+            message=f"{field} {value} does not exist" + (f"; close: {', '.join(close)}" if close else ""),
+        ),
+    )

@@ -1,31 +1,213 @@
-"""Toolset `ops.devices`: field devices and what they reported."""
+"""Toolset `ops.devices`: field devices, what they reported, and what is wrong."""
 
 import asyncio
 import os
 import sqlite3
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from itertools import pairwise
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field
 
 from sojourn import FieldIssue, RetryHint, ToolCallMeta, ToolFailed, Toolset
-from toolsets.arguments import DeviceId, Limit, SiteId
-from toolsets.database import as_of, opened
-from toolsets.device_shapes import (
-    Device,
-    DeviceList,
-    DeviceRecord,
-    Finding,
-    ListDevices,
-    Metric,
-    SiteScan,
-    TimeSeries,
-)
+from toolsets.database import as_of, opened, require
 from toolsets.executions import recorded
-from toolsets.lookup import require
-from toolsets.scan import Reading, examine, low_since
+from toolsets.shape import BoundedShape, DeviceId, Limit, Shape, SiteId
 
-__all__ = ["devices", "get_device", "get_time_series", "list_devices", "scan_site"]
+__all__ = [
+    "Device",
+    "DeviceList",
+    "DeviceRecord",
+    "Finding",
+    "ListDevices",
+    "Metric",
+    "Reading",
+    "SiteScan",
+    "Status",
+    "TimeSeries",
+    "devices",
+    "examine",
+    "get_device",
+    "get_time_series",
+    "list_devices",
+    "low_since",
+    "scan_site",
+]
+
+Status = Literal["online", "offline", "unknown"]
+Metric = Literal["battery_voltage", "flow_rate", "pressure", "level", "power", "temperature"]
+
+
+class ListDevices(Shape):
+    """Which devices to list (SR-32)."""
+
+    site_id: SiteId
+    status: Status | None = None
+    """Only devices of this status; all when left out."""
+    limit: Limit = 50
+
+
+class Device(Shape):
+    """One device, in short."""
+
+    device_id: str
+    """The device, such as `d-0700`."""
+    site_id: str
+    """The site."""
+    name: str
+    """The name."""
+    kind: str
+    """`gateway`, `flow_meter`, `pressure_sensor`, `level_sensor`, `pump_controller` or `weather_station`."""
+    status: Status
+    """`online` if it reported in the last two hours, `offline` if before, `unknown` if never."""
+    last_seen: datetime | None
+    """When it last reported; null if never."""
+
+
+class DeviceList(BoundedShape):
+    """Devices in the order of their ids (SR-32)."""
+
+    devices: list[Device]
+    """The devices."""
+
+
+class DeviceRecord(Device):
+    """One device, in full."""
+
+    model: str
+    """The model, by its maker."""
+    firmware: str
+    """The version of its firmware."""
+    installed_on: str
+    """The day it was installed."""
+    metrics: list[str]
+    """The metrics that it reports."""
+    as_of: datetime
+    """The time of the data: what counts as now."""
+
+
+class TimeSeries(Shape):
+    """The readings of one metric of a device over a time, summarized (SR-105)."""
+
+    summary: str
+    """The summary in a sentence."""
+    count: int
+    """The number of readings in the time."""
+    device_id: str
+    """The device."""
+    metric: Metric
+    """The metric."""
+    min_value: float | None = None
+    """The smallest value; null without readings."""
+    max_value: float | None = None
+    """The largest value; null without readings."""
+    unit: str | None = None
+    """The unit of the values."""
+    last_value: float | None = None
+    """The latest value in the time; null without readings."""
+    last_time: datetime | None = None
+    """When the latest value was reported."""
+    low_limit: float | None = None
+    """Below this value the device does not work; null if there is no limit."""
+    low_since: datetime | None = None
+    """Since when all readings are under the limit; null if the latest is not."""
+
+
+class Finding(Shape):
+    """What is wrong with one device, by its month of readings."""
+
+    device_id: str
+    """The device."""
+    name: str
+    """The name."""
+    kind: str
+    """Its kind, such as `gateway`."""
+    condition: Literal["never_reported", "silent", "stuck", "gaps"]
+    """`silent`: no reading for over two hours; `stuck`: one value 12 times in a row; `gaps`: readings are missing."""
+    since: datetime | None
+    """When it last reported, or when it got stuck; null for other conditions."""
+    longest_gap_hours: float
+    """The longest time between two readings, in hours."""
+
+
+class SiteScan(BoundedShape):
+    """The devices of a site with a fault."""
+
+    findings: list[Finding]
+    """One for each device with a fault, in the order of their ids."""
+    scanned_count: int
+    """Devices that were scanned."""
+    silent_count: int
+    """Devices with the condition `silent`, those left out included."""
+
+
+_SILENT_AFTER_S = 2 * 3600
+_STUCK_AFTER = 12
+"""Readings in a row with one value, up to the latest."""
+_GAP_INTERVALS = 3
+
+Reading = tuple[int, float]
+"""The time in seconds since 1970, and the value."""
+
+
+def examine(connection: sqlite3.Connection, device: dict[str, Any], as_of: datetime) -> Finding | None:
+    """Return the finding about a device, by its series with the shortest interval; None if nothing is wrong."""
+    series_no, interval = connection.execute(
+        "SELECT series_no, interval_s FROM series WHERE device_id = ? ORDER BY interval_s",
+        (device["device_id"],),
+    ).fetchone()
+    rows = connection.execute(
+        "SELECT time, value FROM readings WHERE series_no = ? ORDER BY time", (series_no,)
+    )
+    readings: list[Reading] = [(row["time"], row["value"]) for row in rows]
+    gap = max((later - earlier for (earlier, _), (later, _) in pairwise(readings)), default=0)
+    found = _condition(readings, gap > _GAP_INTERVALS * interval, as_of.timestamp())
+    if found is None:
+        return None
+    condition, since = found
+    return Finding(
+        device_id=device["device_id"],
+        name=device["name"],
+        kind=device["kind"],
+        condition=condition,
+        since=None if since is None else datetime.fromtimestamp(since, UTC),
+        longest_gap_hours=round(gap / 3600, 2),
+    )
+
+
+def low_since(readings: list[Reading], limit: float | None) -> int | None:
+    """Return the time since which all values are under the limit; None if the latest is not, or without a limit."""
+    since = None
+    for time, value in reversed(readings):
+        if limit is None or value >= limit:
+            break
+        since = time
+    return since
+
+
+_Condition = Literal["never_reported", "silent", "stuck", "gaps"]
+
+
+def _condition(readings: list[Reading], has_gap: bool, now: float) -> tuple[_Condition, int | None] | None:
+    if not readings:
+        return "never_reported", None
+    last = readings[-1][0]
+    if now - last > _SILENT_AFTER_S:
+        return "silent", last
+    same = [time for time, value in readings[-_STUCK_AFTER:] if value == readings[-1][1]]
+    if len(same) == _STUCK_AFTER:
+        return "stuck", _stuck_since(readings)
+    return ("gaps", None) if has_gap else None
+
+
+def _stuck_since(readings: list[Reading]) -> int:
+    since, value = readings[-1]
+    for time, other in reversed(readings):
+        if other != value:
+            break
+        since = time
+    return since
+
 
 devices = Toolset("ops.devices", description="Field devices and what they reported.")
 

@@ -6,11 +6,9 @@ from typing import Literal
 from pydantic import Field
 
 from sojourn import ToolCallMeta, Toolset
-from toolsets.arguments import SiteId
-from toolsets.database import transaction
+from toolsets.database import require, transaction
 from toolsets.executions import recorded
-from toolsets.lookup import require
-from toolsets.shape import Shape
+from toolsets.shape import Shape, SiteId
 
 __all__ = ["Profile", "UpsertProfile", "profiles", "upsert"]
 

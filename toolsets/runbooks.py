@@ -7,8 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sojourn import Toolset
-from toolsets.database import opened
-from toolsets.lookup import require
+from toolsets.database import opened, require
 from toolsets.shape import BoundedShape, Shape
 
 __all__ = ["Runbook", "RunbookHit", "RunbookList", "get_runbook", "runbooks", "search_runbooks"]

@@ -1,8 +1,14 @@
-"""Shapes of payloads and results: frozen models, whose field docstrings are schema descriptions."""
+"""Shapes and arguments that several toolsets have: frozen models, described once."""
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from typing import Annotated
 
-__all__ = ["BoundedShape", "Shape"]
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
+
+__all__ = ["BoundedShape", "DeviceId", "Limit", "Shape", "SiteId"]
+
+SiteId = Annotated[str, Field(description="The site, such as s-7.", min_length=1, max_length=20)]
+DeviceId = Annotated[str, Field(description="The device, such as d-0700.", min_length=1, max_length=20)]
+Limit = Annotated[int, Field(description="Items to return at most.", ge=1, le=500)]
 
 
 class Shape(BaseModel):

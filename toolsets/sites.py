@@ -7,10 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sojourn import Toolset
-from toolsets.arguments import Limit, SiteId
-from toolsets.database import as_of, opened
-from toolsets.lookup import require
-from toolsets.shape import BoundedShape, Shape
+from toolsets.database import as_of, opened, require
+from toolsets.shape import BoundedShape, Limit, Shape, SiteId
 
 __all__ = ["Contact", "Site", "SiteList", "SiteSummary", "get_site", "list_sites", "sites"]
 

@@ -16,9 +16,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from toolsets.arguments import Limit, SiteId
 from toolsets.database import as_of, opened, transaction
-from toolsets.shape import BoundedShape, Shape
+from toolsets.shape import BoundedShape, Limit, Shape, SiteId
 
 __all__ = ["OpenedWorkOrder", "WorkOrder", "WorkOrderList", "list_work_orders", "open_work_order", "server"]
 

@@ -4,10 +4,17 @@ from datetime import timedelta
 
 import pytest
 
-from planners.courtesy import courtesy
-from planners.follow_up import asked, begins_anew
-from planners.questions import ListDevices, ListSites, ListWorkOrders, ShowReadings, WhyDark
-from planners.windows import Window
+from planners.operations import courtesy
+from planners.questions import (
+    ListDevices,
+    ListSites,
+    ListWorkOrders,
+    ShowReadings,
+    WhyDark,
+    Window,
+    asked,
+    begins_anew,
+)
 from sojourn import Message, RunFailed
 from worker import app
 

@@ -11,9 +11,10 @@ from planners.questions import (
     RegisterContact,
     ShowReadings,
     WhyDark,
+    Window,
     question_of,
+    window_of,
 )
-from planners.windows import Window, window_of
 
 NOW = datetime(2026, 3, 31, 6, tzinfo=UTC)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from planners.replies import declines, values_of
+from planners.failures import declines, values_of
 
 
 def test_values() -> None:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from sojourn import RetryReason, ToolCallMeta, ToolFailed
 from sojourn.core.payload.hints import hint_for_issues
 from toolsets import database, devices
-from toolsets.device_shapes import ListDevices
+from toolsets.devices import ListDevices
 from toolsets.executions import history
 
 NOW = datetime(2026, 3, 31, 6, tzinfo=UTC)

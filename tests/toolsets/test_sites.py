@@ -1,8 +1,7 @@
 import pytest
 
 from sojourn import ToolFailed
-from toolsets.device_shapes import ListDevices
-from toolsets.devices import list_devices
+from toolsets.devices import ListDevices, list_devices
 from toolsets.sites import get_site, list_sites
 
 

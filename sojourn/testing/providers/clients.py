@@ -1,4 +1,4 @@
-"""How clients and other processes reach a stand-in provider, also one in a process.
+"""How clients reach a stand-in provider, which may be a process of its own.
 
 The SDKs are imported when a model is made: to import Anthropic's takes a second, in each process that
 collects tests.
