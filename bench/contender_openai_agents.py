@@ -35,7 +35,7 @@ class FakeModel(Model):
         return ResponseBuilders.tool_call(load.arguments(made), "echo", call_id=load.call_id(made))
 
     def stream_response(self, *given, **more):
-        """Refuse: the SDK's abstract class requires this method, and `Runner.run` never calls it."""
+        # The SDK's abstract class requires this method, and only `Runner.run_streamed` calls it, which nothing here does.
         raise NotImplementedError
 
 

@@ -292,8 +292,6 @@ async def serve_forever(
     app: Served,
     *,
     task_queue: str | None = None,
-    address: str | None = None,
-    namespace: str | None = None,
     metrics_port: str | None = None,
     stop: Stop | None = None,
 ) -> None:
@@ -304,15 +302,13 @@ async def serve_forever(
     Args:
         app: The app to serve.
         task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else the app's name.
-        address: The server's address; by default from Temporal's settings.
-        namespace: The namespace; by default from Temporal's settings.
         metrics_port: The port, or address and port, of the SDK's own metrics; `SOJOURN_METRICS_PORT`, else none.
         stop: The request to stop, in place of the two signals.
 
     Raises:
         DefinitionError: A setting is invalid, or another process listens on the metrics port.
     """
-    options = settings.connect_options(address, namespace)
+    options = settings.connect_options()
     at = settings.metrics_port(metrics_port)
     options["runtime"] = runtime_with_metrics(at) if at else logging_runtime()
     stop = stop or _stop_at_signals()

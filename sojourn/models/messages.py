@@ -51,7 +51,7 @@ from sojourn.models.provider_metadata import (
     without_state,
 )
 
-__all__ = ["Converter", "from_response", "is_prefix", "to_messages"]
+__all__ = ["Converter", "from_response", "is_prefix"]
 
 _START = "(The conversation begins.)"
 _GO_ON = "(Go on.)"
@@ -73,13 +73,6 @@ def from_response(response: theirs.ModelResponse, names: Names, tokens: int | No
         kept = with_response(first.provider_metadata, response, tokens)
         parts[0] = first.model_copy(update={"provider_metadata": kept})
     return Message(role="assistant", parts=parts)
-
-
-def to_messages(
-    messages: Sequence[Message], names: Names, *, result_text: Callable[[ToolResult], Any]
-) -> list[theirs.ModelMessage]:
-    """Return a transcript as messages that begin and end with a request."""
-    return Converter(names, result_text).messages(messages)
 
 
 class Converter:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["flush", "interceptors", "leave_out", "missing_interceptors"]
 
-FLUSH = 3.0
+_FLUSH = 3.0  # seconds that the end of a process may take
 
 
 class _Process:
@@ -60,14 +60,14 @@ def missing_interceptors(present: Sequence[object]) -> "Sequence[TelemetryInterc
     return () if any(isinstance(each, type(new)) for each in present for new in made) else made
 
 
-def flush(seconds: float = FLUSH) -> None:
+def flush() -> None:
     """Send the remaining spans and metrics, before the process ends."""
     recorder = _Process.recorder
     if recorder is None:
         return
     sending = threading.Thread(target=recorder.flush, daemon=True)
     sending.start()
-    sending.join(seconds)
+    sending.join(_FLUSH)
 
 
 def leave_out() -> None:

@@ -10,7 +10,7 @@ from sojourn.contracts.plan import Usage
 from sojourn.models import conversation
 from sojourn.models.compaction import with_part
 from sojourn.models.conversation import ModelConversation, ModelConversations
-from sojourn.models.messages import Converter, to_messages
+from sojourn.models.messages import Converter
 from sojourn.models.names import Names
 from sojourn.models.requests import ModelInput
 from sojourn.values.wire import decode_messages, encode
@@ -58,7 +58,7 @@ def test_a_transcript_that_grows_is_converted_as_if_anew(transcript, sizes):
     converter, end = Converter(names, text), 0
     for size in sizes:
         end = min(end + size, len(transcript))
-        expected = to_messages(transcript[:end], names, result_text=text)
+        expected = Converter(names, text).messages(transcript[:end])
         assert [*map(strip, converter.messages(transcript[:end]))] == [*map(strip, expected)]
 
 
@@ -77,7 +77,7 @@ def test_another_transcript_of_the_same_run_is_read_anew():
     conversations.read("r", first, [TOOL]).request()
     other = [*first[:-2], called("y"), answered("y")]
     read = conversations.read("r", other, [TOOL])
-    assert [*map(strip, read.request())] == [*map(strip, to_messages(other, Names([TOOL]), result_text=text))]
+    assert [*map(strip, read.request())] == [*map(strip, Converter(Names([TOOL]), text).messages(other))]
 
 
 def test_a_turn_converts_the_results_of_its_last_step_alone(monkeypatch):

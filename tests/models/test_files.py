@@ -13,7 +13,7 @@ from pydantic_ai.providers.google import GoogleProvider
 from sojourn import Message
 from sojourn.contracts.message import DocumentPart, ImagePart
 from sojourn.models.files import UrlNotFetched, user_file
-from sojourn.models.messages import to_messages
+from sojourn.models.messages import Converter
 from sojourn.models.names import Names
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
@@ -29,7 +29,7 @@ def document(media_type: str = "application/pdf", **fields: Any) -> DocumentPart
 
 
 def messages_with(*parts: Any) -> list[theirs.ModelMessage]:
-    return to_messages([Message(role="user", parts=list(parts))], Names([]), result_text=str)
+    return Converter(Names([]), str).messages([Message(role="user", parts=list(parts))])
 
 
 def test_data_is_sent_as_bytes() -> None:

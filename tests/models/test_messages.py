@@ -20,7 +20,7 @@ from sojourn.contracts.message import (
 )
 from sojourn.core.payload.parse import ParseFault
 from sojourn.core.payload.reading import read_text
-from sojourn.models.messages import from_response, to_messages
+from sojourn.models.messages import Converter, from_response
 from sojourn.models.names import Names, wire_name
 from sojourn.values.wire import decode_messages, encode
 
@@ -34,7 +34,7 @@ def outcome_text(result: ToolResult) -> Any:
 
 
 def sent(*messages: Message) -> list[theirs.ModelMessage]:
-    return to_messages(messages, NAMES, result_text=outcome_text)
+    return Converter(NAMES, outcome_text).messages(messages)
 
 
 def stored(message: Message) -> Message:
@@ -411,7 +411,7 @@ TRANSCRIPTS = st.lists(st.builds(Message, role=ROLES, parts=st.lists(ANY_PART, m
 @example([Message.assistant("Hello"), Message.assistant("again")])
 def test_the_messages_of_any_transcript_are_well_formed(transcript: list[Message]) -> None:
     """Requests and responses alternate, none is empty, and each call is answered once, at the start of the next request."""
-    messages = to_messages(transcript, NAMES, result_text=outcome_text)
+    messages = Converter(NAMES, outcome_text).messages(transcript)
     assert len(messages) % 2 == 1
     assert all(
         isinstance(m, theirs.ModelRequest if n % 2 == 0 else theirs.ModelResponse)

@@ -10,7 +10,7 @@ from pydantic_ai.models import Model
 from sojourn import Message, PlanResult, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import ImagePart, TextPart, ToolCallPart
 from sojourn.core.run.ids import stamp, with_final_ids
-from sojourn.models.messages import from_response, to_messages
+from sojourn.models.messages import Converter, from_response
 from sojourn.models.names import Names
 from sojourn.testing.providers import Completion, Text, Thinking, ToolCall
 from sojourn.values.wire import decode_messages, encode
@@ -26,7 +26,7 @@ def outcome_text(result: ToolResult) -> Any:
 
 
 def sent(*messages: Message) -> list[theirs.ModelMessage]:
-    return to_messages(messages, NAMES, result_text=outcome_text)
+    return Converter(NAMES, outcome_text).messages(messages)
 
 
 def shape(messages: list[theirs.ModelMessage]) -> list[list[tuple[str, Any]]]:
