@@ -45,6 +45,7 @@ class PolicyEngine(Protocol):
 
 
 def as_policy_engine(engine: Any) -> PolicyEngine:
+    """Return a policy engine unchanged, or refuse another object."""
     if isinstance(engine, PolicyEngine) and not isinstance(engine, type):
         return engine
     what = (

@@ -61,14 +61,17 @@ class McpTool:
 
     @property
     def id(self) -> ToolId:
+        """`<service>.<toolset>.<tool>`."""
         return self.spec.id
 
     @property
     def validator(self) -> Validator:
+        """Validates payloads by the server's schema, in the draft that it names."""
         return self._validator
 
     @property
     def whole_validator(self) -> Validator:
+        """As `validator`: a server's tool has no injected fields."""
         return self._validator
 
     @functools.cached_property
@@ -81,18 +84,23 @@ class McpTool:
         return Validator(schema) if schema else None
 
     def call(self, **fields: Any) -> ToolRequest:
+        """Return a request for this tool."""
         return ToolRequest(name=self.id, payload=fields)
 
     def takes(self, payload: dict[str, Any]) -> bool:  # noqa: ARG002 - the schema says all
+        """Return True: a server's tool has no types beyond its schema."""
         return True
 
     def is_same(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        """Return whether the server's schema makes no difference of two payloads."""
         return same_arguments(self.validator, one, other)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
+        """Return the valid payload of a call, or the result that refuses it."""
         return boundary.checked(self.spec, self.validator, call)
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
+        """Return the call with its arguments parsed, or the result that refuses them."""
         return boundary.read(self.spec, call)
 
     def prepare(
@@ -101,12 +109,15 @@ class McpTool:
         call: ToolRequest,
         meta: ToolCallMeta,
     ) -> Callable[[], Awaitable[ToolResult]]:
+        """Return the function that validates the arguments and sends the call."""
         return functools.partial(self._checked, call, meta)
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
+        """Return the result of a call from the server's value, unchanged."""
         return boundary.delivered(self.spec, call, value, lambda plain: plain)
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
+        """Return the result of a call from an external value."""
         return self.deliver(call, value)
 
     async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> ToolResult:

@@ -244,6 +244,7 @@ def format_network_error(error: BaseException, provider: str | None = None) -> s
 
 
 def format_network_failure(fault: NetworkFailure, provider: str | None = None) -> str:
+    """Return the sentence for a network failure, as `format_network_error` does."""
     is_cut = fault.kind == "connection" and fault.description in (RESET, ENDED_EARLY)
     return _SENTENCES["broke_off" if is_cut else fault.kind].format(
         who=provider or "API", description=fault.description, later=_later(fault)

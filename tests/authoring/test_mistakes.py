@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from sojourn import *
 from sojourn import mcp
+from sojourn.authoring import *
+from sojourn.flows import *
+from sojourn.models import *
+from sojourn.repair import *
 from sojourn.contracts.tool_spec import Retry
 from pydantic import BaseModel
 class Wipe(BaseModel):

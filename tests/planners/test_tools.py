@@ -2,13 +2,15 @@ from typing import Any
 
 import pytest
 
-from planners import tools
+from planners import facts
 from sojourn.flows import ToolReference
 from worker import app
 
 pytestmark = pytest.mark.usefixtures("mcp_server")
 
-REFERENCES: list[ToolReference[Any]] = [getattr(tools, name) for name in tools.__all__]
+REFERENCES: list[ToolReference[Any]] = [
+    each for each in vars(facts).values() if isinstance(each, ToolReference)
+]
 
 
 def fields(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
