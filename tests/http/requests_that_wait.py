@@ -93,6 +93,11 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.head = b""
+
+    async def begins(self) -> None:
+        """Wait until the answer begins."""
+        self.head = await self.reader.readuntil(b"\r\n\r\n")
 
     async def vanish(self) -> None:
         """Close the connection, as a client does that is killed."""
@@ -102,7 +107,7 @@ class Connection:
 
     async def answer(self) -> httpx2.Response:
         """The answer, to its end or to where the connection breaks; its extension `is_whole` says which."""
-        data = await self.reader.read()
+        data = self.head + await self.reader.read()
         head, _, body = data.partition(b"\r\n\r\n")
         first, *lines = head.decode().split("\r\n")
         headers = [tuple(line.split(": ", 1)) for line in lines]

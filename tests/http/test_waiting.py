@@ -202,6 +202,7 @@ async def test_what_lasts_ends_with_its_key(served, shop, tmp_path, until, monke
         }
         await until(lambda: metrics.waiting == len(WAITING))
         await until(lambda: requests() == len(asked))
+        await asyncio.gather(*(open_[kind].begins() for kind in ("mcp", *streams("", ""))))
         await asyncio.sleep(1)
         assert requests() == len(asked)  # it was looked several times
         revoke_key(file, "ana")

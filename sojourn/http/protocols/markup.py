@@ -95,8 +95,8 @@ _HTML = re.compile(r"<[A-Za-z!/?]")
 _ENDS = (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">"))
 _RAW = re.compile(r"<(script|pre|style|textarea)\b", re.IGNORECASE)
 
-_OPEN = "<!-- \"'> -->"
-"""Raw HTML that shows nothing. It ends a comment, and a tag whose attribute is open."""
+_OPEN = "<!-- \"']]> -->"
+"""Raw HTML that shows nothing. It ends a comment, a CDATA section, and a tag whose attribute is open."""
 
 _TEXTS = ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
 """Elements with text as content: only their own end tag closes them."""
