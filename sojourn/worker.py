@@ -17,12 +17,13 @@ from typing import Any, Protocol, Self
 
 import structlog
 import temporalio.client
+import temporalio.service
 import temporalio.worker
 
 import sojourn
 from sojourn import search_attributes
 from sojourn.connection import settings
-from sojourn.connection.announced import Announced
+from sojourn.connection.announced import Announced, has_poller
 from sojourn.connection.announcing import Announcing
 from sojourn.connection.connect import connect
 from sojourn.errors import ServerUnavailable
@@ -58,6 +59,9 @@ DRAIN = timedelta(seconds=30)
 
 Then they are cancelled, and another worker retries them.
 """
+
+FIRST_POLL = 10.0
+"""Longest wait for the server to list the worker's first poll, in seconds."""
 
 MAX_ACTIVITIES = 500
 """Most activities at once: one that waits for a model takes little. Sync tools have a limit of their own."""
@@ -233,7 +237,15 @@ class Worker:
         except BaseException:
             await self._close()
             raise
+        await self._until_polling()
         return self
+
+    async def _until_polling(self) -> None:
+        # Who starts a run first thing in the block would find no worker on a busy machine.
+        with contextlib.suppress(TimeoutError, temporalio.service.RPCError):
+            async with asyncio.timeout(FIRST_POLL):
+                while not await has_poller(self._temporal, self._worker.task_queue):  # noqa: ASYNC110 - the server sends no event
+                    await asyncio.sleep(0.02)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -18,9 +18,9 @@ import sojourn
 from sojourn.checks import Check
 from sojourn.checks.given import connection_options
 from sojourn.checks.stuck import stuck_runs
-from sojourn.client.access import POLLER_SEEN
 from sojourn.client.client import Client
 from sojourn.client.listing import quoted
+from sojourn.connection.announced import POLLER_SEEN
 from sojourn.search_attributes import AGENT
 from sojourn.values.visible import plain, shell_word
 
@@ -138,7 +138,7 @@ async def pollers(client: Connection, queue: str, kind: "TaskQueueType.ValueType
             namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
         )
     )
-    oldest = time.time() - POLLER_SEEN.total_seconds()
+    oldest = time.time() - POLLER_SEEN
     return [poller for poller in answer.pollers if poller.last_access_time.seconds >= oldest]
 
 

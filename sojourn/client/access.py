@@ -6,18 +6,14 @@ import itertools
 import time
 from collections.abc import Coroutine, Generator, Iterator
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 import temporalio.client
 from pydantic_core import from_json
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
 from sojourn.connection import settings
-from sojourn.connection.announced import Announced, announced, served_queues
+from sojourn.connection.announced import Announced, announced, has_poller, served_queues
 from sojourn.connection.nearby_storage import nearby_storage
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
@@ -29,7 +25,6 @@ from sojourn.serving.hardening.loop_guard import end_quietly
 from sojourn.storage import StorageDriver, codec_for, load
 
 __all__ = [
-    "POLLER_SEEN",
     "WORKER_GRACE",
     "Access",
     "Connecting",
@@ -245,10 +240,6 @@ async def whole_artifact(
     return artifact.model_copy(update={"data": from_json(data)})
 
 
-POLLER_SEEN = timedelta(seconds=75)
-"""A worker counts as present for this long after its last poll; a poll lasts up to a minute."""
-
-
 class Access:
     """A Temporal client, with the task queue, storage and live transport of runs.
 
@@ -311,15 +302,7 @@ class Access:
 
     async def has_worker(self, task_queue: str) -> bool:
         """Return whether a worker polled the task queue within the last 75 s."""
-        answer = await self.temporal.workflow_service.describe_task_queue(
-            DescribeTaskQueueRequest(
-                namespace=self.temporal.namespace,
-                task_queue=TaskQueue(name=task_queue),
-                task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-            )
-        )
-        oldest = time.time() - POLLER_SEEN.total_seconds()
-        return any(poller.last_access_time.seconds >= oldest for poller in answer.pollers)
+        return await has_poller(self.temporal, task_queue)
 
     async def is_served(self, task_queue: str) -> bool:
         """Return whether a worker serves the task queue now.

@@ -19,7 +19,19 @@ from temporalio.client import Client
 
 from sojourn.contracts.ids import WORKERS_QUEUE
 
-__all__ = ["Announced", "announced", "identities", "left", "others_on", "served_queues"]
+__all__ = [
+    "POLLER_SEEN",
+    "Announced",
+    "announced",
+    "has_poller",
+    "identities",
+    "left",
+    "others_on",
+    "served_queues",
+]
+
+POLLER_SEEN = 75.0
+"""Age of the last poll up to which a poller counts, in seconds: a long poll lasts up to 60 s."""
 
 MAX_IDENTITY = 1_000
 """Longest identity that a server takes by default, in bytes."""
@@ -37,6 +49,19 @@ _ENHANCED = DescribeTaskQueueMode.DESCRIBE_TASK_QUEUE_MODE_ENHANCED
 
 Without it, the server lists those of the first partition, as they are.
 """
+
+
+async def has_poller(client: Client, task_queue: str) -> bool:
+    """Return whether a worker polled the task queue for workflow tasks within the last 75 s."""
+    answer = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=task_queue),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        )
+    )
+    oldest = time.time() - POLLER_SEEN
+    return any(poller.last_access_time.seconds >= oldest for poller in answer.pollers)
 
 
 @dataclass(frozen=True, slots=True)
