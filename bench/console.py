@@ -27,7 +27,7 @@ from sojourn import Agent, App, AwaitClarification, Client, PlanResult, Run, Run
 from sojourn.asgi import create_app
 from sojourn.console import page
 from sojourn.http.listening import address_of, listen
-from sojourn.http.serving import serve as serve_until_stopped
+from sojourn.http.server import serve as serve_until_stopped
 from sojourn.logs import configure_logs
 from sojourn.server import Server
 from sojourn.worker import MAX_CACHED_RUNS

@@ -96,7 +96,7 @@ def _serve(target: str, descriptor: int, temporal_ui: str) -> None:
     Pages link to Temporal's UI if its address is not empty.
     """
     from sojourn.asgi import create_app
-    from sojourn.http.serving import serve
+    from sojourn.http.server import serve
     from sojourn.logs import configure_logs
 
     app = load_app(target)

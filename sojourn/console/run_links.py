@@ -9,7 +9,6 @@ from sojourn.console.watched import WatchedRun
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
 from sojourn.http.service import Service
-from sojourn.http.temporal_ui import execution_url
 
 __all__ = ["RunLinks", "links_of"]
 
@@ -50,7 +49,6 @@ async def links_of(service: Service, asking: Principal, watched: WatchedRun) -> 
 
 
 def _in_temporal(service: Service, asking: Principal, watched: WatchedRun) -> str:
-    if not service.temporal_ui or not service.sees_deployment(asking):
+    if not service.sees_deployment(asking):
         return ""
-    namespace = service.client.temporal.namespace
-    return execution_url(service.temporal_ui, namespace, watched.run_id, watched.snapshot.execution)
+    return service.execution_url(watched.run_id, watched.snapshot.execution)

@@ -68,7 +68,7 @@ async def seen(visit: Visit, run_id: str, await_id: str) -> Seen:
 
     Raises as `Service.run`, and `no_wait` if the run has none of this id.
     """
-    await visit.service.asked_run(visit.asking, run_id, await_id)
+    await visit.service.run_with_wait(visit.asking, run_id, await_id)
     waiting = await visit.service.reader.waits.of_run(run_id)
     opened = found_waits(waiting) if waiting else ()
     place = next((each for each in opened if each.view.await_id == await_id), None)

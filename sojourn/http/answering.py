@@ -1,4 +1,4 @@
-"""Answer a wait on behalf of a request: read the person's text, submit it once, and record it in the audit log.
+"""Read a person's text as an answer, and submit it on behalf of a request.
 
 The wait must be one of a run that the principal may see, or of a call that it may decide on. A message that
 is sent again must be the same, or the new text would get the old answer.
@@ -20,8 +20,9 @@ from sojourn.answers import (
     submit,
 )
 from sojourn.client.run import Run
+from sojourn.client.session import SessionTurn
 from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent
-from sojourn.contracts.message import Accepted, DocumentPart, Message
+from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
 from sojourn.errors import StaleDigest
 from sojourn.http.problems import Problem
@@ -59,24 +60,13 @@ async def submit_answer(
     message_id: str = "",
     conversation: Run | None = None,
 ) -> Answered:
-    """Answer a wait as `sojourn.answers.submit` does.
+    """Answer a wait that the principal may see, with a line in the audit log.
 
-    Args:
-        service: The service.
-        asking: The principal that answers.
-        wait: The wait as it was displayed, or its reference.
-        answer: The answer.
-        message_id: The id of the message that is the answer.
-        conversation: The conversation above the run, which remembers the message too.
-
-    Raises:
-        MissingRole: The principal may not answer.
-        RunNotFound: There is no such run, or none that the principal may see.
-        RunError: As in `submit`.
+    Arguments and errors are those of `sojourn.answers.submit`.
     """
     bind_answer(**audit_facts(wait, answer))
     if isinstance(answer, Decision):  # a decider may see the call of a run that it may not see
-        run = await service.asked_run(asking, wait.run_id, wait.await_id)
+        run = await service.run_with_wait(asking, wait.run_id, wait.await_id)
     else:
         check_may_answer(asking, wait, answer)
         run = await service.run(asking, wait.run_id)
@@ -123,11 +113,7 @@ def _plain(text: str) -> str:
 
 
 def read_answer(view: WaitView, text: str) -> GivenAnswer:
-    """Read a text as the answer to a wait.
-
-    Raises:
-        StaleDigest: It names another call than the one that waits.
-    """
+    """Read a text as the answer to a wait, or raise `StaleDigest` for another call."""
     if view.call is None:
         return Answer(text)
     verdict, code = read_verdict(text), view.ref.code
@@ -140,12 +126,8 @@ def read_answer(view: WaitView, text: str) -> GivenAnswer:
 def is_same_message(delivered: Delivered, message: Message, *, may_have_context: bool = False) -> bool:
     """Return whether a message is the one that was delivered.
 
-    A decision on a call is compared by its verdict, an answer to a question by its text.
-
-    Args:
-        delivered: What the conversation has under the id of the message.
-        message: The message.
-        may_have_context: Whether the page adds documents to the message, which may differ.
+    A decision on a call is compared by its verdict, an answer to a question by its text. With `may_have_context`,
+    documents that the page adds to the message may differ.
     """
     if isinstance(delivered, AwaitAnsweredEvent):
         if delivered.approved is None:
@@ -158,48 +140,31 @@ def is_same_message(delivered: Delivered, message: Message, *, may_have_context:
     return own == message.parts and all(isinstance(each, DocumentPart) for each in rest)
 
 
-async def require_same(
-    run: Run,
-    accepted: Accepted,
-    message: Message,
-    *,
-    may_have_context: bool = False,
-) -> None:
-    """Check that a message that was sent again is the one that the conversation has.
+async def require_same(turn: SessionTurn, message: Message, *, may_have_context: bool = False) -> None:
+    """Refuse a changed text under a known message id: it would get the old answer.
 
-    Args:
-        run: The conversation's run.
-        accepted: What the conversation said of the message.
-        message: The message.
-        may_have_context: Whether the page adds documents to the message, which may differ.
-
-    Raises:
-        Problem: It is another one under the same id (409).
-        SojournError: The events cannot be read.
+    `may_have_context` is as for `is_same_message`.
     """
-    if not accepted.repeated:
+    if not turn.is_repeated:
         return
-    delivered = await _delivered(run, accepted)
+    delivered = await _delivered(turn)
     if delivered is not None and not is_same_message(delivered, message, may_have_context=may_have_context):
         raise Problem(
             409,
             "message_edited",
-            f"the message {accepted.message_id!r} was sent before with other words, which the conversation has",
+            f"the message {turn.message_id!r} was sent before with other words, which the conversation has",
             then="Send the new words as a message with an id of its own. A conversation has no branches; POST /v1/runs/{run_id}/fork "
             "starts another one that goes on from an earlier point.",
-            run_id=run.id,
+            run_id=turn.run.id,
         )
 
 
-async def _delivered(run: Run, accepted: Accepted) -> Delivered | None:
-    """Return the delivery under the message's id, or None.
-
-    The histories may no longer have it.
-    """
-    after = None if accepted.is_answer else accepted.after or None
-    events = run.events(after=after, follow=False, children=accepted.is_answer)
+async def _delivered(turn: SessionTurn) -> Delivered | None:
+    """Return the delivery under a message's id, or None without its history."""
+    after = None if turn.is_answer else turn.after or None
+    events = turn.run.events(after=after, follow=False, children=turn.is_answer)
     async with aclosing(events):
         async for event in events:
-            if isinstance(event, Delivered) and event.message_id == accepted.message_id:
+            if isinstance(event, Delivered) and event.message_id == turn.message_id:
                 return event
     return None

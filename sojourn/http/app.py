@@ -18,19 +18,19 @@ from sojourn import __version__
 from sojourn.authoring.app import App
 from sojourn.client.client import Client
 from sojourn.http import problems
-from sojourn.http.metrics import Counted
+from sojourn.http.metrics import MetricsMiddleware
 from sojourn.http.protocols.a2a.endpoint import A2AEndpoint
 from sojourn.http.protocols.agui import routes as agui
 from sojourn.http.protocols.mcp.endpoint import MCPEndpoint
 from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.protocols.openai.request import answer_of
 from sojourn.http.protocols.vercel import routes as vercel
-from sojourn.http.routes import agents, answers, health, runs, sessions, steering, waits
+from sojourn.http.routes import runs, sessions, steering, waits
+from sojourn.http.routes import service as own
 from sojourn.http.security.middleware import OPEN_PATHS, PAGES, SecurityMiddleware, SecuritySettings
 from sojourn.http.security.principals import Auth
 from sojourn.http.security.requests import Site
 from sojourn.http.service import Service
-from sojourn.http.temporal_ui import ui_address
 
 __all__ = ["Pages", "create_api"]
 
@@ -57,11 +57,8 @@ def create_api(
     pages: Pages | None = None,
     temporal_ui: str | None = None,
 ) -> FastAPI:
-    """Return the HTTP service of an app, with the given pages.
-
-    See `sojourn.asgi.create_app`.
-    """
-    service = Service(app, client, ui_address(temporal_ui) if temporal_ui else "")
+    """Return the HTTP service, as `sojourn.asgi.create_app` does, with these pages."""
+    service = Service(app, client, temporal_ui)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncGenerator[None]:
@@ -83,8 +80,8 @@ def create_api(
         redirect_slashes=False,
     )
     web.state.service = service
-    api = (agents, answers, steering, runs, sessions, waits, health)
-    routers = [each.routes for each in (*api, agui, vercel, openai)]
+    api = (waits, steering, runs, sessions, own)
+    routers = [own.agents, *(each.routes for each in (*api, agui, vercel, openai))]
     for router in routers:
         if prefix:
             web.include_router(router, prefix=prefix)
@@ -92,8 +89,8 @@ def create_api(
             web.router.routes.extend(router.routes)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     problems.install(web, [(compile_path(prefix + route.path)[0], route.methods or ()) for route in routes])
-    web.router.routes.append(_Door(f"{prefix}/mcp", MCPEndpoint(service), methods=["POST"]))
-    web.router.routes.append(_Door(prefix + A2A, A2AEndpoint(service), methods=["GET", "POST"]))
+    web.router.routes.append(_MountedRoute(f"{prefix}/mcp", MCPEndpoint(service), methods=["POST"]))
+    web.router.routes.append(_MountedRoute(prefix + A2A, A2AEndpoint(service), methods=["GET", "POST"]))
     site = pages(web, service, auth, prefix) if pages else None
     web.add_middleware(
         SecurityMiddleware,
@@ -104,27 +101,23 @@ def create_api(
         site=site,
         renderers={f"{prefix}/openai/": answer_of},
     )
-    web.add_middleware(Counted, metrics=service.metrics, waiting=[f"{prefix}/mcp"])
+    web.add_middleware(MetricsMiddleware, metrics=service.metrics, waiting=[f"{prefix}/mcp"])
     web.openapi = _document_of(web, is_locked=auth is not None)
     return web
 
 
-class _Door(Route):
+class _MountedRoute(Route):
     """A route of a protocol whose calls all have one path.
 
-    It is set in the request's scope, as FastAPI does with its routes, so that requests are counted
-    by it.
+    The scope has it, as it has routes of FastAPI, so that requests are counted by it.
     """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether the route is that of a request."""
         match, found = super().matches(scope)
         return match, {**found, "route": self} if match is Match.FULL else found
 
 
 def _document_of(web: FastAPI, *, is_locked: bool) -> Callable[[], dict[str, Any]]:
-    """Return the OpenAPI document, with problems in place of FastAPI's own errors."""
-
     def document() -> dict[str, Any]:
         if web.openapi_schema is None:
             made = get_openapi(
@@ -151,7 +144,6 @@ def _document_of(web: FastAPI, *, is_locked: bool) -> Callable[[], dict[str, Any
 
 
 def _remove_security(document: dict[str, Any]) -> None:
-    """Leave out the credentials, which a service without authentication does not need."""
     document["components"].pop("securitySchemes", None)
     for operations in document["paths"].values():
         for operation in operations.values():
@@ -159,7 +151,7 @@ def _remove_security(document: dict[str, Any]) -> None:
 
 
 def _require_what_is_sent(document: dict[str, Any]) -> None:
-    """Require every field of schemas that only answers have.
+    """Require every field of schemas that only responses have.
 
     Their defaults are always sent, so a typed client need not check whether a field is there.
     Events are the exception: they are written without their defaults.
@@ -182,10 +174,7 @@ def _require_what_is_sent(document: dict[str, Any]) -> None:
 
 
 def _named(node: Any, schemas: dict[str, Any]) -> set[str]:
-    """Return the names of the schemas that a part of the document needs.
-
-    These include the ones that those schemas need.
-    """
+    """Return the names of the schemas that a part needs, also indirectly."""
     found, left = set[str](), list[Any]([node])
     while left:
         each = left.pop()
@@ -204,9 +193,8 @@ def _named(node: Any, schemas: dict[str, Any]) -> set[str]:
 def _correct(node: Any) -> None:
     """Correct schemas that the library generates inaccurately.
 
-    A part of a message fits more than one kind: the last kind is that of newer versions, which any
-    part fits. A duration is one of ISO 8601, with fractions of seconds, which the format of JSON
-    Schema does not have.
+    A part of a message fits more than one kind, since any part fits that of newer versions. A duration is one of ISO 8601 with
+    fractions of seconds, which the format of JSON Schema does not have.
     """
     if isinstance(node, dict):
         schema = cast("dict[str, Any]", node)

@@ -60,18 +60,12 @@ class JsonBody(BaseModel):
         return value
 
 
-class _Body(JsonBody):
+class _RequestBody(JsonBody):
     model_config = ConfigDict(extra="forbid")
 
 
 def _check_parts(name: str, parts: Sequence[Part]) -> None:
-    """Check that a message has only parts that a user can send.
-
-    Calls, results and reasoning are the run's own.
-
-    Raises:
-        ValueError: It has another part.
-    """
+    """Refuse parts that no user can send, such as calls and reasoning."""
     other = next((part.type for part in parts if not isinstance(part, USER_PARTS)), None)
     if other is not None:
         raise ValueError(f"{name}: a message has texts, images and documents, and no {other}")
@@ -83,7 +77,7 @@ def _example(**fields: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [fields]})
 
 
-class StartBody(_Body):
+class StartBody(_RequestBody):
     """A run to start."""
 
     model_config = _example(agent_id="shop.clerk", input="Where is order 7?", labels={"desk": "3"})
@@ -114,11 +108,10 @@ class StartBody(_Body):
 
     @property
     def opening(self) -> str | list[Message]:
-        """The opening as the client takes it."""
         return [self.input] if isinstance(self.input, Message) else self.input
 
 
-class AnswerBody(_Body):
+class AnswerBody(_RequestBody):
     """An answer to a question, or its refusal."""
 
     model_config = _example(await_id="ask-1", answer="yes, please")
@@ -140,11 +133,10 @@ class AnswerBody(_Body):
 
     @property
     def given(self) -> Answer | Declined:
-        """The answer, as a wait takes it."""
         return Declined(self.reason) if self.answer is None else Answer(self.answer)
 
 
-class ApprovalBody(_Body):
+class ApprovalBody(_RequestBody):
     """A decision on a call."""
 
     model_config = _example(await_id="confirm-call_1", approved=True, digest="3f1c…", scope="call")
@@ -170,11 +162,10 @@ class ApprovalBody(_Body):
 
     @property
     def given(self) -> Decision:
-        """The decision, as a wait takes it."""
         return Decision(self.approved, self.digest, self.reason, self.scope)
 
 
-class ToolResultsBody(_Body):
+class ToolResultsBody(_RequestBody):
     """Results of calls that a program outside the run has executed."""
 
     model_config = _example(
@@ -188,11 +179,10 @@ class ToolResultsBody(_Body):
 
     @property
     def given(self) -> Results:
-        """The results, as a wait takes them."""
         return Results(self.results)
 
 
-class ReasonBody(_Body):
+class ReasonBody(_RequestBody):
     """Why."""
 
     model_config = _example(reason="the stock is being counted")
@@ -226,7 +216,7 @@ class InterruptBody(ReasonBody):
 PRESENT_TURN = InterruptBody()
 
 
-class ResumeBody(_Body):
+class ResumeBody(_RequestBody):
     """How a paused run goes on."""
 
     model_config = _example(note="counted", messages=["There are 7."])
@@ -240,7 +230,7 @@ class ResumeBody(_Body):
 NO_NOTE = ResumeBody()
 
 
-class ForkBody(_Body):
+class ForkBody(_RequestBody):
     """What a fork begins with: a point of the run, and at most one change."""
 
     model_config = _example(at="0-000012-00000", message="Only look at order 9")
@@ -264,7 +254,7 @@ class ForkBody(_Body):
 NO_CHANGE = ForkBody()
 
 
-class MessageBody(_Body):
+class MessageBody(_RequestBody):
     """A message to a conversation."""
 
     model_config = _example(message_id="m-1", text="Where is order 7?", mode="queue")
@@ -287,7 +277,6 @@ class MessageBody(_Body):
 
     @property
     def message(self) -> str | Message:
-        """The message as the client takes it."""
         return self.text if self.text is not None else Message(role="user", parts=self.parts or [])
 
 

@@ -1,28 +1,21 @@
 """Server-Sent Events that end on disconnect and drop slow clients.
 
-A stream that cannot continue here, such as one whose key was revoked, is aborted: the connection
-closes without an end, so that its client connects again and resumes by its cursor. sse-starlette
-can abort a stream only by an exception, which the server logs as a fault of the application. Its
-heartbeat is a task beside the stream, while these streams know when they are idle.
-
-`tests/http/security/test_disconnect.py` and `tests/http/protocols/test_sent_again.py` show that a
-stream is aborted, and resumed.
+A stream that cannot continue here, such as one whose key was revoked, is aborted: the connection closes without an end, so that
+its client connects again and resumes by its cursor. sse-starlette can abort a stream only by an exception, which the server logs
+as a fault of the application, and its heartbeat is a task beside the stream, while these streams know when they are idle.
 """
 
 import asyncio
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from contextvars import ContextVar
 from typing import Any
 
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from sojourn.errors import SojournError
 from sojourn.events import Cursor
-from sojourn.http.media_type import is_stream
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem, problem_of
 from sojourn.reader import Feeds, SubscriberItem
@@ -31,15 +24,12 @@ __all__ = [
     "BEAT",
     "HEARTBEAT",
     "STALL",
-    "AbortedStreams",
     "DisconnectCallback",
     "FrameResponse",
     "RunEventResponse",
     "SseResponse",
     "StreamCut",
     "Write",
-    "filter_server_log",
-    "mark_aborted",
     "until_one_ends",
     "wants_stream",
 ]
@@ -62,11 +52,7 @@ Raises:
 
 
 class SseResponse(Response, ABC):
-    """A stream of Server-Sent Events.
-
-    Args:
-        headers: Further headers.
-    """
+    """A stream of Server-Sent Events."""
 
     media_type = "text/event-stream"
 
@@ -76,23 +62,22 @@ class SseResponse(Response, ABC):
 
     @abstractmethod
     async def stream(self, write: Write) -> bool:
-        """Send the stream, and return whether it is complete.
+        """Send the stream, and return whether to end it.
 
-        If it is not, the connection is closed without an end, so that the client connects again.
+        Otherwise the connection closes without an end, so that the client connects again.
         """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, until the stream ends or the client disconnects."""
         del scope
         start: dict[str, Any] = {"type": "http.response.start", "status": self.status_code}
         await send({**start, "headers": self.raw_headers})
-        streaming = asyncio.create_task(self._streamed(send), name="stream")
-        leaving = asyncio.create_task(_left(receive))
+        streaming = asyncio.create_task(self._send_stream(send), name="stream")
+        leaving = asyncio.create_task(_wait_for_disconnect(receive))
         await until_one_ends(streaming, leaving)
         if not streaming.cancelled():
             streaming.result()
 
-    async def _streamed(self, send: Send) -> None:
+    async def _send_stream(self, send: Send) -> None:
         async def write(data: bytes, *, more: bool = True) -> None:
             async with asyncio.timeout(STALL):
                 await send({"type": "http.response.body", "body": data, "more_body": more})
@@ -102,10 +87,7 @@ class SseResponse(Response, ABC):
 
 
 async def until_one_ends(*tasks: asyncio.Task[None]) -> None:
-    """Wait until one of the tasks has ended, and cancel the others.
-
-    Their exceptions are not raised.
-    """
+    """Wait until one task has ended, and cancel the others. Their errors are lost."""
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -114,8 +96,7 @@ async def until_one_ends(*tasks: asyncio.Task[None]) -> None:
         await asyncio.wait(tasks)
 
 
-async def _left(receive: Receive) -> None:
-    """Wait until the client disconnects."""
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -154,7 +135,6 @@ class RunEventResponse(SseResponse):
         self._options = {"children": children, "deltas": deltas}
 
     async def stream(self, write: Write) -> bool:
-        """Send the events, to the run's end."""
         try:
             await write(RETRY)
             with self._feeds.subscribe(self._run_id, self._cursor, **self._options) as subscription:
@@ -188,10 +168,7 @@ _leaving: set[asyncio.Task[None]] = set()
 
 
 class StreamCut(Exception):  # noqa: N818 - it is not an error of the turn
-    """The stream ends before its turn does.
-
-    The connection closes without the protocol's end, so that the client connects again.
-    """
+    """The stream ends before its turn, so that the client connects again."""
 
 
 class FrameResponse(SseResponse):
@@ -216,7 +193,6 @@ class FrameResponse(SseResponse):
         self._has_ended = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, then call `left` if the client disconnected early."""
         await super().__call__(scope, receive, send)
         if self._left is not None and not self._has_ended:
             task = asyncio.ensure_future(self._left())
@@ -224,7 +200,6 @@ class FrameResponse(SseResponse):
             task.add_done_callback(_leaving.discard)
 
     async def stream(self, write: Write) -> bool:
-        """Send the frames."""
         with suppress(StreamCut, TimeoutError):
             async with aclosing(self._frames) as frames:
                 following = asyncio.ensure_future(_next(frames))
@@ -253,62 +228,3 @@ class FrameResponse(SseResponse):
 
 async def _next(frames: AsyncGenerator[str]) -> str | None:
     return await anext(frames, None)
-
-
-LOGGER = "uvicorn.error"
-
-_INCOMPLETE = "ASGI callable returned without completing response"
-
-_NOISE = ("Invalid HTTP request received.", "Unsupported upgrade request.", "No supported WebSocket library")
-"""Prefixes of log lines that any client can cause without credentials, in any number."""
-
-_KEY = "sojourn.cut"
-"""Scope key of the mark that the response was aborted on purpose."""
-
-_is_cut: ContextVar[bool] = ContextVar("sojourn.is_cut", default=False)
-"""Whether the response was a stream that ended without an exception, or was aborted on purpose.
-
-Such a stream may stop before its end on purpose. Uvicorn logs from the task of the request, so the log
-filter sees this value.
-"""
-
-
-class AbortedStreams:
-    """Middleware that notes which responses were aborted on purpose.
-
-    The server then logs no error for them.
-
-    Args:
-        app: The application.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request."""
-        was_stream = False
-
-        async def sent(message: Message) -> None:
-            nonlocal was_stream
-            if message["type"] == "http.response.start":
-                was_stream = is_stream(message)
-            await send(message)
-
-        await self._app(scope, receive, sent)
-        _is_cut.set(was_stream or scope.get(_KEY, False))
-
-
-def mark_aborted(scope: Scope) -> None:
-    """Mark the response to a request as aborted on purpose."""
-    scope[_KEY] = True
-
-
-def filter_server_log() -> None:
-    """Keep aborted streams, and lines that any client can cause, out of uvicorn's log."""
-    logging.getLogger(LOGGER).addFilter(_is_logged)
-
-
-def _is_logged(record: logging.LogRecord) -> bool:
-    told = record.getMessage()
-    return not (told.startswith(_NOISE) or (_is_cut.get() and told.startswith(_INCOMPLETE)))

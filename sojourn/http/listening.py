@@ -11,7 +11,6 @@ from sojourn.errors import DefinitionError
 __all__ = ["USUAL_PORT", "address_of", "is_loopback", "listen"]
 
 USUAL_PORT = 8460
-"""The port of the service, unless it is taken."""
 
 TRIED = 100
 """Most ports to try, from the usual one on."""
@@ -36,11 +35,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int | None) -> socket.socket:
-    """Listen on a port.
-
-    Args:
-        host: The address or name.
-        port: The port; 0 for any free one, None for the usual one or the next that is free.
+    """Listen on a port: 0 for any, None for the usual one or the next free one.
 
     Raises:
         DefinitionError: The port is in use, or the address is not one of this machine.
@@ -72,6 +67,5 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 
 def address_of(listener: socket.socket) -> str:
-    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sojourn.http.media_type import is_stream
+from sojourn.http.security.requests import is_stream
 
-__all__ = ["Counted", "Metrics"]
+__all__ = ["Metrics", "MetricsMiddleware"]
 
 
 class Metrics:
@@ -65,15 +65,13 @@ def _heading(name: str, kind: str, about: str) -> Iterator[str]:
     yield f"# TYPE sojourn_{name} {kind}"
 
 
-class Counted:
-    """Middleware that counts requests and open streams.
-
-    Requests are counted by the path of their route, since there are few of these.
+class MetricsMiddleware:
+    """Count requests, by the path of their route, and open streams.
 
     Args:
         app: The application.
         metrics: The metrics to update.
-        waiting: Paths of routes whose answers have the form of a stream, but are one answer that the request waits for.
+        waiting: Paths of routes whose responses have the form of a stream, but are one response that the request waits for.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, *, waiting: Collection[str] = ()) -> None:
@@ -82,7 +80,6 @@ class Counted:
         self._waiting = frozenset(waiting)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and count it when its response starts."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

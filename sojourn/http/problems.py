@@ -33,7 +33,7 @@ __all__ = [
     "problem_of",
     "render_problem",
     "set_renderer",
-    "stopped",
+    "stopping_problem",
 ]
 
 MEDIA_TYPE = "application/problem+json"
@@ -136,7 +136,6 @@ class Problem(Exception):  # noqa: N818 - the RFC's name for it
 
     @property
     def members(self) -> dict[str, Any]:
-        """The members of the answer."""
         return {
             "type": f"urn:sojourn:problem:{self.code}",
             "title": self.code.replace("_", " ").capitalize(),
@@ -148,7 +147,6 @@ class Problem(Exception):  # noqa: N818 - the RFC's name for it
         }
 
     def response(self) -> JSONResponse:
-        """Return the problem details as a response."""
         return JSONResponse(self.members, self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 
@@ -160,24 +158,17 @@ _RENDERER = "sojourn.problem_renderer"
 
 
 def set_renderer(scope: Scope, render: ProblemRenderer) -> None:
-    """Render the problems of a request in the format of its protocol."""
     scope[_RENDERER] = render
 
 
 def render_problem(problem: Problem, scope: Scope) -> Response:
-    """Render a problem in the format of the request's protocol.
-
-    Without a format of the protocol's own, it is rendered as problem details.
-    """
+    """Render a problem in the request's protocol, by default as problem details."""
     render: ProblemRenderer | None = scope.get(_RENDERER)
     return problem.response() if render is None else render(problem)
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem details of an error.
-
-    Those of an unexpected error do not reveal its message.
-    """
+    """Return an error's problem details. An unexpected one does not show its text."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):
@@ -188,7 +179,7 @@ def problem_of(error: Exception) -> Problem:
             500,
             "internal_error",
             "the service failed; its log says why",
-            then="Report it to whoever runs the service, with the time.",
+            then="Report it to the operator of the service, with the time.",
         )
     return Problem(
         kind.status,
@@ -200,11 +191,8 @@ def problem_of(error: Exception) -> Problem:
     )
 
 
-def stopped() -> Problem:
-    """Return the problem of a request or stream whose process is shutting down.
-
-    Another process can serve it.
-    """
+def stopping_problem() -> Problem:
+    """Return the problem of a request whose process is shutting down."""
     return problem_of(FeedStopped(STOPPED))
 
 
@@ -224,7 +212,6 @@ def _of_status(error: HTTPException) -> Problem:
 
 
 def not_sent_as_json() -> Problem:
-    """Return the problem of a body whose content type is not JSON."""
     then = "Send it with the header `Content-Type: application/json`."
     return Problem(415, NOT_JSON, "the body was not sent as JSON", then=then)
 
@@ -254,12 +241,7 @@ def _escaped(part: Any) -> str:
 
 
 def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[str]]]) -> None:
-    """Answer every error of the application with a problem.
-
-    Args:
-        web: The application.
-        methods: The methods of its paths.
-    """
+    """Answer every error with a problem. `methods` are those of the paths."""
 
     async def validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

@@ -56,8 +56,8 @@ def _redact(value: Any) -> Any:
         return _redact_record(value)
     if isinstance(value, list):
         items = cast("list[Any]", value)
-        told = [_redact(item) for item in items] if items and _is_read(items[0]) else items
-        return told if any(new is not old for new, old in zip(told, items, strict=True)) else items
+        redacted = [_redact(item) for item in items] if items and _is_read(items[0]) else items
+        return redacted if any(new is not old for new, old in zip(redacted, items, strict=True)) else items
     if isinstance(value, dict):
         fields = cast("dict[Any, Any]", value)
         is_read = any(_is_read(item) for item in fields.values())
@@ -66,10 +66,7 @@ def _redact(value: Any) -> Any:
 
 
 def _is_read(value: Any) -> bool:
-    """Return whether a value can contain records.
-
-    Plain JSON belongs to authors, and is sent unchanged.
-    """
+    """Return whether a value can contain records. Plain JSON is sent unchanged."""
     if isinstance(value, list):
         items = cast("list[Any]", value)
         return bool(items) and _is_read(items[0])

@@ -10,13 +10,13 @@ from sojourn.contracts.tool_error import ToolError
 
 __all__ = [
     "AcceptedMessage",
-    "AgentCard",
+    "Acknowledgement",
+    "AgentSummary",
     "Agents",
-    "Done",
-    "Health",
     "Outcome",
+    "ServiceHealth",
     "Started",
-    "Waits",
+    "WaitPage",
     "WholeAgent",
 ]
 
@@ -29,7 +29,7 @@ def _example(**fields: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [fields]})
 
 
-class AgentCard(_Reply):
+class AgentSummary(_Reply):
     """An agent of the catalogue."""
 
     model_config = _example(
@@ -46,7 +46,7 @@ class AgentCard(_Reply):
     """Whether it may ask a person."""
 
 
-class WholeAgent(AgentCard):
+class WholeAgent(AgentSummary):
     """An agent with its limits and its tools."""
 
     model_config = _example(
@@ -73,7 +73,7 @@ class WholeAgent(AgentCard):
 class Agents(_Reply):
     """The agents of the catalogue."""
 
-    agents: list[AgentCard]
+    agents: list[AgentSummary]
     """In the order of the app."""
 
 
@@ -107,7 +107,7 @@ class Outcome(_Reply):
     """While the run is open: the open waits of child runs, by the child's run id; an answer goes to the child run."""
 
 
-class Done(_Reply):
+class Acknowledgement(_Reply):
     """What a run has accepted."""
 
     model_config = _example(run_id="clerk-3f1c", done="approved", await_id="confirm-call_1", by="ana")
@@ -122,7 +122,7 @@ class Done(_Reply):
     """The wait that it settled, or took a part for."""
 
 
-class SetAsideDone(Done):
+class SetAsideAcknowledgement(Acknowledgement):
     """What was set aside."""
 
     model_config = _example(run_id="clerk-3f1c", done="set_aside", by="ana")
@@ -161,7 +161,7 @@ class AcceptedMessage(_Reply):
     """With it: the open waits of child runs, by the child's run id; an answer goes to the child run."""
 
 
-class Waits(_Reply):
+class WaitPage(_Reply):
     """A page of the open waits."""
 
     waits: list[WaitView]
@@ -172,7 +172,7 @@ class Waits(_Reply):
     """Whether all waiting runs were looked at; false beyond 5,000 of them."""
 
 
-class Health(_Reply):
+class ServiceHealth(_Reply):
     """How the service is."""
 
     model_config = _example(status="ok", version="0.1.0")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError
@@ -22,15 +23,14 @@ from sojourn.client.listing import Selection
 from sojourn.client.run import Run
 from sojourn.client.sending import hidden
 from sojourn.client.session import Session
-from sojourn.client.start import as_messages, is_start_of
-from sojourn.client.start import checked_input as opened_run
+from sojourn.client.start import as_messages, checked_input, is_start_of
 from sojourn.connection.rpc_errors import translated
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, wait_in
 from sojourn.contracts.principal import Principal, mark_of
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.errors import RunAlreadyExists, RunNotFound, SojournError
+from sojourn.errors import DefinitionError, RunAlreadyExists, RunNotFound, SojournError
 from sojourn.events.one_run import events_of
 from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.metrics import Metrics
@@ -84,19 +84,20 @@ MAX_VIEWS = 1_000
 
 
 class Service:
-    """The application's state, which is nothing but the connection.
-
-    Any other process answers the same.
+    """The app, the connection and the feeds. Any other process answers the same.
 
     Args:
         app: The app, whose agents are the catalogue.
         client: The client. If None, the service makes its own from the standard settings.
-        temporal_ui: The address of Temporal's UI, as `ui_address` returns it. Empty if it is not configured.
+        temporal_ui: The address of Temporal's UI.
+
+    Raises:
+        DefinitionError: The address of Temporal's UI is not that of a web page.
     """
 
-    def __init__(self, app: App, client: Client | None = None, temporal_ui: str = "") -> None:
+    def __init__(self, app: App, client: Client | None = None, temporal_ui: str | None = None) -> None:
         self.app = app
-        self.temporal_ui = temporal_ui
+        self._temporal_ui = _page_address(temporal_ui) if temporal_ui else ""
         self.metrics = Metrics()
         self._given = client
         self._client = client
@@ -113,11 +114,7 @@ class Service:
         self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Connect, unless the service is connected.
-
-        Raises:
-            ServerUnavailable: The server does not answer.
-        """
+        """Connect, unless the service is connected."""
         async with self._opening:
             if self._client is None:
                 self._client = await Client.connect(storage=self.app.storage, live=self.app.live_setting)
@@ -152,17 +149,13 @@ class Service:
             await self.end_streams()
 
     async def end_streams(self) -> None:
-        """End every stream and every wait.
-
-        Clients reconnect to another process, or to this one while it still accepts requests.
-        """
+        """End every stream and wait. Clients connect again, mostly to another process."""
         if self._stopping is not None and not self._stopping.done():
             self._stopping.set_result(None)
         if self._feeds is not None:
             await self._feeds.close()
 
     async def close(self) -> None:
-        """End the streams, and close the client if it is the service's own."""
         await self.end_streams()
         self._feeds = None
         if self._given is None and self._client is not None:
@@ -171,13 +164,11 @@ class Service:
 
     @property
     def client(self) -> Client:
-        """The client, which the service has while it is open."""
         assert self._client is not None, "the service is open while it answers"
         return self._client
 
     @property
     def feeds(self) -> Feeds:
-        """The live feeds of runs."""
         assert self._feeds is not None, "the service is open while it answers"
         return self._feeds
 
@@ -189,16 +180,11 @@ class Service:
 
     @property
     def reader(self) -> Reader:
-        """The cached reader of lists and pages, shared by principals with equal views."""
         assert self._reader is not None, "the service is open while it answers"
         return self._reader
 
     def agent(self, agent_id: str) -> Agent:
-        """Return an agent of the app.
-
-        Raises:
-            Problem: The app has no agent with this id.
-        """
+        """Return an agent of the app, or raise a problem (404)."""
         agent = self.app.agent(agent_id)
         if agent is None:
             raise Problem(
@@ -212,14 +198,11 @@ class Service:
     # Starting and forking runs.
 
     async def start(self, asking: Principal, body: StartBody, run_id: str | None) -> Run:
-        """Start a run for the principal.
-
-        Raises as `Client.start` does.
-        """
+        """Start a run for the principal, as `Client.start` does."""
         return await self.client.start(
             body.agent_id,
             body.opening,
-            run_id=self.chosen(asking, run_id),
+            run_id=self.choose_run_id(asking, run_id),
             session_id=body.session_id,
             labels=body.labels,
             policy=body.policy,
@@ -228,11 +211,8 @@ class Service:
         )
 
     async def fork(self, asking: Principal, run: Run, body: ForkBody, *, result: Any) -> Run:
-        """Fork a run that the principal may see.
-
-        Raises as `Client.fork` does.
-        """
-        return await self._fork(asking, run, body, result, self.chosen(asking, body.run_id))
+        """Fork a run that the principal may see, as `Client.fork` does."""
+        return await self._fork(asking, run, body, result, self.choose_run_id(asking, body.run_id))
 
     async def _fork(
         self, asking: Principal, run: Run, body: ForkBody, result: Any, new_run_id: str | None
@@ -249,25 +229,18 @@ class Service:
             new_run_id=new_run_id,
             principal=asking,
             app=self.app,
-            review=_noted,
+            review=_audit_fork,
         )
 
     async def fork_once(self, asking: Principal, run: Run, body: ForkBody, *, result: Any, made: str) -> Run:
-        """Fork a run as `fork` does, idempotently.
+        """Fork a run, or return the fork that the same form has made.
 
-        If the same form is sent again, this returns the existing fork.
-
-        Args:
-            asking: The principal.
-            run: The run to fork.
-            body: The point and the change. It chooses no id.
-            result: The result that replaces another one, or `MISSING`.
-            made: The idempotency token of the form. The fork's id is derived from it and from the content of the form.
+        The fork's id is derived from `made`, the idempotency token of the form, and from the content of the form, which chooses no id.
         """
-        asked = [asking.tenant, asking.subject, run.id, made, body.model_dump(mode="json")]
+        parts = [asking.tenant, asking.subject, run.id, made, body.model_dump(mode="json")]
         if result is not MISSING:
-            asked.append({"result": result})
-        mark = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+            parts.append({"result": result})
+        mark = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
         status = await run.status()
         if status.conversation:
             session_id = f"{status.session_id[:MAX_ORIGIN]}-fork-{mark[:8]}".lstrip("-")
@@ -279,22 +252,16 @@ class Service:
         except RunAlreadyExists:
             return await self.run(asking, new_id)
 
-    def chosen(self, asking: Principal, run_id: str | None) -> str | None:
-        """Return the run id for the id that a request chooses, or None without one.
-
-        Raises as `chosen_id` does.
-        """
+    def choose_run_id(self, asking: Principal, run_id: str | None) -> str | None:
+        """Return `chosen_id` of the id that a request chooses, or None without one."""
         return None if run_id is None else chosen_id(asking, run_id)
 
     # Visibility: only the methods below check which principal may see which run.
 
     async def has_started(self, asking: Principal, run_id: str, body: StartBody) -> bool:
-        """Return whether this request has already started a run of the principal.
-
-        Raises as `run` does.
-        """
+        """Return whether this request has already started a run of the principal."""
         await self.run(asking, run_id)
-        same = opened_run(
+        same = checked_input(
             run_id,
             agent_id=body.agent_id,
             messages=as_messages(body.opening),
@@ -308,12 +275,7 @@ class Service:
     async def run(self, asking: Principal, run_id: str) -> Run:
         """Return the run of this id if the principal may see it.
 
-        For any other run, the error is the same as for one that does not exist.
-
-        Raises:
-            InvalidInput: No run can have this id.
-            RunNotFound: There is no such run, or it is not the principal's.
-            ServerUnavailable: The server does not answer.
+        For any other run, the error is the same as for one that does not exist: `RunNotFound`.
         """
         run = self.client.get_run(run_id)
         described = await self._described(run.id)
@@ -321,22 +283,20 @@ class Service:
             raise hidden(run.id)
         return run
 
-    async def asked_run(self, asking: Principal, run_id: str, await_id: str) -> Run:
+    async def run_with_wait(self, asking: Principal, run_id: str, await_id: str) -> Run:
         """Return the run of this id, to show one of its waits and answer it.
-
-        Raises as `run` does.
 
         A principal that may not see the run gets it if it may see this wait, because it may decide on it, or could have.
         """
         try:
             return await self.run(asking, run_id)
         except RunNotFound:
-            if not (view_of(asking).deciding and await self._asks(asking, run_id, await_id)):
+            if not (view_of(asking).deciding and await self._shows_wait(asking, run_id, await_id)):
                 raise
             return self.client.get_run(run_id)
 
-    async def _asks(self, asking: Principal, run_id: str, await_id: str) -> bool:
-        """Return whether the principal sees this wait, present or past, in its tenant."""
+    async def _shows_wait(self, asking: Principal, run_id: str, await_id: str) -> bool:
+        """Return whether the principal sees this wait of its tenant, open or closed."""
         described = await self._described(run_id)
         if described is None or not await may_see(View(asking.tenant), described, self.app):
             return False
@@ -365,10 +325,7 @@ class Service:
         return found if found.workflow_type == AGENT_RUN else None
 
     async def _may_see(self, view: View, described: WorkflowExecutionDescription) -> bool:
-        """Return whether a view includes a run.
-
-        A child run is visible if the root run is.
-        """
+        """Return whether a view includes a run. A child run is visible if the root run is."""
         seen = await may_see(view, described, self.app)
         if seen is False and view.viewer and described.root_id not in (None, described.id):
             seen = None
@@ -382,10 +339,7 @@ class Service:
         return status.principal is not None and mark_of(status.principal) == view.viewer
 
     async def may_see(self, asking: Principal, described: WorkflowExecutionDescription) -> bool:
-        """Return whether a principal may see a run, as Temporal describes it.
-
-        Raises as `run` does.
-        """
+        """Return whether a principal may see a run, as Temporal describes it."""
         return await self._may_see(view_of(asking), described)
 
     async def runs(
@@ -398,44 +352,35 @@ class Service:
         cursor: str | None = None,
         fresh: float = 0.0,
     ) -> Runs:
-        """Return a page of the runs that the principal may see.
-
-        Arguments and errors are those of `Reader.runs`.
-        """
-        seen = self._seen(selection, view_of(asking))
+        """Return a page of the runs that the principal may see, as `Reader.runs` does."""
+        seen = self._restrict(selection, view_of(asking))
         return await self.reader.runs(seen, labels, most=most, cursor=cursor, fresh=fresh)
 
     async def stuck(self, asking: Principal) -> StuckRuns:
-        """Return the stuck ones among the newest runs that the principal may see.
-
-        Raises as `runs` does.
-        """
-        return await self.reader.stuck(self._seen(Selection(), view_of(asking)))
+        """Return the stuck ones among the newest runs that the principal may see."""
+        return await self.reader.stuck(self._restrict(Selection(), view_of(asking)))
 
     async def decided_runs(
         self, asking: Principal, selection: Selection, *, most: int, cursor: str | None
     ) -> Runs:
         """Return a page of the runs whose decisions a principal may see.
 
-        Raises as `runs` does.
-
         A principal that decides on calls gets all runs of its tenant. In those that it may not see (`may_see`), it sees
         only the waits that `may_look_at` allows.
         """
         view = view_of(asking)
         view = View(asking.tenant) if view.deciding else view
-        return await self.reader.runs(self._seen(selection, view), most=most, cursor=cursor)
+        return await self.reader.runs(self._restrict(selection, view), most=most, cursor=cursor)
 
     async def waiting_runs(self, asking: Principal, selection: Selection) -> WaitingRuns:
         """Return the waiting runs of a selection that the principal may see.
 
-        Runs that it may not see are included if it may decide on some of their calls. Of such a
-        run, it sees those calls only. Raises as `runs` does.
+        Runs that it may not see are included if it may decide on some of their calls. Of such a run, it sees those calls only.
         """
-        seen = await self.reader.waiting_runs(self._seen(selection, view_of(asking)))
+        seen = await self.reader.waiting_runs(self._restrict(selection, view_of(asking)))
         if not view_of(asking).deciding:
             return seen
-        every = await self.reader.waiting_runs(self._seen(selection, View(asking.tenant)))
+        every = await self.reader.waiting_runs(self._restrict(selection, View(asking.tenant)))
         return replace(
             every,
             others=frozenset(every.runs) - frozenset(seen.runs),
@@ -455,9 +400,7 @@ class Service:
     ) -> FoundWaits:
         """Return a page of the open waits that the principal may see.
 
-        Arguments and errors are those of `OpenWaits.page`.
-
-        With `patience` the list of the waiting runs is cached too: the cached one is used, and a new one is read meanwhile.
+        With `patience`, a cached list of the waiting runs is used while a new one is read.
         """
         began, is_first = time.monotonic(), False
         if patience is None:
@@ -482,19 +425,16 @@ class Service:
         )
 
     async def count(self, asking: Principal, selection: Selection, *, fresh: float = 0.0) -> int:
-        """Return how many runs of a selection the principal may see.
+        """Return how many runs of a selection the principal may see."""
+        return await self.reader.count(self._restrict(selection, view_of(asking)), fresh=fresh)
 
-        Raises as `runs` does.
-        """
-        return await self.reader.count(self._seen(selection, view_of(asking)), fresh=fresh)
-
-    def _seen(self, selection: Selection, view: View) -> Selection:
+    def _restrict(self, selection: Selection, view: View) -> Selection:
         return replace(selection, tenant=view.tenant, viewer=view.viewer, by_subject=self.app.subject_agents)
 
     async def count_waiting(self, asking: Principal, selection: Selection, *, fresh: float = 0.0) -> int:
         """Return the number of runs that wait for an answer, including child runs.
 
-        The store counts paused runs as waiting too, so these are subtracted. Raises as `runs` does.
+        The store counts paused runs as waiting too, so these are subtracted.
         """
 
         async def count() -> int:
@@ -519,7 +459,7 @@ class Service:
         it knows no roles. So their waits decide which of them the principal sees.
         """
         calls = replace(selection, status="waiting", awaits=CALL)
-        every = self._seen(calls, View(asking.tenant))
+        every = self._restrict(calls, View(asking.tenant))
         both = await asyncio.gather(self.reader.count(every), self.count(asking, calls))
         if both[0] <= both[1]:
             return 0
@@ -528,10 +468,7 @@ class Service:
         return await self.reader.waits.count_runs(replace(runs, runs=others), COUNTING)
 
     async def waiting_count(self, asking: Principal) -> int | None:
-        """Return the count beside the inbox, as it was some seconds ago.
-
-        None if the store has not answered yet, or not for a minute.
-        """
+        """Return the count beside the inbox, or None without one of the last minute."""
         view = view_of(asking)
         try:
             return await self._counts.get_soon(
@@ -548,18 +485,20 @@ class Service:
         if count := self._counts.peek(view := view_of(asking)):
             self._counts.put(view, count - 1)
 
-    def sees_deployment(self, asking: Principal) -> bool:
-        """Return whether the principal may see the deployment that all tenants share.
+    def execution_url(self, workflow_id: str, execution: str) -> str:
+        """Return the URL of an execution in Temporal's UI, or "" without a UI."""
+        if not self._temporal_ui:
+            return ""
+        namespace = quote(self.client.temporal.namespace, safe="")
+        place = "/".join(quote(each, safe="") for each in (workflow_id, execution) if each)
+        return f"{self._temporal_ui}/namespaces/{namespace}/workflows/{place}"
 
-        That is the workers, the task queues, and the settings.
-        """
+    def sees_deployment(self, asking: Principal) -> bool:
+        """Return whether the principal may see what all tenants share."""
         return not asking.tenant
 
     async def conversation(self, asking: Principal, agent_id: str, session_id: str) -> Run:
-        """Return the run of a conversation, if the principal may see it.
-
-        Raises as `run` does.
-        """
+        """Return the run of a conversation, if the principal may see it."""
         session = self.client.session(agent_id, session_id, principal=asking)
         return await self.run(asking, session.run.id)
 
@@ -572,17 +511,10 @@ class Service:
         labels: Mapping[str, str] | None = None,
         policy: RunPolicyOverride | None = None,
     ) -> Session:
-        """Return a handle for sending messages to a conversation.
-
-        The conversation is one that the principal may see, or does not exist yet.
+        """Return a handle for messages to a conversation, which may not exist yet.
 
         Another principal may begin it before the handle's first message arrives. The run refuses that message then. A caller
         that reads the run, or answers it, before a message of the principal was accepted has to call `run` first.
-
-        Raises:
-            InvalidInput: An id breaks its rule.
-            RunNotFound: The conversation is not the principal's.
-            ServerUnavailable: The server does not answer.
         """
         session = self.client.session(
             agent_id,
@@ -598,8 +530,23 @@ class Service:
         return session
 
 
-async def _noted(fork: ForkReview) -> None:
-    """Record a fork's kinds of change and their digests in the audit log."""
+def _page_address(url: str) -> str:
+    """Return the address of a web page, as a prefix of links."""
+    try:
+        parts = urlsplit(url)
+        is_page = parts.scheme in ("http", "https") and bool(parts.hostname)
+        is_page = is_page and not (parts.query or parts.fragment or " " in url) and url.isprintable()
+    except ValueError:
+        is_page = False
+    if not is_page:
+        raise DefinitionError(
+            f"the address of Temporal's UI is an http or https URL, such as https://temporal.example.org, not {url!r}"
+        )
+    return url.rstrip("/")
+
+
+async def _audit_fork(fork: ForkReview) -> None:
+    """Record a fork's changes and digests in the audit log, which has no bodies."""
     left_out = {"given"}  # the audit log has no bodies
     changes = [
         each.model_dump(mode="json", exclude_defaults=True, exclude=left_out) for each in fork.origin.changes

@@ -17,7 +17,7 @@ import uvicorn
 
 from sojourn import Client, Run
 from sojourn.asgi import create_app
-from sojourn.http.connections import CONNECTIONS, Connection, Connections
+from sojourn.http.server import CONNECTIONS, Connection, Connections
 from sojourn.network import http_client
 
 SHOP = Path(__file__).with_name("shop_app.py")

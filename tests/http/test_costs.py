@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from sojourn.client import listing
 from sojourn.http.bodies import MessageBody, StartBody
 from sojourn.http.protocols import turn_request
-from sojourn.http.routes import events, health
+from sojourn.http.routes import events
+from sojourn.http.routes import service as service_routes
 from sojourn.http.service import Service
 from sojourn.reader import WaitReader, subscription
 
@@ -57,7 +58,7 @@ async def test_health_is_looked_at_once_for_all(served, monkeypatch):
         return await plain(self, patience)
 
     monkeypatch.setattr(Service, "is_up", counted)
-    monkeypatch.setattr(health, "FRESH", 60.0)
+    monkeypatch.setattr(service_routes, "FRESH", 60.0)
     answers = await asyncio.gather(*(served.http.get("/health") for _ in range(20)))
     assert [each.status_code for each in answers] == [200] * 20
     assert len(asked) == 1

@@ -41,7 +41,7 @@ IMPORTED = (
 Importing them opens no connection, starts no thread and reads no setting.
 """
 
-SERVING = ("sojourn.asgi", "sojourn.http.serving", "uvicorn.loops.auto", "uvicorn.protocols.http.auto")
+SERVING = ("sojourn.asgi", "sojourn.http.server", "uvicorn.loops.auto", "uvicorn.protocols.http.auto")
 """Imported before the first program that serves HTTP."""
 
 _PR_SET_PDEATHSIG = 1

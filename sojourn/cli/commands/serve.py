@@ -64,7 +64,7 @@ def serve(
     from sojourn.http.security.keys import ApiKeys
     from sojourn.http.security.middleware import SecuritySettings
     from sojourn.http.security.principals import FirstOf
-    from sojourn.http.serving import serve as serve_until_stopped
+    from sojourn.http.server import serve as serve_until_stopped
     from sojourn.logs import configure_logs
 
     tokens = oidc_of_settings()

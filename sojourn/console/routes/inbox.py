@@ -172,7 +172,7 @@ async def live(visit: Visit) -> Response:
     filters, cursor = _filters(visit), visit.query("cursor")
     run_id, await_id, digest = visit.query("run"), visit.query("wait"), visit.query("digest")
     if run_id:
-        await visit.service.asked_run(visit.asking, run_id, await_id)
+        await visit.service.run_with_wait(visit.asking, run_id, await_id)
 
     async def parts() -> AsyncGenerator[News]:
         sent: Any = None

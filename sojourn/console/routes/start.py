@@ -47,7 +47,7 @@ async def started(visit: Visit) -> Response:
         else:
             message = message_in(form, files)
         body = _body(form, agent_id, message)
-        run_id = service.chosen(visit.asking, form.text("made") or generated_id(agent_id))
+        run_id = service.choose_run_id(visit.asking, form.text("made") or generated_id(agent_id))
         assert run_id is not None
         try:
             await service.start(visit.asking, body, run_id)

@@ -204,9 +204,7 @@ async def begin(
         await subscribe_early(service.client, session.run)
         for each in sent:
             turn = await session.send(each.whole, message_id=each.message_id, by=asking.subject)
-            await require_same(
-                session.run, turn.accepted, each.message, may_have_context=each.context is not None
-            )
+            await require_same(turn, each.message, may_have_context=each.context is not None)
             after, message_id, is_new = (
                 turn.after,
                 None if turn.is_answer else each.message_id,

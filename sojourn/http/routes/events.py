@@ -17,7 +17,7 @@ from sojourn.errors import InvalidInput
 from sojourn.events import Cursor, event_line
 from sojourn.http.event_streams import RunEventResponse, wants_stream
 from sojourn.http.redaction import redact
-from sojourn.http.routes.answering import STREAM, problems
+from sojourn.http.routes.parameters import STREAM, problems
 from sojourn.http.security.byte_limits import reserve
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.service import Service
@@ -83,11 +83,7 @@ async def events_answer(
     deltas: bool,
     most: int,
 ) -> Response:
-    """Return the events of a run that exists, as the request asks for them.
-
-    Raises:
-        InvalidInput: `after`, or `Last-Event-ID`, is not a cursor.
-    """
+    """Return the events of a run that exists, as the request asks for them."""
     place = request.headers.get("last-event-id") or after or None  # the URL keeps its first `after`
     if wants_stream(request.headers.get("accept")):
         cursor = await _cursor_at(run, place)
@@ -119,14 +115,9 @@ async def events_answer(
 
 
 async def _cursor_at(run: Run, after: str | None) -> Cursor:
-    """Parse a cursor, or find the one after an event_id of the run.
+    """Parse a cursor, or find the one after an event_id.
 
     For an event_id, the child runs that were open then are read from the history.
-
-    Raises:
-        InvalidInput: The text is neither.
-        RunNotFound: There is no such run.
-        ServerUnavailable: The server does not answer.
     """
     try:
         cursor = Cursor(run.id, after)

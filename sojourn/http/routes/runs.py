@@ -19,9 +19,17 @@ from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem
 from sojourn.http.redaction import redact
 from sojourn.http.replies import Outcome, Started
-from sojourn.http.routes.answering import Attending, Cursor, Limit, RunId, Serving, json_of, problems
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
-from sojourn.http.routes.known_query import KnownQueryRoute
+from sojourn.http.routes.parameters import (
+    CurrentScope,
+    KnownQueryRoute,
+    Limit,
+    PageCursor,
+    RunId,
+    Serving,
+    json_of,
+    problems,
+)
 from sojourn.http.security import audit
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import Asking, require
@@ -29,12 +37,12 @@ from sojourn.http.service import Service
 from sojourn.reader import Runs
 from sojourn.serving.pace import Pace
 
-__all__ = ["Since", "Status", "Wait", "labels_of", "routes"]
+__all__ = ["Since", "Status", "WaitSeconds", "labels_of", "routes"]
 
 LONGEST_WAIT = 60
 """Most seconds for which a request waits for an answer."""
 
-Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the answer.")]
+WaitSeconds = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the answer.")]
 
 
 def _is_text(value: Any) -> Any:
@@ -105,7 +113,7 @@ async def start_run(
             f"agent_id: the app has no agent {body.agent_id!r}",
             then="GET /v1/agents lists the agents.",
         )
-    run_id = service.chosen(asking, key or body.run_id)
+    run_id = service.choose_run_id(asking, key or body.run_id)
     try:
         run = await service.start(asking, body, run_id)
     except RunAlreadyExists:
@@ -118,10 +126,9 @@ async def start_run(
 
 
 async def _is_same(service: Service, asking: Principal, run_id: str, body: StartBody) -> bool:
-    """Return whether a run of the principal was started with this body.
+    """Return whether a run of the principal began with this body.
 
-    Raises:
-        Problem: The run is the principal's, and was started with another body.
+    Raises a problem if it began with another one.
     """
     try:
         if await service.has_started(asking, run_id, body):
@@ -154,7 +161,7 @@ async def list_runs(
     since: Since = None,
     children: Annotated[bool, Query(description="Include child runs.")] = True,
     limit: Limit = 100,
-    cursor: Cursor = None,
+    cursor: PageCursor = None,
 ) -> Response:
     """Runs, open ones before ended ones, each newest first; the list lags by about a second."""
     require(asking, "viewer")
@@ -165,11 +172,7 @@ async def list_runs(
 
 
 def labels_of(pairs: list[str] | None) -> dict[str, str]:
-    """Labels from pairs `NAME=VALUE`.
-
-    Raises:
-        InvalidInput: An item is not such a pair.
-    """
+    """Parse pairs `NAME=VALUE`."""
     found: dict[str, str] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
@@ -186,7 +189,7 @@ def labels_of(pairs: list[str] | None) -> dict[str, str]:
     summary="Wait for a run's answer",
 )
 async def get_output(
-    run_id: RunId, asking: Asking, service: Serving, attending: Attending, wait: Wait = 0
+    run_id: RunId, asking: Asking, service: Serving, scope: CurrentScope, wait: WaitSeconds = 0
 ) -> Response:
     """200 with the answer, or with why there is none, once the run has ended; 202 while it has not."""
     require(asking, "viewer")
@@ -194,7 +197,7 @@ async def get_output(
     try:
         if not wait and (status := await run.status()).is_open:
             return json_of(_open(status), 202)
-        output = await (attending.wait(run.result(), wait) if wait else run.result())
+        output = await (scope.wait(run.result(), wait) if wait else run.result())
         return json_of(Outcome(run_id=run.id, status="completed", output=output))
     except RunFailed as error:
         status = await run.status()
@@ -222,12 +225,12 @@ async def get_transcript(run_id: RunId, asking: Asking, service: Serving) -> Res
     require(asking, "viewer")
     run = await service.run(asking, run_id)
     async with heavy_read():
-        pace, told = Pace(), list[bytes]()
+        pace, parts = Pace(), list[bytes]()
         for message in await run.transcript():
             with pace:
-                told.append(_MESSAGE.dump_json(redact(message)))
+                parts.append(_MESSAGE.dump_json(redact(message)))
             await pace.rest()
-        return Response(b"[" + b",".join(told) + b"]", media_type="application/json")
+        return Response(b"[" + b",".join(parts) + b"]", media_type="application/json")
 
 
 @routes.get("/{run_id:path}/events", summary="Read or follow a run's events", **EVENTS)

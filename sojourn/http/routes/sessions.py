@@ -1,5 +1,7 @@
 """`/v1/sessions`: conversations by agent and session."""
 
+import asyncio
+from contextlib import aclosing, suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,20 +12,28 @@ from sojourn.client.run import Run
 from sojourn.client.session import Session, SessionTurn
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.run import RunOutput
+from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
-from sojourn.errors import RunFailed, RunNotFound
+from sojourn.errors import RunFailed, RunNotFound, SojournError
+from sojourn.events import Cursor
 from sojourn.http.answering import require_same
 from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
 from sojourn.http.problems import Problem
-from sojourn.http.replies import AcceptedMessage, Done
-from sojourn.http.request_scope import RequestScope
-from sojourn.http.routes.answering import AgentId, Attending, Cursor, Limit, Serving, json_of, problems
+from sojourn.http.replies import AcceptedMessage, Acknowledgement
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
-from sojourn.http.routes.known_query import KnownQueryRoute
-from sojourn.http.routes.runs import Since, Status, Wait, labels_of
-from sojourn.http.routes.session_path import SessionId
-from sojourn.http.routes.settling import settled
+from sojourn.http.routes.parameters import (
+    AgentId,
+    CurrentScope,
+    KnownQueryRoute,
+    Limit,
+    PageCursor,
+    RequestScope,
+    Serving,
+    SessionId,
+    json_of,
+    problems,
+)
+from sojourn.http.routes.runs import Since, Status, WaitSeconds, labels_of
 from sojourn.http.security import audit
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
@@ -51,7 +61,7 @@ async def list_sessions(
     ] = None,
     since: Since = None,
     limit: Limit = 100,
-    cursor: Cursor = None,
+    cursor: PageCursor = None,
 ) -> Response:
     """Conversations, as `/v1/runs` lists runs."""
     require(asking, "viewer")
@@ -72,14 +82,14 @@ async def send_message(
     body: MessageBody,
     asking: Asking,
     service: Serving,
-    attending: Attending,
-    wait: Wait = 0,
+    scope: CurrentScope,
+    wait: WaitSeconds = 0,
 ) -> Response:
     """Send a message, which starts the conversation where there is none; sent again with its `message_id`, it is delivered once."""
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id)
-    return await _send(attending, session, body, asking, wait)
+    return await _send(scope, session, body, asking, wait)
 
 
 @routes.get(
@@ -106,7 +116,7 @@ async def get_events(
 
 @routes.post(
     "/{agent_id}/{session_id:path}/interrupt",
-    response_model=Done,
+    response_model=Acknowledgement,
     responses=problems(400, 404, 409),
     summary="End the present turn",
 )
@@ -122,12 +132,12 @@ async def interrupt(
     run = await _conversation(service, asking, agent_id, session_id)
     had_turn = await run.interrupt(body.reason, by=asking.subject, turn_id=body.turn_id)
     done = "interrupted" if had_turn else "no_turn"
-    return json_of(Done(run_id=run.id, done=done, by=asking.subject))
+    return json_of(Acknowledgement(run_id=run.id, done=done, by=asking.subject))
 
 
 @routes.post(
     "/{agent_id}/{session_id:path}/close",
-    response_model=Done,
+    response_model=Acknowledgement,
     responses=problems(400, 404, 409),
     summary="Close a conversation",
 )
@@ -138,7 +148,7 @@ async def close(
     require(asking, "user")
     run = await _conversation(service, asking, agent_id, session_id)
     await run.close(body.reason, by=asking.subject)
-    return json_of(Done(run_id=run.id, done="closed", by=asking.subject))
+    return json_of(Acknowledgement(run_id=run.id, done="closed", by=asking.subject))
 
 
 @routes.get(
@@ -167,21 +177,17 @@ async def begin_session(
     body: SessionBody,
     asking: Asking,
     service: Serving,
-    attending: Attending,
-    wait: Wait = 0,
+    scope: CurrentScope,
+    wait: WaitSeconds = 0,
 ) -> Response:
     """Send the first message, with the labels and limits of the conversation that it starts."""
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id, labels=body.labels, policy=body.policy)
-    return await _send(attending, session, body, asking, wait)
+    return await _send(scope, session, body, asking, wait)
 
 
 async def _conversation(service: Service, asking: Principal, agent_id: str, session_id: str) -> Run:
-    """Return the run of a conversation, or raise a problem if there is none.
-
-    Otherwise raises as `Service.conversation` does.
-    """
     try:
         return await service.conversation(asking, agent_id, session_id)
     except RunNotFound as error:
@@ -195,33 +201,87 @@ async def _conversation(service: Service, asking: Principal, agent_id: str, sess
 
 
 async def _send(
-    attending: RequestScope,
+    scope: RequestScope,
     session: Session,
     body: MessageBody,
     asking: Principal,
     wait: float,
 ) -> Response:
     if wait:
-        attending.count()
+        scope.count()
     turn = await session.send(body.message, message_id=body.message_id, mode=body.mode, by=asking.subject)
     audit.bind(run_id=session.run.id)
     message = Message.user(body.message) if isinstance(body.message, str) else body.message
-    await require_same(session.run, turn.accepted, message)
+    await require_same(turn, message)
     sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
-    told = sent.model_copy(update=await _told(attending, turn, wait) if wait else {})
-    return json_of(told, 200 if turn.is_repeated else 201)
+    reply = sent.model_copy(update=await _reply_fields(scope, turn, wait) if wait else {})
+    return json_of(reply, 200 if turn.is_repeated else 201)
 
 
-async def _told(attending: RequestScope, turn: SessionTurn, wait: float) -> dict[str, Any]:
-    """Return the fields of the reply to a message.
-
-    They are its output, its error, or the status and the open waits of the conversation.
-    """
+async def _reply_fields(scope: RequestScope, turn: SessionTurn, wait: float) -> dict[str, Any]:
     try:
-        found = await settled(attending, turn, wait)
+        found = await wait_for_answer(scope, turn, wait)
     except RunFailed as error:
         return {"error": error.error or ToolError.new(str(error), code=error.code)}
     if isinstance(found, RunOutput):
         return {"output": found}
     status = status_view(found)
     return {"status": status.status, "awaits": status.awaits, "child_awaits": status.child_awaits}
+
+
+QUIET = 0.1
+"""Seconds without an event after which to check whether the conversation waits for an answer."""
+
+
+async def wait_for_answer(scope: RequestScope, turn: SessionTurn, seconds: float) -> RunOutput | RunStatus:
+    """Wait for a message's answer, or until its conversation needs one itself.
+
+    Returns the status if the conversation or a child run has an open wait, the time is over, or this process shuts down.
+    """
+    try:
+        return await scope.wait(_answer_or_question(scope.service, turn), seconds)
+    except TimeoutError:
+        return await turn.run.status()
+
+
+async def _answer_or_question(service: Service, turn: SessionTurn) -> RunOutput | RunStatus:
+    answer = asyncio.ensure_future(turn.result())
+    question = asyncio.ensure_future(_wait_for_question(service, turn))
+    try:
+        await asyncio.wait({answer, question}, return_when=asyncio.FIRST_COMPLETED)
+        status = None if answer.done() else question.result()
+        return status or await answer
+    finally:
+        for each in (answer, question):
+            each.cancel()
+        await asyncio.gather(answer, question, return_exceptions=True)
+
+
+async def _wait_for_question(service: Service, turn: SessionTurn) -> RunStatus | None:
+    """Return the conversation's status once it has an open wait.
+
+    Returns None once this process can no longer follow the conversation.
+    """
+    cursor, looks = Cursor(turn.run.id, turn.after), True
+    with (
+        suppress(Problem, SojournError),
+        service.feeds.subscribe(turn.run.id, cursor, children=True) as events,
+    ):
+        async with aclosing(events.batches(QUIET)) as batches:
+            async for batch in batches:
+                if batch:
+                    looks = True
+                elif looks:
+                    looks = False
+                    status = await turn.run.status()
+                    if _needs_answer(status):
+                        return status
+    return None
+
+
+def _needs_answer(status: RunStatus) -> bool:
+    """Return whether the conversation waits for an answer.
+
+    While the planner plans, it may have read the messages that close its questions.
+    """
+    return bool(status.awaits or status.child_awaits) and status.phase not in ("planning", "finalizing")

@@ -10,9 +10,8 @@ from sojourn.client.run import Run
 from sojourn.client.setting_aside import is_plan_under_way
 from sojourn.http.bodies import NO_CHANGE, NO_NOTE, NO_REASON, ForkBody, ReasonBody, ResumeBody, SetAsideBody
 from sojourn.http.problems import Problem
-from sojourn.http.replies import Done, SetAsideDone, Started
-from sojourn.http.routes.answering import RunId, Serving, json_of, problems
-from sojourn.http.routes.known_query import KnownQueryRoute
+from sojourn.http.replies import Acknowledgement, SetAsideAcknowledgement, Started
+from sojourn.http.routes.parameters import KnownQueryRoute, RunId, Serving, json_of, problems
 from sojourn.http.security.principals import Asking, require
 
 __all__ = ["routes"]
@@ -21,7 +20,10 @@ routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute
 
 
 @routes.post(
-    "/{run_id:path}/pause", response_model=Done, responses=problems(400, 404, 409), summary="Pause a run"
+    "/{run_id:path}/pause",
+    response_model=Acknowledgement,
+    responses=problems(400, 404, 409),
+    summary="Pause a run",
 )
 async def pause_run(
     run_id: RunId, asking: Asking, service: Serving, body: ReasonBody = NO_REASON
@@ -31,11 +33,14 @@ async def pause_run(
     run = await service.run(asking, run_id)
     await _require_open(run, "pause")
     await run.pause(body.reason, by=asking.subject)
-    return json_of(Done(run_id=run.id, done="paused", by=asking.subject))
+    return json_of(Acknowledgement(run_id=run.id, done="paused", by=asking.subject))
 
 
 @routes.post(
-    "/{run_id:path}/resume", response_model=Done, responses=problems(400, 404, 409), summary="Resume a run"
+    "/{run_id:path}/resume",
+    response_model=Acknowledgement,
+    responses=problems(400, 404, 409),
+    summary="Resume a run",
 )
 async def resume_run(run_id: RunId, asking: Asking, service: Serving, body: ResumeBody = NO_NOTE) -> Response:
     """Go on after a pause; messages begin a new user turn."""
@@ -43,13 +48,13 @@ async def resume_run(run_id: RunId, asking: Asking, service: Serving, body: Resu
     run = await service.run(asking, run_id)
     await _require_open(run, "resume")
     await run.resume(body.note, messages=body.messages, by=asking.subject, principal=asking)
-    return json_of(Done(run_id=run.id, done="resumed", by=asking.subject))
+    return json_of(Acknowledgement(run_id=run.id, done="resumed", by=asking.subject))
 
 
 @routes.post(
     "/{run_id:path}/cancel",
     status_code=202,
-    response_model=Done,
+    response_model=Acknowledgement,
     responses=problems(400, 404, 409),
     summary="Cancel a run",
 )
@@ -62,12 +67,12 @@ async def cancel_run(
     await _require_open(run, "cancel")
     reason = f"{body.reason} (by {asking.subject})" if body.reason else f"requested by {asking.subject}"
     await run.cancel(reason)  # Temporal has no other place for the name of the principal
-    return json_of(Done(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
+    return json_of(Acknowledgement(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
 
 
 @routes.post(
     "/{run_id:path}/set-aside",
-    response_model=SetAsideDone,
+    response_model=SetAsideAcknowledgement,
     responses=problems(400, 404, 409),
     summary="Set a message or a result aside",
 )
@@ -78,7 +83,7 @@ async def set_aside(run_id: RunId, asking: Asking, service: Serving, body: SetAs
     await _require_open(run, "set aside")
     await run.set_aside(body.what, body.reason, by=asking.subject)
     note = _STILL_READ if is_plan_under_way(await run.status()) else None
-    return json_of(SetAsideDone(run_id=run.id, done="set_aside", by=asking.subject, note=note))
+    return json_of(SetAsideAcknowledgement(run_id=run.id, done="set_aside", by=asking.subject, note=note))
 
 
 _STILL_READ = "The plan under way still has it; POST /v1/sessions/{agent_id}/{session_id}/interrupt ends it in a conversation."

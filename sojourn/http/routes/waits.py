@@ -1,24 +1,84 @@
-"""`/v1/waits`: one inbox for the open waits of all runs."""
+"""List the open waits of all runs (`/v1/waits`), and answer them.
+
+The answers are `/v1/runs/{run_id}/answers`, `/approvals` and `/tool-results`.
+"""
 
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
+from sojourn.answers import AlreadyAnswered, WaitRef
 from sojourn.client.listing import Selection
 from sojourn.contracts.awaits import KindName
-from sojourn.http.replies import Waits
-from sojourn.http.routes.answering import Cursor, Limit, Serving, json_of, problems
-from sojourn.http.routes.known_query import KnownQueryRoute
+from sojourn.contracts.principal import Principal
+from sojourn.errors import AwaitClosed
+from sojourn.http.answering import submit_answer
+from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
+from sojourn.http.replies import Acknowledgement, WaitPage
+from sojourn.http.routes.parameters import (
+    KnownQueryRoute,
+    Limit,
+    PageCursor,
+    RunId,
+    Serving,
+    json_of,
+    problems,
+)
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.principals import Asking, require
+from sojourn.http.service import Service
 from sojourn.reader import FoundWait
 
 __all__ = ["routes"]
 
-routes = APIRouter(prefix="/v1/waits", tags=["answers"], route_class=KnownQueryRoute)
+routes = APIRouter(tags=["answers"], route_class=KnownQueryRoute)
 
 
-@routes.get("", response_model=Waits, responses=problems(), summary="List what runs wait for")
+@routes.post(
+    "/v1/runs/{run_id:path}/answers",
+    response_model=Acknowledgement,
+    responses=problems(400, 404, 409),
+    summary="Answer a question",
+)
+async def answer(run_id: RunId, body: AnswerBody, asking: Asking, service: Serving) -> Response:
+    """Answer a question of the run, or decline to; `by` is whoever asks."""
+    return await _done(service, asking, run_id, body)
+
+
+@routes.post(
+    "/v1/runs/{run_id:path}/approvals",
+    response_model=Acknowledgement,
+    responses=problems(400, 404, 409),
+    summary="Decide on a call",
+)
+async def decide(run_id: RunId, body: ApprovalBody, asking: Asking, service: Serving) -> Response:
+    """Approve a call as it was seen, or deny it. A digest that does not fit the call any more is refused with 409."""
+    return await _done(service, asking, run_id, body)
+
+
+@routes.post(
+    "/v1/runs/{run_id:path}/tool-results",
+    response_model=Acknowledgement,
+    responses=problems(400, 404, 409),
+    summary="Send results of external calls",
+)
+async def provide(run_id: RunId, body: ToolResultsBody, asking: Asking, service: Serving) -> Response:
+    """Results of calls that a program outside the run executes, all or some."""
+    return await _done(service, asking, run_id, body)
+
+
+async def _done(
+    service: Service, asking: Principal, run_id: str, body: AnswerBody | ApprovalBody | ToolResultsBody
+) -> Response:
+    done = await submit_answer(service, asking, WaitRef(run_id, body.await_id), body.given)
+    if isinstance(done, AlreadyAnswered):
+        raise AwaitClosed(f"{run_id}: {body.await_id} was {done.done} before, by you", run_id=run_id)
+    return json_of(
+        Acknowledgement(run_id=done.run_id, done=done.done, by=asking.subject, await_id=done.await_id)
+    )
+
+
+@routes.get("/v1/waits", response_model=WaitPage, responses=problems(), summary="List what runs wait for")
 async def list_waits(
     asking: Asking,
     service: Serving,
@@ -27,7 +87,7 @@ async def list_waits(
     kind: KindName | None = None,
     order: Annotated[Literal["newest", "oldest"], Query(description="Which come first.")] = "newest",
     limit: Limit = 100,
-    cursor: Cursor = None,
+    cursor: PageCursor = None,
 ) -> Response:
     """Every open wait of every run and child run, with what is needed to answer it; a new one appears within about a second."""
     require(asking, "viewer")
@@ -45,5 +105,5 @@ async def list_waits(
             cursor=cursor,
         )
     return json_of(
-        Waits(waits=[each.view for each in found.waits], cursor=found.cursor, is_whole=found.is_whole)
+        WaitPage(waits=[each.view for each in found.waits], cursor=found.cursor, is_whole=found.is_whole)
     )

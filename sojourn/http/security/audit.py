@@ -1,8 +1,8 @@
-"""The audit log, with one line per decision.
+"""Write the audit log, one line per decision.
 
-A line has the principal, the request, the hash of the body, the address, and the outcome. A decision is a
-request that changes something, and any request that is refused, also inside a JSON-RPC response.
-The code that decides adds fields by `audit.bind`. The logger is `sojourn.http.audit`.
+A decision is a request that changes something, and any request that is refused, also inside a JSON-RPC
+response. A line has the principal, the request, the hash of the body, the address, the outcome, and what
+the code that decides adds by `bind`. The logger is `sojourn.http.audit`.
 """
 
 import asyncio
@@ -15,11 +15,10 @@ from typing import Any, cast
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sojourn.http.media_type import media_type
 from sojourn.http.security.disconnect import is_admitted
 from sojourn.http.security.limits import is_unlogged
 from sojourn.http.security.principals import principal_of
-from sojourn.http.security.requests import path_of
+from sojourn.http.security.requests import media_type, path_of
 
 __all__ = ["AuditLog", "bind", "bind_answer", "bind_jsonrpc"]
 
@@ -34,24 +33,19 @@ _log = structlog.get_logger("sojourn.http.audit")
 
 @dataclass(slots=True)
 class AuditFields:
-    """Fields of the audit line of one request."""
-
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Fields of the line."""
-    settled: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """The waits that were answered."""
+    answers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Waits that were answered."""
     only_calls: bool = False
-    """Whether the path takes JSON-RPC calls. Only calls that are bound or refused are decisions."""
+    """Whether the path takes JSON-RPC calls, of which only bound or refused ones are decisions."""
 
     @property
     def line(self) -> dict[str, Any]:
-        """The fields, with the first answered wait, and the others as `further`."""
-        further = {"further": self.settled[1:]} if self.settled[1:] else {}
-        return {**self.fields, **(self.settled[0] if self.settled else {}), **further}
+        further = {"further": self.answers[1:]} if self.answers[1:] else {}
+        return {**self.fields, **(self.answers[0] if self.answers else {}), **further}
 
     @property
     def is_decision(self) -> bool:
-        """Whether the request decides or was refused."""
         return not self.only_calls or not {"call", "code"}.isdisjoint(self.fields)
 
 
@@ -59,50 +53,35 @@ _fields: ContextVar[AuditFields | None] = ContextVar("sojourn.audit", default=No
 
 
 def _begin(fields: AuditFields) -> None:
-    """Bind later fields, also from tasks that start here, to this request."""
     _fields.set(fields)
 
 
 def bind(**fields: Any) -> None:
-    """Add fields to the line of the current request.
-
-    Examples are `run_id`, the `code` of a refusal, or the `call` of JSON-RPC that decides.
-    """
+    """Add fields to the line of the request, such as the `code` of a refusal."""
     if (found := _fields.get()) is not None:
         found.fields.update(fields)
 
 
 def bind_answer(run_id: str, await_id: str, **decided: Any) -> None:
-    """Add an answered wait to the line.
-
-    An approval adds `approved`, and the `digest` of what was displayed.
-    """
-    told = {"run_id": run_id, "await_id": await_id, **decided}
-    if (found := _fields.get()) is not None and told not in found.settled:
-        found.settled.append(told)
+    """Add an answered wait to the line, with the `digest` of an approval."""
+    answer = {"run_id": run_id, "await_id": await_id, **decided}
+    if (found := _fields.get()) is not None and answer not in found.answers:
+        found.answers.append(answer)
 
 
 def bind_jsonrpc() -> None:
-    """Mark the request as a JSON-RPC call.
-
-    It is a decision only if a field says so. Its line is written at its end.
-    """
+    """Mark the request as a JSON-RPC call. Only a field makes it a decision."""
     if (found := _fields.get()) is not None:
         found.only_calls = True
 
 
 class AuditLog:
-    """Write one line to the audit log for each decision.
-
-    Args:
-        app: The application.
-    """
+    """Write one line to the audit log for each decision."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, and write its line once its outcome is known."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -140,17 +119,15 @@ class _Line:
         self._size = 0
         self._status = 0
         self._problem: bytes | None = None
-        """The beginning of an answer that is a problem, or an error of a protocol."""
+        """The beginning of a response that is a problem, or a protocol's error."""
         self._is_written = False
 
     def read(self, message: Message) -> None:
-        """Take in a part of the body."""
         part = message.get("body", b"")
         self._body.update(part)
         self._size += len(part)
 
     def see(self, message: Message) -> None:
-        """Take in a part of the answer."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
             is_told = self._status >= 400 and media_type(message).endswith("json")
@@ -162,17 +139,13 @@ class _Line:
             self.write(self._status)
 
     def end(self) -> None:
-        """Write the line of a request whose client disconnected.
-
-        The request may have changed something all the same.
-        """
+        """Write the line of a disconnected request, which may have changed something."""
         if self._status:
             self.write(self._status)
         elif is_admitted(self._scope) and self._scope["method"] not in _READS:
             self.write(_LEFT)
 
     def write(self, status: int) -> None:
-        """Write the line, if the request is a decision."""
         scope = self._scope
         if self._is_written or not (scope["method"] not in _READS or status >= 400) or is_unlogged(scope):
             return
@@ -196,12 +169,11 @@ class _Line:
 
 
 def _code(problem: bytes | None) -> str | None:
-    """Return the code of a problem, or of an error in OpenAI's shape."""
     try:
         found = json.loads(problem or b"{}")
     except ValueError:
         return None
-    told = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    error = told.get("error")
-    code = cast("dict[str, Any]", error if isinstance(error, dict) else told).get("code")
+    members = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    error = members.get("error")
+    code = cast("dict[str, Any]", error if isinstance(error, dict) else members).get("code")
     return code if isinstance(code, str) else None

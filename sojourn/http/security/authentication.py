@@ -43,8 +43,7 @@ class AuthenticationMiddleware:
         app: The application.
         auth: The authentication method; None accepts local requests only.
         open_paths: Paths that need no authentication.
-        probes: Open paths that are exempt from the rate limit by address. A load balancer may share its address with
-            unknown clients.
+        probes: Open paths without a rate limit by address: a load balancer may share its address with unknown clients.
     """
 
     def __init__(
@@ -61,20 +60,16 @@ class AuthenticationMiddleware:
         self._open = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it with 401 or 403.
-
-        403 is for requests from other machines if there is no authentication method.
-        """
         if scope["type"] == "http":
             try:
                 if not self._is_open(scope):
                     await self._identify(scope)
             except Problem as problem:
-                await refuse(_counted(problem, scope), scope, receive, send)
+                await refuse(_count_refusal(problem, scope), scope, receive, send)
                 return
             except Exception as error:  # noqa: BLE001 - a user's function may raise anything, and then admits no client
                 _log.error("authentication_failed", path=path_of(scope), exc_info=error)
-                await refuse(_counted(problem_of(error), scope), scope, receive, send)
+                await refuse(_count_refusal(problem_of(error), scope), scope, receive, send)
                 return
             is_counted = self._auth is not None and path_of(scope) not in self._probes
             if principal_of(scope) is None and is_counted:
@@ -102,16 +97,16 @@ class AuthenticationMiddleware:
             )
         site = site_of(scope)
         whole = with_cookies(scope)
-        asked = site.with_credentials(whole) if site else whole
-        if asked is not scope:
-            scope[_CREDENTIALS] = asked
-        found = await self._auth(Request(asked))
+        authenticated = site.with_credentials(whole) if site else whole
+        if authenticated is not scope:
+            scope[_CREDENTIALS] = authenticated
+        found = await self._auth(Request(authenticated))
         if found is None:
             raise unauthenticated()
         bind_principal(scope, found)
 
 
-def _counted(refusal: Problem, scope: Scope) -> Problem:
+def _count_refusal(refusal: Problem, scope: Scope) -> Problem:
     """Return the refusal, or another one if its address sent too many requests."""
     try:
         count_anonymous(scope)
@@ -121,12 +116,10 @@ def _counted(refusal: Problem, scope: Scope) -> Problem:
 
 
 def credentials_of(scope: Scope) -> Scope:
-    """Return the request with the credentials that authenticated it."""
     return scope.get(_CREDENTIALS, scope)
 
 
 def unauthenticated(detail: str = "the request has no valid credentials") -> Problem:
-    """Return the refusal of a request without a principal (401)."""
     return Problem(
         401,
         "unauthenticated",
@@ -137,10 +130,7 @@ def unauthenticated(detail: str = "the request has no valid credentials") -> Pro
 
 
 def _check_is_near(scope: Scope) -> None:
-    """Check that a request comes from this machine.
-
-    It must not come through a proxy or a tunnel that ends here.
-    """
+    """Refuse requests from other machines, and through proxies that end here."""
     client = scope.get("client")
     is_near = client is None or _is_loopback(str(client[0]))  # a Unix socket has no address
     if is_near and not any(_is_of_a_proxy(name.decode("latin-1")) for name, _ in scope["headers"]):

@@ -1,25 +1,44 @@
-"""Bound the bytes in flight, and drop clients that read too slowly.
+"""Bound the bytes of requests and responses.
 
-The bounds are for the process and for each principal. A server hands a whole message to the
-connection's buffer, which holds it until the client has read it. So a response is sent in pieces,
+A body is bounded in size, nesting, number of values, time and encoding, before a route sees it. The
+bytes in flight are bounded for the process and for each principal. A server hands a whole message to
+the connection's buffer, which holds it until the client has read it. So a response is sent in pieces,
 counts as bytes in flight meanwhile, and is cut off if its client reads it too slowly.
 """
 
 import asyncio
+import json
+import re
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sojourn.http.event_streams import mark_aborted
-from sojourn.http.media_type import content_length
 from sojourn.http.problems import Problem
 from sojourn.http.security.limits import charge
 from sojourn.http.security.principals import LOCAL, principal_of
-from sojourn.http.security.requests import address_of, refuse
+from sojourn.http.security.requests import (
+    address_of,
+    content_length,
+    has_files,
+    header_values,
+    mark_aborted,
+    refuse,
+)
+from sojourn.serving.pace import Pace
+from sojourn.values.json_text import duplicate_name, name_given_twice
 
-__all__ = ["PIECE", "ByteBudget", "ByteShare", "ResponseLimits", "client_key", "reserve"]
+__all__ = [
+    "PIECE",
+    "BodyLimits",
+    "ByteBudget",
+    "ByteShare",
+    "ResponseLimits",
+    "client_key",
+    "depth_of",
+    "reserve",
+]
 
 
 class ByteBudget:
@@ -34,11 +53,9 @@ class ByteBudget:
         self.most = most
         self.most_of_one = most_of_one
         self.taken = 0
-        """Bytes that are in flight."""
         self._by: dict[Hashable, int] = {}
 
     def share(self, scope: Scope) -> "ByteShare":
-        """Return an empty share for a request."""
         return ByteShare(self, client_key(scope))
 
     def fault(self, by: Hashable, more: int, own: int) -> Problem | None:
@@ -51,13 +68,12 @@ class ByteBudget:
         """
         others = self._by.get(by, 0) - own
         if by is not None and others and others + own + more > self.most_of_one:
-            return _wait(429, "too_many_bytes", f"requests of yours have {others:,} bytes in flight")
+            return _try_later(429, "too_many_bytes", f"requests of yours have {others:,} bytes in flight")
         if self.taken - own and self.taken + more > self.most:
-            return _wait(503, "busy", "the service has too many bytes in flight")
+            return _try_later(503, "busy", "the service has too many bytes in flight")
         return None
 
     def change(self, by: Hashable, bytes_: int) -> None:
-        """Add to the bytes in flight, or subtract from them."""
         self.taken += bytes_
         self._by[by] = self._by.get(by, 0) + bytes_
         if not self._by[by]:
@@ -65,18 +81,12 @@ class ByteBudget:
 
 
 class ByteShare:
-    """The bytes of one request.
-
-    Args:
-        budget: The budget.
-        by: The client.
-    """
+    """The bytes of one request."""
 
     def __init__(self, budget: ByteBudget, by: Hashable) -> None:
         self._budget = budget
         self._by = by
         self.bytes = 0
-        """Bytes that it has."""
 
     def fits(self, more: int) -> bool:
         """Take this many more bytes, if the budget has them."""
@@ -86,11 +96,7 @@ class ByteShare:
         return True
 
     def reach(self, whole: int) -> None:
-        """Take bytes up to a total.
-
-        Raises:
-            Problem: The budget does not have them (429 for this client, 503 for all).
-        """
+        """Take bytes up to a total, or raise a problem (429 for this client, 503 for all)."""
         if (more := whole - self.bytes) <= 0:
             return
         if fault := self._budget.fault(self._by, more, self.bytes):
@@ -98,11 +104,9 @@ class ByteShare:
         self._add(more)
 
     def give_back(self, bytes_: int) -> None:
-        """Release some of the bytes."""
         self._add(-bytes_)
 
     def close(self) -> None:
-        """Release all bytes."""
         self._add(-self.bytes)
 
     def _add(self, more: int) -> None:
@@ -111,17 +115,14 @@ class ByteShare:
 
 
 def client_key(scope: Scope) -> Hashable:
-    """Return the key that a request is counted by.
-
-    It is the principal, or the address if there is none. None for a local client.
-    """
+    """Return the principal, or the address, to count by. None for a local client."""
     asking = principal_of(scope)
     if asking is LOCAL:
         return None
     return address_of(scope) if asking is None else (asking.tenant, asking.subject)
 
 
-def _wait(status: int, code: str, detail: str) -> Problem:
+def _try_later(status: int, code: str, detail: str) -> Problem:
     return Problem(
         status,
         code,
@@ -140,7 +141,7 @@ STALL = 30.0
 SLOWEST = 100_000
 """Average bytes a second at which a client must read a response of known length, in addition to `STALL`."""
 
-COST = 1_000_000
+RESPONSE_COST = 1_000_000
 """Bytes of a response that cost its principal as much as one request."""
 
 _KEY = "sojourn.response_bytes"
@@ -148,24 +149,18 @@ _KEY = "sojourn.response_bytes"
 
 
 class ResponseLimits:
-    """Send responses in pieces, and drop clients that read too slowly.
-
-    Args:
-        app: The application.
-        budget: The bytes of responses in flight.
-    """
+    """Send responses in pieces, and drop clients that read too slowly."""
 
     def __init__(self, app: ASGIApp, *, budget: ByteBudget) -> None:
         self._app = app
         self._budget = budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, or refuse it with 429 or 503 if the budget is used up."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         share = scope[_KEY] = self._budget.share(scope)
-        answer = _Answer(scope, share, send)
+        answer = _ResponseWriter(scope, share, send)
         try:
             await self._app(scope, receive, answer.send)
         except Exception:
@@ -178,14 +173,7 @@ class ResponseLimits:
 
 
 def reserve(scope: Scope, more: int) -> bool:
-    """Reserve bytes for a part of a response before it is made.
-
-    Returns False if the budget does not have them.
-
-    Args:
-        scope: The request.
-        more: Bytes.
-    """
+    """Reserve bytes for a part of a response, if the budget has them."""
     share = scope.get(_KEY)
     return share.fits(more) if isinstance(share, ByteShare) else True
 
@@ -194,20 +182,16 @@ class CutOff(TimeoutError):  # noqa: N818 - it passes through the application, w
     """Ends an application whose response was refused or whose client reads nothing."""
 
 
-class _Answer:
-    """The response to one request."""
-
+class _ResponseWriter:
     def __init__(self, scope: Scope, share: ByteShare, send: Send) -> None:
         self.is_cut = False
         self.refused: Problem | None = None
-        """Why a refusal replaces the response."""
         self._scope = scope
         self._share = share
         self._send = send
         self._until: float | None = None
 
     async def send(self, message: Message) -> None:
-        """Send a message of the application."""
         if self.is_cut:
             raise CutOff
         if message["type"] == "http.response.start":
@@ -228,7 +212,7 @@ class _Answer:
             self.refused, self.is_cut = problem, True
             raise CutOff from problem
         self._until = time.monotonic() + STALL + length / SLOWEST
-        charge(self._scope, length / COST)
+        charge(self._scope, length / RESPONSE_COST)
 
     async def _pieces(self, body: bytes, message: Message) -> None:
         more = message.get("more_body", False)
@@ -260,3 +244,246 @@ class _Answer:
         self.is_cut = True
         mark_aborted(self._scope)
         raise CutOff
+
+
+MAX_OBJECTS = 20_000
+"""Most objects of a body. Each takes a thousand bytes of memory or more, and is validated separately."""
+
+MAX_VALUES = 100_000
+"""Most values of a body. A million of them, in 2 MB, would block the event loop for a second."""
+
+LONG = 32 * 1024
+"""Size from which the names of a body are compared in a thread, since that takes milliseconds."""
+
+CHUNK = 64 * 1024
+"""Bytes of a body to count at once."""
+
+OBJECT = 500
+"""Bytes that an object counts for, beside its text."""
+
+BODY_COST = 100_000
+"""Bytes of a body that cost its principal as much as one request."""
+
+STRANGER_BYTES = 8 * 1024
+"""Largest body of a request without a principal: the form to sign in with."""
+
+STRANGER_SECONDS = 10.0
+"""Seconds in which that body must arrive."""
+
+_BACKSLASHES = re.compile(rb"\\*")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_CLOSE = {"Connection": "close"}
+
+
+class BodyLimits:
+    """Read the body of a request, and pass the request on if it is within the bounds.
+
+    Only a form of a page may have files, which are not text.
+
+    Args:
+        app: The application.
+        max_bytes: Largest body.
+        max_depth: Deepest nesting of its arrays and objects.
+        seconds: Longest time for a body to arrive.
+        budget: The bytes of bodies in flight.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, max_bytes: int, max_depth: int, seconds: float, budget: ByteBudget
+    ) -> None:
+        self._app = app
+        self._budget = budget
+        self._max_bytes = max_bytes
+        self._max_depth = max_depth
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        share = self._budget.share(scope)
+        try:
+            await self._answer(scope, receive, send, share)
+        finally:
+            share.close()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, share: ByteShare) -> None:
+        body: bytes | None = None
+        is_known = principal_of(scope) is not None
+        most = self._max_bytes if is_known else min(STRANGER_BYTES, self._max_bytes)
+        seconds = self._seconds if is_known else min(STRANGER_SECONDS, self._seconds)
+        try:
+            _check_head(scope, most)
+            body = await _read(receive, share, most, seconds)
+            charge(scope, len(body or b"") / BODY_COST)
+            if body is not None and not has_files(scope):
+                _check_text(body)
+                share.reach(len(body) + OBJECT * await _check_json(body, self._max_depth))
+                await _check_names(body)
+        except Problem as problem:
+            await refuse(problem, scope, receive if body is None else _Replayed(b"", receive), send)
+            return
+        if body is not None:
+            await self._app(scope, _Replayed(body, receive), send)
+
+
+def _check_head(scope: Scope, most: int) -> None:
+    (length, *_) = [*header_values(scope, "content-length"), ""]
+    if length and header_values(scope, "transfer-encoding"):
+        raise Problem(  # a proxy may use the other one, and read the rest as another client's request
+            400,
+            "bad_request",
+            "the request has both a Content-Length and a Transfer-Encoding",
+            then="Send one of them.",
+            headers=_CLOSE,
+        )
+    if length.isdecimal() and int(length[:20]) > most:
+        raise _too_large(most)
+    if any(
+        value.strip().lower() not in ("", "identity") for value in header_values(scope, "content-encoding")
+    ):
+        raise Problem(415, "encoded_body", "the body is compressed", then="Send it as it is.")
+
+
+async def _read(receive: Receive, share: ByteShare, most: int, seconds: float) -> bytes | None:
+    parts, size = list[bytes](), 0
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > most:
+                    raise _too_large(most)
+                share.reach(size)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise Problem(
+            408,
+            "slow_body",
+            f"the body did not arrive within {seconds:g} s",
+            then="Send the request again.",
+            headers=_CLOSE,
+        ) from None
+
+
+def _too_large(most: int) -> Problem:
+    return Problem(
+        413,
+        "too_large",
+        f"the body has more than {most:,} bytes",
+        then="Send less; large files are better passed by reference.",
+        headers=_CLOSE,
+    )
+
+
+class _Replayed:
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        body, self._body = self._body, None
+        if body is None:
+            return await self._receive()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+def depth_of(body: bytes, most: int) -> int:
+    """Return how deep a body's brackets are nested, counted up to `most`."""
+    scan = _Scan(most)
+    for chunk in _chunks(body):
+        scan.add(chunk)
+    return scan.deepest
+
+
+class _Scan:
+    """Count what a JSON body has outside its strings, from the pieces of `_chunks`."""
+
+    def __init__(self, most: int) -> None:
+        self.objects = 0
+        self.commas = 0
+        self.deepest = 0
+        self._most = most
+        self._depth = 0
+        self._is_in_text = 0
+
+    def add(self, chunk: bytes) -> None:
+        if b"\\" in chunk:
+            chunk = chunk.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = chunk.split(b'"')
+        plain = b"".join(parts[self._is_in_text :: 2])
+        self._is_in_text ^= (len(parts) - 1) & 1
+        self.objects += plain.count(b"{")
+        self.commas += plain.count(b",")
+        if self.deepest > self._most:
+            return
+        for sign in plain.translate(None, _NO_BRACKETS):
+            self._depth += 1 if sign in b"[{" else -1
+            if self._depth > self.deepest:
+                self.deepest = self._depth
+                if self.deepest > self._most:
+                    break
+
+
+def _chunks(body: bytes) -> Iterator[bytes]:
+    """Split a body, but never between a backslash and the character it escapes."""
+    begin = 0
+    while begin < len(body):
+        end = begin + CHUNK
+        if body[end - 1 : end] == b"\\":
+            run = _BACKSLASHES.match(body, end)
+            end = (run.end() if run else end) + 1
+        yield body[begin:end]
+        begin = end
+
+
+def _check_text(body: bytes) -> None:
+    """Refuse a body that is not in UTF-8 (RFC 8259): Python reads other encodings too."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        is_text = False
+    else:
+        is_text = json.detect_encoding(body) in ("utf-8", "utf-8-sig")
+    if not is_text:
+        raise Problem(400, "bad_encoding", "the body is not in UTF-8", then="Send JSON in UTF-8.")
+
+
+async def _check_json(body: bytes, max_depth: int) -> int:
+    """Check depth and number of values, and return the most objects of a body.
+
+    The check ends with the first piece that is too much, and yields to the event loop between two pieces.
+    """
+    objects = body.count(b"{")
+    if objects + body.count(b"[") <= max_depth and body.count(b",") < MAX_VALUES:
+        return objects
+    scan, pace = _Scan(max_depth), Pace()
+    for chunk in _chunks(body):
+        with pace:
+            scan.add(chunk)
+        if scan.objects > MAX_OBJECTS or scan.commas >= MAX_VALUES:
+            raise Problem(
+                413,
+                "too_many_values",
+                f"the body has more than {MAX_OBJECTS:,} objects, or {MAX_VALUES:,} values",
+                then="Send fewer and larger ones; a large table is better passed by reference.",
+            )
+        if scan.deepest > max_depth:
+            detail = f"the body is nested more than {max_depth} levels deep"
+            raise Problem(400, "too_deep", detail, then="Send flatter JSON.")
+        await pace.rest()
+    return scan.objects
+
+
+async def _check_names(body: bytes) -> None:
+    """Refuse a body with a name twice in one object, whichever route reads it."""
+    if len(body) < LONG:
+        name = duplicate_name(body)
+    else:
+        name = await asyncio.to_thread(duplicate_name, body)
+    if name is not None:
+        raise Problem(400, "duplicate_name", name_given_twice(name), then="Send each name once.")

@@ -15,7 +15,7 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sojourn.http.problems import stopped
+from sojourn.http.problems import stopping_problem
 from sojourn.http.security.authentication import credentials_of, unauthenticated
 from sojourn.http.security.principals import Auth, AuthAgain, principal_of
 from sojourn.http.security.requests import refuse
@@ -64,25 +64,16 @@ class Disconnect:
         self._is_let_in = is_let_in
         self._receiving = asyncio.Lock()
         self._coming: asyncio.Future[Message] | None = None
-        """The next message."""
         self._answering = asyncio.current_task()
 
     def hold(self) -> None:
-        """Hold back a disconnect from the application until `release`.
-
-        The application then first handles what the client sent.
-        """
         self._may_be_told.clear()
 
     def release(self) -> None:
-        """Pass disconnects on to the application from now on."""
         self._may_be_told.set()
 
     async def receive(self) -> Message:
-        """Return the server's next message.
-
-        Several callers may wait at once. A client that has lost access counts as disconnected.
-        """
+        """Return the next message. A client without access counts as disconnected."""
         message = await self._next()
         if message["type"] == "http.disconnect":
             with contextlib.suppress(TimeoutError):
@@ -112,24 +103,17 @@ class Disconnect:
         return message
 
     async def gone(self) -> None:
-        """Wait until the client disconnects or loses access.
-
-        The body must have been received before.
-        """
+        """Wait until the client disconnects or loses access, once its body was received."""
         while (await self._next())["type"] != "http.disconnect":
             pass
 
     async def close(self) -> None:
-        """Receive nothing more."""
         if self._coming is not None:
             self._coming.cancel()
             await asyncio.gather(self._coming, return_exceptions=True)
 
     async def end(self) -> None:
-        """Cancel the application from within. Never returns.
-
-        No client waits for its response any more.
-        """
+        """Cancel the application from within. Never returns."""
         self.is_ended = True
         if self._answering is not None:
             self._answering.cancel()
@@ -137,11 +121,6 @@ class Disconnect:
 
 
 def disconnect_of(scope: Scope) -> Disconnect:
-    """Return the `Disconnect` of a request.
-
-    Raises:
-        RuntimeError: The request has passed no security middleware.
-    """
     found = scope.get(_KEY)
     if not isinstance(found, Disconnect):
         raise RuntimeError("the request has passed no security middleware")  # noqa: TRY004 - it is the application's fault
@@ -154,9 +133,7 @@ def is_admitted(scope: Scope) -> bool:
 
 
 class DisconnectMiddleware:
-    """Give each request its `Disconnect`.
-
-    This also answers for an application that was cancelled.
+    """Give each request its `Disconnect`, and answer for a cancelled application.
 
     Args:
         app: The application. The body of a request has been read before.
@@ -168,7 +145,6 @@ class DisconnectMiddleware:
         self._auth = auth if isinstance(auth, AuthAgain) else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, unless its client disconnects before."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -179,29 +155,25 @@ class DisconnectMiddleware:
             is_begun = True
             await send(message)
 
-        presence = scope[_KEY] = Disconnect(receive, self._again(scope))
+        disconnect = scope[_KEY] = Disconnect(receive, self._again(scope))
         try:
-            await self._app(scope, presence.receive, sent)
+            await self._app(scope, disconnect.receive, sent)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if presence.is_ended and task is not None and not task.uncancel():
+            if disconnect.is_ended and task is not None and not task.uncancel():
                 return
             if is_begun:
                 raise
-            problem = stopped()  # the server is shutting down and cancels its requests
-            problem.headers |= presence.if_stopped
+            problem = stopping_problem()  # the server is shutting down and cancels its requests
+            problem.headers |= disconnect.if_stopped
             await refuse(problem, scope, receive, send)
         else:
-            if presence.is_refused and not is_begun:
+            if disconnect.is_refused and not is_begun:
                 await refuse(unauthenticated(), scope, receive, send)
         finally:
-            await presence.close()
+            await disconnect.close()
 
     def _again(self, scope: Scope) -> Callable[[], Awaitable[bool]] | None:
-        """Return a function that authenticates the request again, or None.
-
-        None if the authentication method cannot do that, or there is no principal.
-        """
         auth, asking = self._auth, principal_of(scope)
         if auth is None or asking is None:
             return None
@@ -224,13 +196,12 @@ class StoppableServer(Protocol):
     """A server that stops when its `should_exit` is set."""
 
     should_exit: bool
-    """Whether it was."""
 
 
 def signaled_server() -> StoppableServer | None:
     """Return the uvicorn server that handles the signals of this process, or None.
 
-    A server ends the lifespan of an application only once its requests have ended, which is too late for requests that wait.
+    A server ends the lifespan only after its requests, too late for requests that wait.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         owner = getattr(signal.getsignal(number), "__self__", None)

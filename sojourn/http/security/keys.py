@@ -68,13 +68,10 @@ class Key(Record):
 
     @property
     def principal(self) -> Principal:
-        """The principal that the key authenticates."""
         return Principal(subject=self.name, tenant=self.tenant, roles=self.roles)
 
 
 class _Keys(Record):
-    """The content of a key file."""
-
     keys: list[Key] = Field(default_factory=list[Key])
     """Every key, oldest first; those that were revoked stay, so that an old line of the audit log can be understood."""
 
@@ -82,16 +79,14 @@ class _Keys(Record):
 def create_key(path: Path, name: str, *, tenant: str = "", roles: Sequence[str]) -> tuple[Key, str]:
     """Make a key, and return it with its secret text, which is not stored.
 
-    The file is made if it does not exist.
-
     Raises:
-        DefinitionError: The file cannot be read as a key file.
+        DefinitionError: The file is not a key file.
         InvalidInput: The name, tenant or roles are invalid, an active key has the name, or there is no folder for the file.
         OSError: The file cannot be written.
     """
-    key, text = _made(name, tenant, roles)
+    key, text = _new_key(name, tenant, roles)
 
-    def added(keys: list[Key]) -> list[Key]:
+    def add(keys: list[Key]) -> list[Key]:
         if any((each.name, each.tenant) == (name, tenant) and each.revoked_at is None for each in keys):
             raise InvalidInput(
                 f"there is a key {name!r}; `--rotate` makes a further one beside it, with the same tenant and roles; "
@@ -99,28 +94,23 @@ def create_key(path: Path, name: str, *, tenant: str = "", roles: Sequence[str])
             )
         return [*keys, key]
 
-    _change(path, added)
+    _change(path, add)
     return key, text
 
 
 def rotate_key(path: Path, name: str, *, tenant: str | None = None) -> tuple[Key, str]:
-    """Make a further key beside the newest one of a name, and return it with its text.
+    """Make a further active key beside the newest one of a name.
 
-    It has the same tenant and roles. Both keys are active.
-
-    Args:
-        path: The file.
-        name: The name of the key.
-        tenant: The tenant of the name. Required if keys of several tenants have this name.
+    It has the same tenant and roles. `tenant` is required if keys of several tenants have the name.
 
     Raises:
-        DefinitionError: The file cannot be read as a key file.
+        DefinitionError: The file is not a key file.
         InvalidInput: No active key has this name, or those of several tenants have it.
         OSError: The file cannot be written.
     """
     made: list[tuple[Key, str]] = []
 
-    def added(keys: list[Key]) -> list[Key]:
+    def add(keys: list[Key]) -> list[Key]:
         found = [
             each
             for each in keys
@@ -133,15 +123,14 @@ def rotate_key(path: Path, name: str, *, tenant: str | None = None) -> tuple[Key
             raise InvalidInput(
                 f"keys {name!r} are of several tenants; say which by `--tenant`: {', '.join(map(repr, tenants))}"
             )
-        made.append(_made(name, found[-1].tenant, found[-1].roles))
+        made.append(_new_key(name, found[-1].tenant, found[-1].roles))
         return [*keys, made[0][0]]
 
-    _change(path, added)
+    _change(path, add)
     return made[0]
 
 
-def _made(name: str, tenant: str, roles: Sequence[str]) -> tuple[Key, str]:
-    """Return a new key, and its text."""
+def _new_key(name: str, tenant: str, roles: Sequence[str]) -> tuple[Key, str]:
     if fault := principal_fault(Principal(subject=name, tenant=tenant, roles=list(roles))):
         raise InvalidInput(fault.replace("principal.subject", "a key's name").replace("principal.", ""))
     key_id = secrets.token_hex(6)
@@ -158,9 +147,7 @@ def _made(name: str, tenant: str, roles: Sequence[str]) -> tuple[Key, str]:
 
 
 def revoke_key(path: Path, which: str, *, older: bool = False) -> list[Key]:
-    """Revoke a key by its id, or the keys of a name, and return the revoked ones.
-
-    Keys that were revoked before are not returned.
+    """Revoke a key by its id, or the keys of a name. Returns the revoked ones.
 
     Args:
         path: The file.
@@ -168,14 +155,14 @@ def revoke_key(path: Path, which: str, *, older: bool = False) -> list[Key]:
         older: Whether the newest active key of the name stays, in each tenant. `which` must then be a name.
 
     Raises:
-        DefinitionError: The file cannot be read as a key file.
+        DefinitionError: The file is not a key file.
         InvalidInput: There is no such key.
         OSError: The file cannot be written.
     """
     revoked: list[Key] = []
     now = datetime.now(UTC)
 
-    def changed(keys: list[Key]) -> list[Key]:
+    def revoke(keys: list[Key]) -> list[Key]:
         meant = [each for each in keys if which == each.name or (which == each.key_id and not older)]
         if not meant:
             what = "name" if older else "key"
@@ -189,7 +176,7 @@ def revoke_key(path: Path, which: str, *, older: bool = False) -> list[Key]:
 
     if not path.exists():
         raise InvalidInput(f"there is no file {path}")
-    _change(path, changed)
+    _change(path, revoke)
     return revoked
 
 
@@ -197,8 +184,7 @@ def read_keys(path: Path) -> list[Key]:
     """Return the keys of a file.
 
     Raises:
-        DefinitionError: There is no such file, it is not a key file, others than its owner may write it, or it, or the link to it,
-            belongs neither to root nor to this process's user.
+        DefinitionError: It is no key file, others than its owner may write it, or it or the link to it is another user's.
     """
     try:
         with path.open("rb") as file:
@@ -245,7 +231,6 @@ def _digest(text: str) -> str:
 
 
 def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
-    """Replace the file by a changed one under its lock."""
     with _locked(path):
         keys = change(read_keys(path) if path.exists() else [])
         data = _Keys(keys=keys).model_dump(mode="json", exclude_defaults=True)
@@ -266,10 +251,7 @@ def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Generator[None]:
-    """Hold the lock of a file.
-
-    The lock is another file beside it, since the file itself is replaced.
-    """
+    """Hold the lock of a file, which is another file, since this one is replaced."""
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {path.parent} for {path.name}; make it, or name another file")
     with open(path.parent / f".{path.name}.lock", "w", opener=_lock_opener) as lock:
@@ -314,10 +296,7 @@ class ApiKeys:
         return await self(request) == asking
 
     def _present(self) -> list[Key]:
-        """Return the keys, read again if the file has changed.
-
-        Without a readable file, there are no keys.
-        """
+        """Return the keys of the file as it is now, or none while it is unreadable."""
         seen = change_time(self._path)
         if seen != self._seen:
             try:

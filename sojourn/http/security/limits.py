@@ -8,20 +8,19 @@ import asyncio
 import contextlib
 import math
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from contextvars import ContextVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn.contracts.principal import Principal
-from sojourn.http.media_type import is_stream
 from sojourn.http.problems import Problem
 from sojourn.http.security.principals import LOCAL, principal_of
-from sojourn.http.security.requests import address_of, refuse
+from sojourn.http.security.requests import address_of, is_stream, refuse
+from sojourn.reader import Cache
 
 __all__ = [
-    "RateLimits",
+    "RateLimitMiddleware",
     "TokenBuckets",
     "bind_address_buckets",
     "charge",
@@ -31,7 +30,7 @@ __all__ = [
     "is_unlogged",
 ]
 
-_KEY = "sojourn.lasting"
+_KEY = "sojourn.stream_slot"
 """Scope key of the request's slot."""
 
 _ADDRESS_BUCKETS = "sojourn.address_buckets"
@@ -75,43 +74,33 @@ class TokenBuckets:
         self._rate = rate
         self._burst = burst
         self._clock = clock
-        self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
-        """The tokens that are left, and when they were counted."""
+        self._left: Cache[Hashable, tuple[float, float]] = Cache(MAX_KNOWN, 2 * burst / rate, clock=clock)
+        """The tokens that are left, and when they were counted. By then the deepest debt is paid, and a new bucket is as full."""
 
     def __len__(self) -> int:
-        """Number of clients that have a bucket."""
         return len(self._left)
 
     def take(self, by: Hashable) -> float:
-        """Take a token, and return 0.0, or the seconds until there is one.
-
-        In the second case, no token was taken.
-        """
+        """Take a token and return 0.0, or return the seconds until there is one."""
         left = self._count(by)
         wait = 0.0 if left >= 1 else (1 - left) / self._rate
         self._keep(by, left if wait else left - 1)
         return wait
 
     def charge(self, by: Hashable, cost: float) -> None:
-        """Take the further cost of a request.
-
-        A client owes a burst at most.
-        """
+        """Take the further cost of a request. A client owes a burst at most."""
         self._keep(by, max(self._count(by) - cost, -float(self._burst)))
 
     def _count(self, by: Hashable) -> float:
         now = self._clock()
-        left, since = self._left.get(by, (float(self._burst), now))
+        left, since = self._left.peek(by) or (float(self._burst), now)
         return min(self._burst, left + (now - since) * self._rate)
 
     def _keep(self, by: Hashable, left: float) -> None:
-        self._left.pop(by, None)
-        self._left[by] = (left, self._clock())
-        if len(self._left) > MAX_KNOWN:
-            self._left.popitem(last=False)
+        self._left.put(by, (left, self._clock()))
 
 
-class RateLimits:
+class RateLimitMiddleware:
     """Per-principal rate and concurrency limits (in memory, per process).
 
     The rate limits requests. The concurrency limits streams and waiting requests.
@@ -141,7 +130,6 @@ class RateLimits:
         self._readings = _HeavyReads()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it with 429."""
         asking = principal_of(scope) if scope["type"] == "http" else None
         if asking is None or asking is LOCAL:
             await self._app(scope, receive, send)
@@ -149,17 +137,14 @@ class RateLimits:
             detail = f"{asking.subject} sends more than {self._requests:g} requests a second"
             await refuse(_too_many("too_many_requests", detail, wait), scope, receive, send)
         else:
-            await self._counted(asking, scope, receive, send)
+            await self._serve(asking, scope, receive, send)
 
-    async def _counted(self, asking: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on.
-
-        A refusal replaces a response that turns out to be a stream beyond the limit.
-        """
-        lasting = scope[_KEY] = _StreamSlot(
+    async def _serve(self, asking: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on. A refusal replaces a stream beyond the limit."""
+        slot = scope[_KEY] = _StreamSlot(
             self._streams, (asking.tenant, asking.subject), self._most_streams, self._buckets, self._readings
         )
-        _answered.set(lasting)
+        _slot.set(slot)
         is_cut = False
 
         async def checked(message: Message) -> None:
@@ -168,7 +153,7 @@ class RateLimits:
                 return  # a library that has handled the exception sends a response of its own
             if message["type"] == "http.response.start" and is_stream(message):
                 try:
-                    lasting.open()
+                    slot.open()
                 except Problem as problem:
                     is_cut = True
                     raise _TooManyStreams from problem
@@ -180,9 +165,9 @@ class RateLimits:
             if not is_cut:
                 raise
         finally:
-            lasting.close()
+            slot.close()
         if is_cut:
-            await refuse(lasting.refusal(), scope, receive, send)
+            await refuse(slot.refusal(), scope, receive, send)
 
 
 class _TooManyStreams(Exception):  # noqa: N818 - it passes through the application, which does not know it
@@ -190,10 +175,7 @@ class _TooManyStreams(Exception):  # noqa: N818 - it passes through the applicat
 
 
 class _StreamSlot:
-    """A request's slot among the streams of its principal.
-
-    The request takes it once it streams or waits.
-    """
+    """A request's slot among its principal's streams, from when it streams or waits."""
 
     def __init__(
         self,
@@ -210,14 +192,8 @@ class _StreamSlot:
         self._readings = readings
         self._is_open = False
         self.is_reading = False
-        """Whether it has a turn to read much."""
 
     def open(self) -> None:
-        """Take a slot, unless the request has one.
-
-        Raises:
-            Problem: The principal has no free slot.
-        """
         if self._is_open:
             return
         if self._places.get(self._whose, 0) >= self._most:
@@ -226,20 +202,16 @@ class _StreamSlot:
         self._places[self._whose] = self._places.get(self._whose, 0) + 1
 
     def charge(self, cost: float) -> None:
-        """Charge the principal for the additional cost of the request."""
         self._buckets.charge(self._whose, cost)
 
     def reading(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Wait for the request's turn to do a heavy read."""
         return self._readings.turn(self._whose)
 
     def refusal(self) -> Problem:
-        """Return the response to a request without a slot."""
         detail = f"{self._whose[1]} has {self._most} open streams and requests that wait"
         return _too_many("too_many_streams", detail, 1)
 
     def close(self) -> None:
-        """Release the slot."""
         if not self._is_open:
             return
         self._places[self._whose] -= 1
@@ -248,37 +220,26 @@ class _StreamSlot:
 
 
 def count_stream(scope: Scope) -> None:
-    """Count a request as a stream before it has an effect.
-
-    If it is refused, its client may send it again.
-
-    Raises:
-        Problem: Its principal has too many of them (429).
-    """
-    lasting = scope.get(_KEY)
-    if isinstance(lasting, _StreamSlot):
-        lasting.open()
+    """Count a request as a stream before it has an effect, or raise a 429."""
+    slot = scope.get(_KEY)
+    if isinstance(slot, _StreamSlot):
+        slot.open()
 
 
-_answered: ContextVar[_StreamSlot | None] = ContextVar("sojourn.answered", default=None)
+_slot: ContextVar[_StreamSlot | None] = ContextVar("sojourn.slot", default=None)
 """The current request, also in tasks that start here."""
 
 
 def charge(scope: Scope, cost: float) -> None:
-    """Charge the principal of a request for this many further requests.
-
-    A local client pays nothing.
-    """
-    lasting = scope.get(_KEY)
-    if isinstance(lasting, _StreamSlot) and cost > 0:
-        lasting.charge(cost)
+    """Charge a principal for further requests. A local client pays nothing."""
+    slot = scope.get(_KEY)
+    if isinstance(slot, _StreamSlot) and cost > 0:
+        slot.charge(cost)
 
 
 @contextlib.asynccontextmanager
 async def heavy_read(*, begins_free: bool = False) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
     """Limit the concurrent heavy reads, per principal and in total.
-
-    Further requests wait for their turn.
 
     Nested reads of a request are part of its turn. A local client has no limit.
 
@@ -288,12 +249,12 @@ async def heavy_read(*, begins_free: bool = False) -> AsyncGenerator[Callable[[]
     Raises:
         Problem: The turn does not come in time (429, or 503 if all principals together read too much).
     """
-    lasting = _answered.get()
+    slot = _slot.get()
     async with contextlib.AsyncExitStack() as stack:
 
         async def take() -> None:
-            if lasting is not None and not lasting.is_reading:
-                await stack.enter_async_context(_turn(lasting))
+            if slot is not None and not slot.is_reading:
+                await stack.enter_async_context(_turn(slot))
 
         if not begins_free:
             await take()
@@ -301,19 +262,17 @@ async def heavy_read(*, begins_free: bool = False) -> AsyncGenerator[Callable[[]
 
 
 @contextlib.asynccontextmanager
-async def _turn(lasting: _StreamSlot) -> AsyncGenerator[None]:
-    async with lasting.reading():
-        begin, lasting.is_reading = time.monotonic(), True
+async def _turn(slot: _StreamSlot) -> AsyncGenerator[None]:
+    async with slot.reading():
+        begin, slot.is_reading = time.monotonic(), True
         try:
             yield
         finally:
-            lasting.is_reading = False
-            lasting.charge(COST * (time.monotonic() - begin))
+            slot.is_reading = False
+            slot.charge(COST * (time.monotonic() - begin))
 
 
 class _HeavyReads:
-    """Turns of heavy reads."""
-
     def __init__(self) -> None:
         self._all = asyncio.Semaphore(READINGS)
         self._of: dict[_Whose, tuple[asyncio.Semaphore, int]] = {}
@@ -321,7 +280,6 @@ class _HeavyReads:
 
     @contextlib.asynccontextmanager
     async def turn(self, whose: _Whose) -> AsyncGenerator[None]:
-        """Wait for a turn, and have it during the body."""
         own, count = self._of.get(whose, (asyncio.Semaphore(READINGS_OF_ONE), 0))
         self._of[whose] = (own, count + 1)
         try:
@@ -348,11 +306,7 @@ async def _within(turns: asyncio.Semaphore, status: int, who: str) -> AsyncGener
 
 
 def count_anonymous(scope: Scope) -> None:
-    """Count a request without a principal, by its address.
-
-    Raises:
-        Problem: There were too many (429).
-    """
+    """Count a request without a principal by its address, or raise a problem (429)."""
     buckets = scope.get(_ADDRESS_BUCKETS)
     if isinstance(buckets, TokenBuckets) and (wait := buckets.take(address_of(scope))):
         scope[_UNLOGGED] = True
@@ -360,12 +314,11 @@ def count_anonymous(scope: Scope) -> None:
 
 
 def bind_address_buckets(scope: Scope, buckets: TokenBuckets) -> None:
-    """Count a request by its address."""
     scope[_ADDRESS_BUCKETS] = buckets
 
 
 def is_unlogged(scope: Scope) -> bool:
-    """Check whether a refusal is one of many of its address, and is not logged."""
+    """Return whether a refusal is one of many of its address."""
     return scope.get(_UNLOGGED, False)
 
 

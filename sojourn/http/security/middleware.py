@@ -11,12 +11,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sojourn.http.problems import ProblemRenderer, set_renderer
 from sojourn.http.security.audit import AuditLog
 from sojourn.http.security.authentication import AuthenticationMiddleware
-from sojourn.http.security.bodies import BodyLimits
-from sojourn.http.security.byte_limits import ByteBudget, ResponseLimits
+from sojourn.http.security.byte_limits import BodyLimits, ByteBudget, ResponseLimits
 from sojourn.http.security.disconnect import DisconnectMiddleware
-from sojourn.http.security.headers import HeaderLimits, SecurityHeaders
-from sojourn.http.security.limits import RateLimits, TokenBuckets, bind_address_buckets
-from sojourn.http.security.origins import OriginCheck
+from sojourn.http.security.headers import HeaderLimits, OriginCheck, SecurityHeaders
+from sojourn.http.security.limits import RateLimitMiddleware, TokenBuckets, bind_address_buckets
 from sojourn.http.security.principals import Auth
 from sojourn.http.security.requests import Site, path_of
 
@@ -109,7 +107,9 @@ class SecurityMiddleware:
             budget=bodies,
         )
         inner = ResponseLimits(inner, budget=responses)
-        inner = RateLimits(inner, requests=settings.requests, burst=settings.burst, streams=settings.streams)
+        inner = RateLimitMiddleware(
+            inner, requests=settings.requests, burst=settings.burst, streams=settings.streams
+        )
         probes = [path for path in open_paths if path.endswith(PROBE)]
         inner = AuthenticationMiddleware(inner, auth=auth, open_paths=open_paths, probes=probes)
         inner = OriginCheck(
@@ -119,10 +119,7 @@ class SecurityMiddleware:
         self._app = SecurityHeaders(inner, pages=pages, site=site)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it.
-
-        Websockets are always refused.
-        """
+        """Pass the request on, or refuse it. Websockets are always refused."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
             return

@@ -54,20 +54,16 @@ _log = structlog.get_logger("sojourn.http")
 
 
 class _Registry(JWSRegistry):
-    """Allows the named algorithms, and header parameters beyond RFC 7515.
+    """Allow the named algorithms, and header parameters that providers add.
 
-    Providers add parameters of their own. A critical one that is not known is refused.
+    A critical one that is not known is refused.
     """
 
     max_header_length = 4_000
     max_payload_length = MAX_TOKEN
 
     def get_alg(self, name: str) -> Any:
-        """Return the algorithm of this name.
-
-        This leaves out the library's warning that EdDSA is now called Ed25519, which is of no use
-        to a reader of tokens.
-        """
+        """Leave out the library's warning that EdDSA is now called Ed25519."""
         if name not in (self.allowed or ()) or name not in self.algorithms:
             raise UnsupportedAlgorithmError(f"algorithm {name[:20]!r} is not allowed")
         return self.algorithms[name]
@@ -151,7 +147,6 @@ class Oidc:
         return await self(request) == asking
 
     def _key_id(self, text: str) -> str | None:
-        """Return the id of the key that the token names as its signer, or None."""
         try:
             header = extract_compact(text.encode(), None, self._registry).headers()
         except Exception as error:  # noqa: BLE001 - as above
@@ -162,21 +157,20 @@ class Oidc:
         return kid
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal:
-        subject, tenant = _at(claims, self._subject), _at(claims, self._tenant) if self._tenant else ""
+        subject, tenant = _claim(claims, self._subject), _claim(claims, self._tenant) if self._tenant else ""
         if not isinstance(subject, str) or not isinstance(tenant, str) or (self._tenant and not tenant):
             raise unauthenticated("the token does not say who it is for")
-        found = Principal(subject=subject, tenant=tenant, roles=self._known(_at(claims, self._roles)))
+        found = Principal(subject=subject, tenant=tenant, roles=self._roles_of(_claim(claims, self._roles)))
         if fault := principal_fault(found):
             _log.warning("token_refused", reason=fault)
             raise unauthenticated("the token is for somebody who cannot be a principal")
         return found
 
-    def _known(self, told: object) -> list[str]:
-        """Return the roles of a token, by their names in the service."""
-        if isinstance(told, str):
-            names = told.split()
-        elif isinstance(told, list):
-            names = [name for name in cast("list[object]", told) if isinstance(name, str)]
+    def _roles_of(self, value: object) -> list[str]:
+        if isinstance(value, str):
+            names = value.split()
+        elif isinstance(value, list):
+            names = [name for name in cast("list[object]", value) if isinstance(name, str)]
         else:
             names = []
         if self._role_names is None:
@@ -184,8 +178,7 @@ class Oidc:
         return list(dict.fromkeys(role for name in names for role in self._role_names.get(name, ())))
 
 
-def _at(claims: Mapping[str, Any], claim: Claim) -> object:
-    """Return the value of a claim, or None if the token does not have it."""
+def _claim(claims: Mapping[str, Any], claim: Claim) -> object:
     found: object = claims
     for name in [claim] if isinstance(claim, str) else claim:
         if not isinstance(found, Mapping):
@@ -276,7 +269,6 @@ class Jwks:
         return self._clock() - self._fetched <= STALE
 
     def _is_due(self, kid: str | None) -> bool:
-        """Return whether to fetch the keys now."""
         now = self._clock()
         if now - self._failed < PAUSE:
             return False
@@ -310,12 +302,6 @@ class Jwks:
 
 
 async def _json(client: httpx2.AsyncClient, url: str) -> Mapping[str, Any]:
-    """Fetch a JSON object.
-
-    Raises:
-        httpx2.HTTPError: The object cannot be fetched.
-        ValueError: The response is not an object, or is too large.
-    """
     data = bytearray()
     async with asyncio.timeout(_PATIENCE), client.stream("GET", url, headers=_PLAIN) as answer:
         answer.raise_for_status()
@@ -330,10 +316,7 @@ async def _json(client: httpx2.AsyncClient, url: str) -> Mapping[str, Any]:
 
 
 def _key_set(found: Mapping[str, Any]) -> KeySet:
-    """Return the keys that verify signatures.
-
-    Others, such as those of unknown kinds, are left out.
-    """
+    """Return the keys that verify signatures, without those of unknown kinds."""
     listed = found.get("keys")
     if not isinstance(listed, list):
         raise ValueError("the issuer's answer has no keys")  # noqa: TRY004 - as above
@@ -351,11 +334,7 @@ def _key_set(found: Mapping[str, Any]) -> KeySet:
 
 
 def checked_url(url: str) -> str:
-    """Return the URL if it uses HTTPS, or HTTP on this machine.
-
-    Raises:
-        DefinitionError: It is another URL.
-    """
+    """Return the URL if it uses HTTPS, or HTTP on this machine."""
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:
         return url

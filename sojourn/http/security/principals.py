@@ -10,6 +10,7 @@ from fastapi.security import HTTPBearer
 from starlette.types import Scope
 
 from sojourn.contracts.principal import ROLES, Principal, Role, principal_fault
+from sojourn.errors import MissingRole
 from sojourn.http.problems import Problem
 
 __all__ = [
@@ -115,28 +116,19 @@ def _ways_of(request: Request) -> dict[FirstOf, Auth]:
 
 
 def bind_principal(scope: Scope, found: Principal) -> None:
-    """Set the principal of a request.
-
-    Raises:
-        ValueError: The principal is invalid, which is the fault of the authentication method.
-    """
+    """Set the principal of a request. An invalid one is the fault of the method."""
     if fault := principal_fault(found):
         raise ValueError(fault)
     scope[_KEY] = found
 
 
 def principal_of(scope: Scope) -> Principal | None:
-    """Return the principal of a request, or None before authentication."""
     found = scope.get(_KEY)
     return found if isinstance(found, Principal) else None
 
 
 async def principal(request: Request, _described: Annotated[object, Security(_bearer)] = None) -> Principal:
-    """Return the principal of the request, as a dependency of a route.
-
-    Raises:
-        RuntimeError: The application has no security middleware, and serves no request.
-    """
+    """Return the principal of the request, as a dependency of a route."""
     found = principal_of(request.scope)
     if found is None:
         raise RuntimeError(
@@ -150,18 +142,7 @@ Asking = Annotated[Principal, Depends(principal)]
 
 
 def require(asking: Principal, role: Role) -> None:
-    """Check that a principal has a role.
-
-    Any role may read.
-
-    Raises:
-        Problem: It does not have the role (403).
-    """
+    """Check for a role, or raise `MissingRole` (403). Any role may read."""
     if role in asking.roles or (role == "viewer" and not set(ROLES).isdisjoint(asking.roles)):
         return
-    raise Problem(
-        403,
-        "forbidden",
-        f"{asking.subject} does not have the role {role}",
-        then=f"Ask whoever runs the service for the role {role}.",
-    )
+    raise MissingRole(f"{asking.subject} does not have the role {role}", role=role)

@@ -20,8 +20,13 @@ __all__ = [
     "address_of",
     "bind_site",
     "check_form",
+    "content_length",
     "has_files",
     "header_values",
+    "is_aborted",
+    "is_stream",
+    "mark_aborted",
+    "media_type",
     "network_of",
     "path_of",
     "refuse",
@@ -30,6 +35,9 @@ __all__ = [
 
 _SITE = "sojourn.site"
 """Scope key of the `Site` of a request for a page."""
+
+_ABORTED = "sojourn.aborted"
+"""Scope key of the mark that the response was aborted on purpose."""
 
 DRAIN_BYTES = 64_000_000
 """Most bytes of a request to read and drop after its refusal."""
@@ -42,10 +50,7 @@ DRAIN_PAUSE = 1.0
 
 
 def header_values(scope: Scope, name: str) -> list[str]:
-    """Return the values of a request's header, in their order.
-
-    The name is in lower case.
-    """
+    """Return the values of a header, whose name is in lower case."""
     wanted = name.encode()
     return [value.decode("latin-1") for key, value in scope["headers"] if key == wanted]
 
@@ -59,8 +64,8 @@ def path_of(scope: Scope) -> str:
 async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request with a problem, and with nothing else.
 
-    A connection that is closed while its client still sends is reset, and the client loses the answer. So what a client still
-    sends is read and dropped after the answer, within bounds, before the connection is closed.
+    A connection that is closed while its client still sends is reset, and the client loses the response. So the rest of the body
+    is read and dropped after it, within bounds.
     """
     answer = render_problem(problem, scope)
     closes = "close" in answer.headers.get("connection", "") or any(
@@ -86,10 +91,6 @@ def _has_body(scope: Scope) -> bool:
 
 
 async def _drain(receive: Receive) -> None:
-    """Read and drop a body.
-
-    Stops at its end, when its client disconnects or pauses, or at a bound on bytes and time.
-    """
     size = 0
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
@@ -108,16 +109,12 @@ _PREFIX = 64
 
 
 def address_of(scope: Scope) -> str:
-    """Return the address that a request comes from.
-
-    Of an IPv6 address, this is the network. Empty for a Unix socket.
-    """
+    """Return the address or IPv6 network of a client, or "" for a Unix socket."""
     client = scope.get("client")
     return network_of(str(client[0])) if client else ""
 
 
 def network_of(host: str) -> str:
-    """Return the IPv4 address, or the IPv6 network, of one client."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -129,6 +126,38 @@ def network_of(host: str) -> str:
     return str(address)
 
 
+def media_type(start: Message) -> str:
+    """Return the media type in lower case, without parameters, or ""."""
+    for key, value in start.get("headers", ()):
+        if key.lower() == b"content-type":
+            return value.decode("latin-1").partition(";")[0].strip().lower()
+    return ""
+
+
+def content_length(start: Message) -> int | None:
+    """Return the `Content-Length` of a response in bytes, or None for a stream."""
+    for key, value in start.get("headers", ()):
+        if key.lower() == b"content-length" and value.isdigit():
+            return int(value)
+    return None
+
+
+def is_stream(start: Message) -> bool:
+    """Return whether a response is a stream, also one without a `Content-Length`."""
+    if media_type(start) == "text/event-stream":
+        return True
+    return start.get("status") == 200 and content_length(start) is None
+
+
+def mark_aborted(scope: Scope) -> None:
+    scope[_ABORTED] = True
+
+
+def is_aborted(scope: Scope) -> bool:
+    """Return whether the response to a request was aborted on purpose."""
+    return scope.get(_ABORTED, False)
+
+
 _READS = ("GET", "HEAD")
 
 
@@ -136,7 +165,7 @@ class Site(Protocol):
     """The pages of a service."""
 
     headers: dict[str, str]
-    """Headers of every answer, in place of those of the API."""
+    """Headers of every response, in place of those of the API."""
 
     def covers(self, path: str) -> bool:
         """Return whether a path is that of a page, or of a resource that a page loads."""
@@ -156,10 +185,7 @@ class Site(Protocol):
 
 
 def bind_site(site: Site | None, scope: Scope, path: str) -> Site | None:
-    """Mark a request as one for a page, and return the site.
-
-    Returns None if the request is for the API.
-    """
+    """Mark a request as one for a page and return the site, or None for the API."""
     if site is None or scope["type"] != "http" or not site.covers(path):
         return None
     scope[_SITE] = site
@@ -168,31 +194,20 @@ def bind_site(site: Site | None, scope: Scope, path: str) -> Site | None:
 
 
 def site_of(scope: Scope) -> Site | None:
-    """Return the site that a request is for, or None for the API."""
     return scope.get(_SITE)
 
 
 def has_files(scope: Scope) -> bool:
-    """Return whether a request is a form of a page that may have files.
-
-    Their bytes are not text.
-    """
+    """Return whether a request is a form of a page, which may have files."""
     (given, *_) = [*header_values(scope, "content-type"), ""]
     is_form = given.partition(";")[0].strip().lower() == "multipart/form-data"
     return is_form and site_of(scope) is not None
 
 
 def check_form(scope: Scope, *, is_own: bool) -> None:
-    """Check that a request that changes something comes from a page of the site's own.
+    """Refuse a form unless a page of the service sent it (403).
 
-    Browsers name the page in `Origin`.
-
-    Args:
-        scope: The request.
-        is_own: Whether its origin is the service itself.
-
-    Raises:
-        Problem: Another page, even one that may use the API, sent it with the cookie of a visitor (403).
+    Browsers name the page in `Origin`. Even pages that may use the API may not send forms here.
     """
     if site_of(scope) is None or scope["method"] in _READS or is_own:
         return

@@ -23,10 +23,7 @@ __all__ = ["View", "chosen_id", "may_look_at", "may_see", "view_of"]
 _DECIDE_NOTHING = frozenset({"viewer", "user"})
 
 _RESERVED = frozenset("@=")
-"""Reserved characters of run ids.
-
-They distinguish conversations from other runs, and the runs of one tenant from those of another.
-"""
+"""Characters that distinguish conversations from other runs, and tenants from each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +48,10 @@ def view_of(asking: Principal) -> View:
 
 
 def may_look_at(asking: Principal, wait: Await | None, answered: AwaitAnsweredEvent | None = None) -> bool:
-    """Check whether a principal sees a wait of a run that it may not see itself.
+    """Return whether a principal sees one wait of a run that it may not see.
 
-    The run is one of its tenant. Only calls that wait for approval are visible in this way.
-
-    Args:
-        asking: The principal.
-        wait: The wait, or None if the event that opened it is deleted.
-        answered: How it ended, or None while it is open.
+    Only calls that wait for approval are visible in this way. `wait` is None if the event that opened it is deleted,
+    and `answered` while it is open.
     """
     if not view_of(asking).deciding:
         return False
@@ -66,13 +59,9 @@ def may_look_at(asking: Principal, wait: Await | None, answered: AwaitAnsweredEv
 
 
 async def may_see(view: View, found: WorkflowExecution, app: App) -> bool | None:
-    """Check whether a view includes a run, from Temporal's description of the run.
+    """Return whether a view includes a run, from Temporal's description of the run.
 
-    None if the description does not say, and the runs of its agent are visible to their subjects
-    only.
-
-    Raises:
-        RunUnreadable: The owner of the run cannot be determined.
+    None if the description does not say, and the runs of its agent are visible to their subjects only.
     """
     if await tenant_of(found) != view.tenant:
         return False
@@ -87,19 +76,11 @@ async def may_see(view: View, found: WorkflowExecution, app: App) -> bool | None
 
 
 def chosen_id(asking: Principal, id: str) -> str:
-    """Return the run id for an id that a request chooses.
+    """Return the run id for an id that a request chooses. Idempotent.
 
-    The ids of a tenant begin with its name, so that they do not collide with those of another
-    tenant.
-
-    A request that chooses the same id again means the same run, so that an `Idempotency-Key` may be one.
-
-    Args:
-        asking: The principal.
-        id: The id that was chosen, or the run id that this function made of it.
-
-    Raises:
-        InvalidInput: A request may not choose this id, such as that of a conversation, whose messages would then go to another run.
+    The ids of a tenant begin with its name, so that they do not collide with those of another tenant. The same id means the
+    same run, so an `Idempotency-Key` may be one. No request may choose the id of a conversation, whose messages would then go
+    to another run.
     """
     prefix = f"{tenant_part(asking.tenant)}=" if asking.tenant else ""
     plain = id.removeprefix(prefix)

@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from sojourn import Principal
+from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security import audit
 from sojourn.http.security.middleware import SecurityMiddleware
@@ -31,7 +32,7 @@ async def as_problem(_request: Request, error: Exception) -> Response:
 def make_web(**locked: Any) -> FastAPI:
     """An application with a route for everything that a lock may have to do with."""
     web = FastAPI()
-    for kind in (HTTPException, Problem, Exception):
+    for kind in (HTTPException, Problem, SojournError, Exception):
         web.add_exception_handler(kind, as_problem)
     web.add_middleware(SecurityMiddleware, **locked)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.http.security import bodies
-from sojourn.http.security.bodies import depth_of
+from sojourn.http.security import byte_limits
+from sojourn.http.security.byte_limits import depth_of
 from sojourn.http.security.middleware import SecuritySettings
 
 SMALL = SecuritySettings(max_body_bytes=1_000, max_depth=20)
@@ -180,5 +180,5 @@ def test_a_body_is_measured_alike_in_pieces(text, size):
     """Wherever a piece ends, in a text or behind a backslash, the depth is that of the whole body."""
     whole = depth_of(text.encode(), 100)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "CHUNK", size)
+        patch.setattr(byte_limits, "CHUNK", size)
         assert depth_of(text.encode(), 100) == whole

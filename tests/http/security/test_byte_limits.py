@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from starlette.responses import StreamingResponse
 
 from sojourn import Principal
-from sojourn.http.security import bodies, byte_limits
+from sojourn.http.security import byte_limits
 from sojourn.http.security.byte_limits import ByteBudget
 from sojourn.http.security.middleware import SecuritySettings
 from sojourn.http.security.principals import Asking
@@ -101,13 +101,13 @@ async def test_bodies_in_flight_are_bounded(serve_web, opened, until):
 async def test_a_body_has_no_multitude_of_values(serve_web):
     """A hundred thousand tiny parts or numbers are refused before anything validates them; what is within a text is none."""
     client = await serve_web(auth=by_name)
-    tiny = b"[" + b",".join([b"{}"] * (bodies.MAX_OBJECTS + 1)) + b"]"
+    tiny = b"[" + b",".join([b"{}"] * (byte_limits.MAX_OBJECTS + 1)) + b"]"
     answer = await client.post("/echo", content=tiny, headers=as_("ana"))
     assert (answer.status_code, answer.json()["code"]) == (413, "too_many_values")
-    numbers = b"[" + b"0," * bodies.MAX_VALUES + b"0]"
+    numbers = b"[" + b"0," * byte_limits.MAX_VALUES + b"0]"
     answer = await client.post("/echo", content=numbers, headers=as_("ana"))
     assert (answer.status_code, answer.json()["code"]) == (413, "too_many_values")
-    text = b'"' + b"{," * (bodies.MAX_VALUES + 1) + b'"'
+    text = b'"' + b"{," * (byte_limits.MAX_VALUES + 1) + b'"'
     assert (await client.post("/echo", content=text, headers=as_("ana"))).status_code == 200
 
 

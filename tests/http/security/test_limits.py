@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from sojourn import Principal
 from sojourn.http.problems import Problem
 from sojourn.http.security import limits
-from sojourn.http.security.limits import RateLimits, TokenBuckets
+from sojourn.http.security.limits import RateLimitMiddleware, TokenBuckets
 from sojourn.http.security.middleware import SecuritySettings
 from sojourn.http.security.principals import Asking, bind_principal
 from sojourn.http.security.requests import address_of
@@ -46,7 +46,7 @@ async def test_requests_are_counted_by_the_second():
     async def app(_scope, _receive, _send):
         passed.append(now)
 
-    limited = RateLimits(app, requests=2, burst=4, streams=1, clock=lambda: now)
+    limited = RateLimitMiddleware(app, requests=2, burst=4, streams=1, clock=lambda: now)
 
     async def ask(times: int) -> int:
         before, refused = len(passed), []
@@ -78,7 +78,7 @@ async def test_only_so_many_principals_are_counted(monkeypatch):
     async def app(_scope, _receive, _send):
         pass
 
-    limited = RateLimits(app, requests=1, burst=1, streams=1)
+    limited = RateLimitMiddleware(app, requests=1, burst=1, streams=1)
     for n in range(50):
         scope = {"type": "http", "headers": [], "path": "/", "method": "GET"}
         bind_principal(scope, Principal(subject=f"s-{n}"))
@@ -143,7 +143,7 @@ async def test_an_application_that_fails_in_a_stream_still_fails():
     async def send(_message):
         pass
 
-    limited = RateLimits(app, requests=10, burst=10, streams=1)
+    limited = RateLimitMiddleware(app, requests=10, burst=10, streams=1)
     for _ in range(3):  # a stream that failed is no longer counted
         scope = {"type": "http", "headers": [], "path": "/", "method": "GET"}
         bind_principal(scope, Principal(subject="ana"))

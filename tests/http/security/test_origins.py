@@ -6,8 +6,8 @@ import pytest
 
 from sojourn import Principal
 from sojourn.errors import DefinitionError
+from sojourn.http.security.headers import OriginCheck
 from sojourn.http.security.middleware import SecuritySettings
-from sojourn.http.security.origins import OriginCheck
 
 
 async def ana(_request):

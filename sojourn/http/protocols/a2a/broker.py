@@ -29,7 +29,7 @@ from sojourn.http.protocols.a2a.tasks import ANSWER, RunStorage, artifact_data, 
 from sojourn.http.protocols.messages import stop, token_of_task
 from sojourn.http.protocols.reply import AgentReply, follow, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.request_scope import RequestScope
+from sojourn.http.routes.parameters import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.service import Service
 

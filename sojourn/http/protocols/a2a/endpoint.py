@@ -15,11 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn.errors import SojournError
 from sojourn.http.event_streams import BEAT, HEARTBEAT, STALL, until_one_ends
-from sojourn.http.media_type import is_stream
 from sojourn.http.problems import Problem, not_sent_as_json, problem_of
-from sojourn.http.request_scope import RequestScope
+from sojourn.http.routes.parameters import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.security.principals import principal_of
+from sojourn.http.security.requests import is_stream
 from sojourn.http.service import Service
 from sojourn.values.json_fault import json_fault
 

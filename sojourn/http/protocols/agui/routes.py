@@ -12,7 +12,7 @@ from sojourn.http.event_streams import FrameResponse
 from sojourn.http.protocols.agui.request import AguiBody, AguiTool, read
 from sojourn.http.protocols.turn import Begin, TurnStream
 from sojourn.http.protocols.turn_request import OnDisconnect, begin, interrupting
-from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
+from sojourn.http.routes.parameters import STREAM, AgentId, Serving, problems
 from sojourn.http.security import audit
 from sojourn.http.security.limits import count_stream
 from sojourn.http.security.principals import Asking, require

@@ -32,7 +32,7 @@ from sojourn.http.protocols.markup import without_tokens
 from sojourn.http.protocols.reply import AgentReply
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_text, check_fields
-from sojourn.http.request_scope import RequestScope
+from sojourn.http.routes.parameters import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.security.principals import principal_of
 from sojourn.http.service import Service

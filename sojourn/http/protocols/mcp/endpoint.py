@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from sojourn.http.request_scope import RequestScope
+from sojourn.http.routes.parameters import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.service import Service
 

@@ -59,7 +59,7 @@ from sojourn.http.protocols.messages import IncomingMessage, deliver_to_session,
 from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import explain_external_calls
-from sojourn.http.request_scope import RequestScope, ServerStopping
+from sojourn.http.routes.parameters import RequestScope, ServerStopping
 from sojourn.http.security import audit
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, SojournError
 from sojourn.http.event_streams import FrameResponse
-from sojourn.http.problems import Problem, problem_of, stopped
+from sojourn.http.problems import Problem, problem_of, stopping_problem
 from sojourn.http.protocols.messages import (
     IncomingMessage,
     answer_reply,
@@ -25,8 +25,7 @@ from sojourn.http.protocols.openai.responses import response, response_events, t
 from sojourn.http.protocols.reply import AgentReply, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import explain_external_calls
-from sojourn.http.request_scope import RequestScope, ServerStopping
-from sojourn.http.routes.answering import Attending, Serving
+from sojourn.http.routes.parameters import CurrentScope, RequestScope, ServerStopping, Serving
 from sojourn.http.security import audit
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
@@ -62,7 +61,7 @@ async def get_model(model: str, asking: Asking, service: Serving) -> Response:
 
 @routes.post("/chat/completions", summary="Complete a chat")
 async def complete_chat(
-    body: ChatBody, asking: Asking, service: Serving, attending: Attending, key: Key = None
+    body: ChatBody, asking: Asking, service: Serving, attending: CurrentScope, key: Key = None
 ) -> Response:
     """Ask an agent: with `metadata.session_id` the next message of a conversation, else a run for this request."""
     require(asking, "user")
@@ -102,7 +101,7 @@ async def _deliver_chat(service: Service, asking: Principal, body: ChatBody, key
 
 @routes.post("/responses", summary="Create a response")
 async def create_response(
-    body: ResponseBody, asking: Asking, service: Serving, attending: Attending, key: Key = None
+    body: ResponseBody, asking: Asking, service: Serving, attending: CurrentScope, key: Key = None
 ) -> Response:
     """Ask an agent in a conversation: a new one, that of `previous_response_id`, or the one that `conversation` names."""
     require(asking, "user")
@@ -170,7 +169,7 @@ async def get_response(response_id: str, asking: Asking, service: Serving, strea
 
 @routes.post("/responses/{response_id}/cancel", summary="Cancel a response")
 async def cancel_response(
-    response_id: str, asking: Asking, service: Serving, attending: Attending
+    response_id: str, asking: Asking, service: Serving, attending: CurrentScope
 ) -> Response:
     """End the turn of a response; the conversation goes on."""
     require(asking, "user")
@@ -234,7 +233,7 @@ async def _read_to_end(attending: RequestScope, reply: AgentReply) -> None:
     try:
         await attending.wait(read_to_end(attending.service, reply), LONGEST)
     except ServerStopping as error:
-        stops = stopped()
+        stops = stopping_problem()
         detail = f"{stops.detail}; the run {run_id} goes on"
         raise Problem(stops.status, stops.code, detail, then=stops.then, headers=stops.headers) from error
     except TimeoutError as error:

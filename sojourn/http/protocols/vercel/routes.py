@@ -25,7 +25,7 @@ from sojourn.http.protocols.turn import Begin, TurnStream
 from sojourn.http.protocols.turn_request import OnDisconnect, begin, find_closed, interrupting
 from sojourn.http.protocols.vercel.request import ANSWER, ChatRequest, VercelBody, read
 from sojourn.http.protocols.waits import waits_of_status
-from sojourn.http.routes.answering import STREAM, AgentId, Serving, problems
+from sojourn.http.routes.parameters import STREAM, AgentId, Serving, problems
 from sojourn.http.security import audit
 from sojourn.http.security.limits import count_stream
 from sojourn.http.security.principals import Asking, require

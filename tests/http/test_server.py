@@ -7,8 +7,8 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Response
 
-from sojourn.http import connections
-from sojourn.http.connections import Connection, Connections, _is_of_events
+from sojourn.http import server
+from sojourn.http.server import Connection, Connections, _is_of_events
 
 LARGE = 20_000_000
 
@@ -105,7 +105,7 @@ def test_a_trusted_proxy_has_the_connections_of_many():
 
 async def test_a_slow_head_is_dropped(opened, monkeypatch):
     """A connection that sends nothing, or only a part of a head, is answered and closed; one between two requests too, if it begins a head."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.3)
     async with served(Connections(100)) as port:
         for text in (b"", b"GET /a HTTP/1.1\r\nHost: h\r\nX-A"):
             assert b"408" in await asked(await opened(port), text)
@@ -139,7 +139,7 @@ async def test_a_head_is_bounded_while_it_arrives(opened, head, status):
 
 async def test_a_body_that_nobody_reads_is_no_reason_to_stay(opened, monkeypatch):
     """A client that is answered, and goes on to send its body byte by byte, is dropped after the time of a head."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.5)
     async with served(Connections(100)) as port:
         reader, writer = connection = await opened(port)
         assert b"200" in await asked(connection, get("/a", "Content-Length: 1000000"))
@@ -157,7 +157,7 @@ async def test_a_body_that_nobody_reads_is_no_reason_to_stay(opened, monkeypatch
 
 async def test_a_connection_that_takes_nothing_is_aborted(opened, monkeypatch, until):
     """Its answer, of which the connection's buffer has the most, is let go."""
-    monkeypatch.setattr(connections, "STALLED", 0.3)
+    monkeypatch.setattr(server, "STALLED", 0.3)
     room = Connections(100)
     async with served(room) as port:
         reader, writer = await opened(port)

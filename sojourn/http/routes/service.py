@@ -1,0 +1,82 @@
+"""What the service has, and how it is: `/v1/agents`, `/health` and `/metrics`."""
+
+from fastapi import APIRouter, Request, Response
+
+from sojourn import __version__
+from sojourn.authoring.app import App
+from sojourn.http.replies import Agents, AgentSummary, ServiceHealth, WholeAgent
+from sojourn.http.routes.parameters import AgentId, KnownQueryRoute, Serving, json_of, problems
+from sojourn.http.security.principals import Asking, require
+from sojourn.http.service import Service
+
+__all__ = ["routes"]
+
+PATIENCE = 2.0
+"""Seconds in which the Temporal server must answer a check of the health."""
+
+FRESH = 0.5
+"""Seconds for which its result is cached, since any client may ask without credentials and without limit."""
+
+agents = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=KnownQueryRoute)
+routes = APIRouter(tags=["service"])
+
+
+@agents.get("", response_model=Agents, responses=problems(), summary="List the agents")
+async def list_agents(asking: Asking, service: Serving) -> Response:
+    """The agents of the app, in its order."""
+    require(asking, "viewer")
+    return json_of(Agents(agents=[_card(service.app, each) for each in service.app.list_agents()]))
+
+
+@agents.get("/{agent_id}", response_model=WholeAgent, responses=problems(404), summary="Look at an agent")
+async def get_agent(agent_id: AgentId, asking: Asking, service: Serving) -> Response:
+    """An agent with its limits, and its tools with the schemas of their payloads and results."""
+    require(asking, "viewer")
+    policy = service.agent(agent_id).policy.model_dump(mode="json")
+    card = _card(service.app, agent_id).model_dump()
+    left_out = {toolset_id: dict(reasons) for toolset_id, reasons in service.app.left_out(agent_id).items()}
+    return json_of(
+        WholeAgent(
+            **card,
+            policy=policy,
+            catalog=service.app.catalog(agent_id),
+            left_out=left_out,
+            unknown_toolsets=service.app.unknown_toolsets(agent_id),
+        )
+    )
+
+
+def _card(app: App, agent_id: str) -> AgentSummary:
+    agent = app.agent(agent_id)
+    return AgentSummary(
+        agent_id=agent_id,
+        description=agent.description if agent else "",
+        tools=sorted(app.tools_of(agent_id)),
+        may_ask=agent is not None and agent.policy.interrupts_allowed,
+    )
+
+
+@routes.get(
+    "/health",
+    response_model=ServiceHealth,
+    responses={503: {"model": ServiceHealth, "description": "The Temporal server does not answer."}},
+    summary="Look whether the service works",
+)
+async def health(request: Request) -> Response:
+    """200 where the Temporal server answers, else 503. It needs no credentials, and tells nothing else."""
+    service: Service = request.app.state.service
+    is_up = await service.is_reachable(PATIENCE, fresh=FRESH)
+    status = "ok" if is_up else "unavailable"
+    return json_of(ServiceHealth(status=status, version=__version__), 200 if is_up else 503)
+
+
+@routes.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
+    summary="Count what this process has done",
+)
+async def metrics(asking: Asking, service: Serving) -> Response:
+    """Requests, streams, and followed runs of this process, as text for Prometheus."""
+    require(asking, "viewer")
+    return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
