@@ -65,9 +65,10 @@ def scenarios():
 
 async def test_every_stored_history_is_decided_as_then(scenarios):
     """Questions, approvals, child runs, refusals, limits and large results are planned again, with the same decisions."""
+    app = scenarios.make_app()
     for history in (REPLAY / "histories").glob("*.json"):
         has_transcript = history.stem != "events_archived"  # its transcript's beginning is in a storage
-        await replays(history, scenarios.make_app(), plans=has_transcript)
+        await replays(history, app, plans=has_transcript)
 
 
 async def test_an_unchanged_app_passes(refund):

@@ -3,9 +3,9 @@
 A signal is read in workflow code, where an exception would fail every attempt of the workflow task.
 """
 
+from itertools import product
 from typing import Any
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -145,9 +145,11 @@ def check_refusal(refused: Refused) -> None:
     assert refused.kind in ("InvalidAnswer", "AwaitClosed", "AwaitNotOpen", "NotBound")
 
 
-@pytest.mark.parametrize("channel", ["update", "signal", "accepted"])
-@pytest.mark.parametrize("kind", [PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS])
-@settings(deadline=None)
+CHANNELS: tuple[Channel, ...] = ("update", "signal", "accepted")
+KINDS = (PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS)
+
+
+@settings(max_examples=150)
 @given(JSON | ANSWER)
 @example({"id": "q", "answer": "x", "by": "\ud800"})
 @example({"id": LONG_ID, "answer": "x"})
@@ -163,8 +165,13 @@ def check_refusal(refused: Refused) -> None:
 @example({"id": "out", "results": [{"tool_call_id": 10**5_000, "result": 1}]})
 @example({"id": "out", "results": [{"tool_call_id": "c3", "result": "\ud800"}]})
 @example({"id": "confirm-c2", "approved": True, "scope": nested(200)})
-def test_whatever_is_sent_as_an_answer_is_judged(kind: str, channel: Channel, value: object) -> None:
+def test_whatever_is_sent_as_an_answer_is_judged(value: object) -> None:
     """An accepted answer can be written as JSON and closes its wait; a refusal is one short printable line."""
+    for kind, channel in product(KINDS, CHANNELS):
+        check_judgement(kind, channel, value)
+
+
+def check_judgement(kind: str, channel: Channel, value: object) -> None:
     open_waits = waits()
     judged = open_waits.read(kind, value, channel)
     if isinstance(judged, Refused):
