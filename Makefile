@@ -34,7 +34,7 @@ test: $(READY) ## Run the tests but most of those that start programs or a brows
 # These compute, and each process collects all tests.
 test-pure: JOBS = 2
 test-pure: $(READY) ## Run the tests that need no server
-	$(PYTEST) -m pure $(ARGS)
+	$(PYTEST) --pure -m pure $(ARGS)
 
 test-rest: $(READY) ## Run the tests that `make test` leaves out
 	$(PYTEST) --rest -m "not ($(QUICK))" $(ARGS)

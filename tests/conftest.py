@@ -28,7 +28,7 @@ from sojourn.server import Server
 from sojourn.values.wire import decode_messages, encode
 from tests.chain import history_of
 from tests.failed_tasks import failed_tasks
-from tests.layers import LAYERS, MISPLACED, is_program_free, layer_of, watch, watched
+from tests.layers import LAYERS, MISPLACED, is_program_free, is_served, layer_of, watch, watched
 
 hypothesis.settings.register_profile(
     "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -50,6 +50,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--shuffle`: no test may depend on what another one leaves behind."""
     parser.addoption("--shuffle", metavar="SEED", help="Run the tests in an order that follows from SEED.")
     parser.addoption("--rest", action="store_true", help="Skip files whose tests start no program.")
+    parser.addoption(
+        "--pure", action="store_true", help="Skip files whose tests all need a server or a program."
+    )
 
 
 FIRST = ("durability", "deploy", "docs", "screens", "planners", "mcp", "models")
@@ -76,9 +79,12 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip files whose tests start no program, if asked."""
-    named = collection_path.match("test_*.py") and config.getoption("--rest")
-    return True if named and is_program_free(collection_path) else None
+    """Skip files none of whose tests are asked for, by `--rest` and `--pure`."""
+    if not collection_path.match("test_*.py"):
+        return None
+    if config.getoption("--rest") and is_program_free(collection_path):
+        return True
+    return True if config.getoption("--pure") and is_served(collection_path) else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -118,13 +124,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for _, tests in order for item in tests]
     for item in items:
         item.add_marker(layer_of(fixtures_of(item)))
-    MISPLACED[:] = [
-        item.nodeid
-        for item in items
-        if layer_of(fixtures_of(item)) not in {"pure", "server"}
-        and not item.get_closest_marker("essential")
-        and is_program_free(item.path)
-    ]
+    MISPLACED[:] = [item.nodeid for item in items if _is_misplaced(item)]
+
+
+def _is_misplaced(item: pytest.Item) -> bool:
+    layer = layer_of(fixtures_of(item))
+    if layer == "pure":
+        return is_served(item.path)
+    return layer != "server" and not item.get_closest_marker("essential") and is_program_free(item.path)
 
 
 def _rank(path: str) -> int:

@@ -6,12 +6,13 @@ does not say so, by the fixture `processes`, fails.
 """
 
 import contextlib
+import re
 import sys
 from collections.abc import Collection, Generator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LAYERS", "MISPLACED", "STARTS", "is_program_free", "layer_of", "watch", "watched"]
+__all__ = ["LAYERS", "MISPLACED", "STARTS", "is_program_free", "is_served", "layer_of", "watch", "watched"]
 
 LAYERS = {
     "pure": "needs no server, no other program and no browser",
@@ -43,8 +44,17 @@ _PROGRAM_FREE = {
 }
 """Folders of which `--rest` skips each file whose tests start no program; other folders have few such files."""
 
+_SERVED = {
+    *("serve", "temporal_address", "temporal_server", "status_when", "served", "world", "stage"),
+    *("processes", "campaigns", "browser", "command", "shell"),
+    *("visit", "desk", "console", "office", "door", "deployed"),
+}
+"""Names of fixtures that need a server, a program or a browser in every folder that has one of the name."""
+
+_TEST = re.compile(r"^(?:async )?def test_\w+\(([^)]*)\)", re.MULTILINE)
+
 MISPLACED: list[str] = []
-"""The collected tests that start programs, in files that `is_program_free` lets `--rest` skip."""
+"""The collected tests in files that `is_program_free` lets `--rest` skip, or `is_served` `--pure`, and that belong to these."""
 
 _TOLD_BY = {
     "campaigns": "campaign",
@@ -73,6 +83,12 @@ def is_program_free(file: Path) -> bool:
     return path.parts[0] in _PROGRAM_FREE and not any(
         name in file.read_text() for name in _TOLD_BY if name != "temporal_server"
     )
+
+
+def is_served(file: Path) -> bool:
+    """Whether each test of a file uses a fixture of these names, so that none of them is pure."""
+    arguments = _TEST.findall(file.read_text())
+    return bool(arguments) and all(_SERVED.intersection(re.findall(r"\w+", each)) for each in arguments)
 
 
 def _refuse(event: str, _arguments: tuple[Any, ...]) -> None:
