@@ -15,7 +15,7 @@ from sojourn.authoring.progress import progress
 from sojourn.serving.hardening import loop_watch
 from sojourn.serving.hardening.loop_guard import new_event_loop
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 def on_each_loop(test):

@@ -142,7 +142,7 @@ async def test_a_call_in_flight_is_seen_by_every_turn(session):
         if event.type == "tool_start":
             break
     steer = await session.send("hurry", mode="steer")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in steer.events(earlier=True):
             if event.type == "tool_update":
                 break

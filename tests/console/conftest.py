@@ -27,7 +27,7 @@ Visit = Callable[..., Awaitable[Page]]
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """The browser of all tests of the console."""
-    async with browser_with(patience=20) as browser:
+    async with browser_with(patience=60) as browser:
         yield browser
 
 

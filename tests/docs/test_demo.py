@@ -88,7 +88,7 @@ async def test_the_demo_leaves_no_process_when_interrupted():
     process.send_signal(signal.SIGINT)
     await process.communicate()
     assert process.returncode == 130
-    _, alive = psutil.wait_procs(children, timeout=20)
+    _, alive = psutil.wait_procs(children, timeout=60)
     assert not alive
 
 

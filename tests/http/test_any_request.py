@@ -40,7 +40,7 @@ EXAMPLES = 15
 LONGEST_WAIT = 0.2
 """Seconds for which a request may wait for an answer."""
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds for one answer."""
 
 

@@ -83,7 +83,7 @@ async def test_a_mounted_service_answers_who_waits_as_soon_as_uvicorn_is_asked_t
         found = dict(
             zip(open_, await asyncio.gather(*(each.answer() for each in open_.values())), strict=True)
         )
-    _, err = await asyncio.wait_for(process.communicate(), 10)
+    _, err = await asyncio.wait_for(process.communicate(), 60)
     told = err.replace(
         b"ERROR:    ASGI callable returned without completing response.", b""
     )  # uvicorn's of a cut stream

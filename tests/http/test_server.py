@@ -68,7 +68,7 @@ async def asked(connection, text: bytes) -> bytes:
     """The first line of the answer to a request; empty if the connection was closed without one."""
     reader, writer = connection
     writer.write(text)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await reader.readline()
 
 
@@ -149,7 +149,7 @@ async def test_a_body_that_nobody_reads_is_no_reason_to_stay(opened, monkeypatch
                 pass
 
         dropped = asyncio.create_task(is_dropped())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not dropped.done():
                 writer.write(b"a")
                 await asyncio.wait({dropped}, timeout=0.05)

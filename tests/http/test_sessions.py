@@ -60,14 +60,14 @@ async def test_a_failed_turn_is_told_with_its_message(served, session):
 async def test_a_message_comes_back_once_the_turn_waits(served, session):
     """With `wait`, a message is answered at once when its turn asks somebody, and a message behind it too; the answer goes to the run."""
     asked = await asyncio.wait_for(
-        served.post(f"{session}/messages", {"text": "ask"}, params={"wait": 50}), 20
+        served.post(f"{session}/messages", {"text": "ask"}, params={"wait": 50}), 45
     )
     told = asked.json()
     assert (asked.status_code, told["status"], told["output"], told["error"]) == (201, "waiting", None, None)
     (wait,) = told["awaits"]
     assert (wait["kind"], wait["prompt"], wait["run_id"]) == ("question", "Which one?", told["run_id"])
     behind = await asyncio.wait_for(
-        served.post(f"{session}/messages", {"text": "hello"}, params={"wait": 50}), 20
+        served.post(f"{session}/messages", {"text": "hello"}, params={"wait": 50}), 45
     )
     assert [each["await_id"] for each in behind.json()["awaits"]] == [wait["await_id"]]
     again = {"message_id": behind.json()["message_id"], "text": "hello"}
@@ -81,7 +81,7 @@ async def test_a_message_comes_back_once_the_turn_waits(served, session):
 async def test_a_message_comes_back_once_a_child_run_waits(served, session):
     """With `wait`, a message is answered at once when a child run of its turn asks somebody, with the child's id."""
     sent = served.post(f"{session}/messages", {"text": "below"}, params={"wait": 50})
-    told = (await asyncio.wait_for(sent, 20)).json()
+    told = (await asyncio.wait_for(sent, 45)).json()
     ((child, (wait,)),) = told["child_awaits"].items()
     assert child.startswith(f"{told['run_id']}/")
     answer = {"await_id": wait["await_id"], "answer": "that one"}

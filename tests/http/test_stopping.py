@@ -65,7 +65,7 @@ async def answers(served, process, until):
         found = dict(
             zip(open_, await asyncio.gather(*(each.answer() for each in open_.values())), strict=True)
         )
-    _, err = await asyncio.wait_for(command.communicate(), 10)
+    _, err = await asyncio.wait_for(command.communicate(), 60)
     assert (command.returncode, b"Traceback" in err, b'"error"' in err) == (0, False, False), err
     return run_id, sessions, found
 
@@ -112,7 +112,7 @@ async def test_a_request_that_is_being_carried_out_is_answered_in_the_end(
             asked = ("POST", f"/v1/runs/{run.id}/answers", {}, body)
             sending = await stack.enter_async_context(connected(url, *asked))
             await until(lambda: requests() == 1)
-        answer = await asyncio.wait_for(sending.answer(), 10)
+        answer = await asyncio.wait_for(sending.answer(), 60)
     assert (answer.status_code, answer.json()["code"]) == (503, "service_stops")
     assert answer.headers["retry-after"] == "1"
     assert "Send the same request again" in answer.json()["then"]
@@ -131,9 +131,9 @@ async def test_a_stream_that_is_cut_is_no_error_in_the_log(served, temporal_addr
         async with connected(address, *asked, key=key) as connection:
             await connection.reader.readuntil(b"run_started")
             revoke_key(file, "ana")
-            rest = await asyncio.wait_for(connection.reader.read(), 40)
+            rest = await asyncio.wait_for(connection.reader.read(), 60)
         assert not rest.endswith(b"0\r\n\r\n")  # the last chunk: the stream has no end
         command.send_signal(signal.SIGTERM)
-        _, err = await asyncio.wait_for(command.communicate(), 10)
+        _, err = await asyncio.wait_for(command.communicate(), 60)
     assert (b"without completing" in err, b"Traceback" in err) == (False, False), err
     await served.client.get_run(run_id).cancel()

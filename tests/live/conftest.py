@@ -35,7 +35,7 @@ class RedisServer:
         command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         with (self._folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
-        async with asyncio.timeout(20), Redis.from_url(self.url) as client:
+        async with asyncio.timeout(60), Redis.from_url(self.url) as client:
             while True:
                 try:
                     await client.ping()
@@ -86,7 +86,7 @@ asyncio.run(main())
             out=log,
             err=log,
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not ready.exists():
                 assert self._process.poll() is None, log.read_text()
                 await asyncio.sleep(0.01)
@@ -150,7 +150,7 @@ def first() -> Callable[..., Any]:
 
     async def read(subscription, count: int) -> list[Delta]:
         read: list[Delta] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(read) < count:
                 read += await anext(subscription)
         return read

@@ -39,7 +39,7 @@ def temporal_address(temporal_server: Server) -> str:
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[BrowserContext]:
     """A browser with one context, which caches the UI's code for all pages."""
-    async with browser_with(patience=30) as browser:
+    async with browser_with(patience=60) as browser:
         yield await browser.new_context(viewport={"width": 1400, "height": 1400})
 
 

@@ -188,7 +188,7 @@ async def test_process_ends_with_a_killed_worker(ops_database: Path, tmp_path: P
     assert output.read_text() == "[]\n"
     (server,) = servers_on(ops_database)
     worker.kill()
-    _, alive = psutil.wait_procs([server], timeout=20)
+    _, alive = psutil.wait_procs([server], timeout=60)
     assert not alive
 
 

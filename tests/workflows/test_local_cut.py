@@ -68,7 +68,7 @@ async def interrupted(session, *turns) -> None:
     assert await session.interrupt("wrong shop")
     for turn in turns:
         with pytest.raises(RunFailed, match="wrong shop") as failed:
-            await asyncio.wait_for(turn.result(), 20)
+            await asyncio.wait_for(turn.result(), 60)
         assert failed.value.code == "interrupted"
 
 

@@ -90,7 +90,7 @@ async def test_a_waiting_run_outlives_its_worker(temporal_address, status_when):
     async with Worker(app, client):
         run = await client.start("test.agent", "go")
         with_worker = await status_when(run, lambda status: status.awaits)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         status = await run.status()
     assert (status.status, status.phase, status.awaits) == ("waiting", "waiting", [question])
     assert (status.turn_id, status.agent_id) == (with_worker.turn_id, "test.agent")

@@ -50,7 +50,7 @@ async def test_a_run_is_started_over_http(start_serve):
                     process.send_signal(signal.SIGINT)
         (ended,) = [line for line in lines if "service_stops" in line]
         assert json.loads(ended.partition(": ")[2])["status"] == 503
-    _, err = await asyncio.wait_for(process.communicate(), 10)
+    _, err = await asyncio.wait_for(process.communicate(), 60)
     assert (process.returncode, b"Traceback" in err) == (0, False), err
 
 

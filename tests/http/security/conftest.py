@@ -90,7 +90,7 @@ async def serve_web() -> AsyncIterator[Serve]:
             web: Any = None, *, headers: dict[str, str] | None = None, **locked: Any
         ) -> httpx2.AsyncClient:
             port = await stack.enter_async_context(served(web or make_web(**locked)))
-            client = http_client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=20)
+            client = http_client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60)
             return await stack.enter_async_context(client)
 
         yield start

@@ -53,7 +53,7 @@ async def test_a_length_that_is_none_reaches_no_route(serve_web, length):
     host, port = client.base_url.host, client.base_url.port
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(f"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n1".encode())
-    line = await asyncio.wait_for(reader.readline(), 10)
+    line = await asyncio.wait_for(reader.readline(), 60)
     assert line.split()[1] in {b"400", b"413"}
     writer.close()
 
@@ -118,7 +118,7 @@ async def test_the_body_of_a_stranger_is_not_read(serve_web):
     client = await serve_web(auth=nobody, settings=SecuritySettings(body_seconds=60))
     reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
     writer.write(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n1")
-    line = await asyncio.wait_for(reader.readline(), 10)
+    line = await asyncio.wait_for(reader.readline(), 60)
     assert line.split()[1] == b"401"
     writer.close()
 

@@ -29,7 +29,7 @@ async def cut(client: httpx2.AsyncClient, headers: dict[str, str], *, after: int
     """Read a stream until it is cut; `then` is called after so many lines. Return how many it had; one that goes on fails."""
     count = 0
     try:
-        async with asyncio.timeout(10), client.stream("GET", "/events", headers=headers) as answer:
+        async with asyncio.timeout(60), client.stream("GET", "/events", headers=headers) as answer:
             assert answer.status_code == 200
             async for _ in answer.aiter_lines():
                 count += 1

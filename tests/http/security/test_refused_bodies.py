@@ -33,7 +33,7 @@ async def nobody(_request):
 def refusals(url: str, **options) -> list[tuple[int, str]]:
     """What a client gets that sends all of a body before it reads."""
     found = []
-    with httpx.Client(timeout=20, **options) as client:
+    with httpx.Client(timeout=60, **options) as client:
         for _ in range(12):
             try:
                 answer = client.post(url, content=b" " * LARGE)
@@ -80,7 +80,7 @@ async def test_a_client_that_asks_first_sends_no_body(serve_web):
     writer.write(
         b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\nExpect: 100-continue\r\n\r\n"
     )
-    answer = await asyncio.wait_for(reader.read(), 20)
+    answer = await asyncio.wait_for(reader.read(), 60)
     head = answer.partition(b"\r\n\r\n")[0].lower()
     assert head.startswith(b"http/1.1 413")
     assert b"\r\nconnection: close" in head
