@@ -12,7 +12,7 @@ from sojourn.contracts.message import CompactionPart
 from sojourn.errors import DefinitionError
 from sojourn.models import Compaction
 from sojourn.models.compaction import Summarize
-from sojourn.testing.providers import Completion, HttpError, Request, Text, TokenUsage, ToolCall, says
+from sojourn.testing.providers import Completion, HttpError, ReportedUsage, Request, Text, ToolCall, says
 
 WINDOW = 6_000
 """Tokens of the models' window; the stand-in counts four characters of a request's messages as one."""
@@ -45,7 +45,7 @@ class Windowed:
 
     def __call__(self, request: Request):
         size = len(json.dumps(request.body.get("messages", request.body.get("input")))) // 4
-        used = TokenUsage(input=size, output=20)
+        used = ReportedUsage(input=size, output=20)
         if "You summarise" in request.instructions:
             self.summaries.append(request)
             self.tokens += size + 20

@@ -29,8 +29,8 @@ from sojourn.testing.providers import (
     Completion,
     Protocol,
     ProviderServer,
+    ReportedUsage,
     Text,
-    TokenUsage,
     ToolCall,
     calls,
     says,
@@ -345,7 +345,7 @@ async def test_anthropic_is_asked_to_cache(standin: ProviderServer) -> None:
 
 async def test_cache_writes_are_counted_and_cost(standin: ProviderServer) -> None:
     """What was written to a cache is part of the usage and of its cost, at the provider's higher price."""
-    spent = [TokenUsage(input=1_000, output=1), TokenUsage(input=1_000, output=1, written=900)]
+    spent = [ReportedUsage(input=1_000, output=1), ReportedUsage(input=1_000, output=1, written=900)]
     standin.script = [Completion(parts=[Text(text="Done.")], usage=each) for each in spent]
     plain, written = [(await planner(standin, "anthropic").plan_start(turn([]))).usage for _ in spent]
     assert (written.input_tokens, written.cache_write_tokens, written.cached_tokens) == (1_000, 900, 0)

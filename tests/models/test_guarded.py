@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.models.guarded import GuardedModel, estimate, guarded
 from sojourn.models.provider_errors import translate_provider_errors
 from sojourn.models.rate_limits import RequestLimits, limiter_for
-from sojourn.testing.providers import HttpError, TokenUsage, says
+from sojourn.testing.providers import HttpError, ReportedUsage, says
 
 
 def refusing(after=None, error="rate_limit"):
@@ -102,7 +102,7 @@ async def test_no_more_requests_than_allowed_are_in_flight(standin, ask, protoco
 
 async def test_the_provider_s_usage_replaces_the_estimate(standin, ask, protocol, streamed):
     """After a response the bucket is charged with the tokens that the provider counted."""
-    standin.script = [says("Hello", usage=TokenUsage(input=39_000, output=1000))]
+    standin.script = [says("Hello", usage=ReportedUsage(input=39_000, output=1000))]
     model = standin.model(protocol)
     await ask(guarded(model, RequestLimits(tokens_per_minute=60_000)), streamed=streamed)
     allowance, now = limiter_for(model).allowance, asyncio.get_running_loop().time()

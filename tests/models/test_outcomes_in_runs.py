@@ -16,9 +16,9 @@ from sojourn.testing.providers import (
     Protocol,
     ProviderServer,
     Refusal,
+    ReportedUsage,
     Text,
     Thinking,
-    TokenUsage,
     ToolCall,
     calls,
     says,
@@ -583,7 +583,7 @@ async def test_an_agent_as_a_tool(serve, standin, protocol):
 
 async def test_tokens_are_a_limit(decided, standin):
     """A run that has used up its tokens answers in its last turn, and `max_tokens` of a request is at most what is left."""
-    used = TokenUsage(input=900, output=50)
+    used = ReportedUsage(input=900, output=50)
     client = await decided(calls(add(1, 2), usage=used), "It is 3.", policy=RunPolicy(max_tokens=940))
     _, out = await run_of(client)
     assert out.reason == "max_tokens"

@@ -9,9 +9,9 @@ from sojourn.testing.providers.request import ChatMessage, Request, ToolCall, To
 from sojourn.testing.providers.script import (
     Completion,
     Refusal,
+    ReportedUsage,
     Text,
     Thinking,
-    TokenUsage,
     natural_finish,
     object_of,
     pieces,
@@ -150,7 +150,7 @@ def deltas_of(part: Text | Thinking | ToolCall, size: int) -> Iterator[dict[str,
                 yield {"type": "input_json_delta", "partial_json": piece}
 
 
-def usage_of(usage: TokenUsage) -> dict[str, Any]:
+def usage_of(usage: ReportedUsage) -> dict[str, Any]:
     """Return the usage, where cached tokens are not among the input tokens."""
     return {
         "input_tokens": usage.input - usage.cached - usage.written,

@@ -13,9 +13,9 @@ from sojourn.testing.providers.request import ChatMessage, Request, ToolCall, To
 from sojourn.testing.providers.script import (
     Completion,
     Refusal,
+    ReportedUsage,
     Text,
     Thinking,
-    TokenUsage,
     natural_finish,
     object_of,
     pieces,
@@ -126,7 +126,7 @@ def finish_of(reply: Completion) -> str:
     return FINISH.get(finish, finish)
 
 
-def usage_of(usage: TokenUsage) -> dict[str, Any]:
+def usage_of(usage: ReportedUsage) -> dict[str, Any]:
     return {
         "promptTokenCount": usage.input,
         "candidatesTokenCount": usage.output,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sojourn.testing.providers.request import ChatMessage, Request, ToolCall, ToolOffer, ToolOutput
-from sojourn.testing.providers.script import Completion, Refusal, Text, TokenUsage, natural_finish, pieces
+from sojourn.testing.providers.script import Completion, Refusal, ReportedUsage, Text, natural_finish, pieces
 
 PATH = "/v1/chat/completions"
 FINISH = {"tool_call": "tool_calls"}
@@ -103,7 +103,7 @@ def finish_of(reply: Completion) -> str:
     return FINISH.get(finish, finish)
 
 
-def usage_of(usage: TokenUsage) -> dict[str, Any]:
+def usage_of(usage: ReportedUsage) -> dict[str, Any]:
     return {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,

@@ -9,9 +9,9 @@ from sojourn.testing.providers.request import ChatMessage, Request, ToolCall, To
 from sojourn.testing.providers.script import (
     Completion,
     Refusal,
+    ReportedUsage,
     Text,
     Thinking,
-    TokenUsage,
     natural_finish,
     pieces,
 )
@@ -190,7 +190,7 @@ def content_steps(content: Item, size: int) -> Iterator[tuple[str, dict[str, Any
     yield "response.content_part.done", {**place, "part": content}
 
 
-def usage_of(usage: TokenUsage) -> dict[str, Any]:
+def usage_of(usage: ReportedUsage) -> dict[str, Any]:
     return {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},

@@ -21,11 +21,11 @@ __all__ = [
     "HttpError",
     "Part",
     "Refusal",
+    "ReportedUsage",
     "ScriptedResponse",
     "Task",
     "Text",
     "Thinking",
-    "TokenUsage",
     "as_answer",
     "calls",
     "counts",
@@ -80,7 +80,7 @@ class Refusal(Item):
 Part = Annotated[Text | Thinking | ToolCall | Refusal, Field(discriminator="kind")]
 
 
-class TokenUsage(Item):
+class ReportedUsage(Item):
     """Tokens of a request."""
 
     input: NonNegativeInt = 10
@@ -107,7 +107,7 @@ class Completion(ScriptedResponse):
     """The finish reason: `stop`, `tool_call`, `length` and `content_filter` are sent as the protocol's own
     value, any other unchanged. None is the one that follows from the parts.
     """
-    usage: TokenUsage = TokenUsage()
+    usage: ReportedUsage = ReportedUsage()
     piece: int = Field(default=12, gt=0)
     """Most characters of a streamed delta."""
     pace: float = 0

@@ -19,9 +19,9 @@ from sojourn.testing.providers import (
     PROTOCOLS,
     Completion,
     Refusal,
+    ReportedUsage,
     Text,
     Thinking,
-    TokenUsage,
     ToolCall,
     calls,
     says,
@@ -45,7 +45,7 @@ RICH = Completion(
         ToolCall(id="call_1", name="orders__find", arguments='{"id": 7}'),
         ToolCall(id="call_2", name="orders__find", arguments='{"id": 8, "note": "äöü ☃"}'),
     ),
-    usage=TokenUsage(input=100, output=20, cached=60),
+    usage=ReportedUsage(input=100, output=20, cached=60),
 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic_ai import exceptions as faults
 
-from sojourn.testing.providers import HttpError, ProviderProcess, TokenUsage, ToolCall, calls, says
+from sojourn.testing.providers import HttpError, ProviderProcess, ReportedUsage, ToolCall, calls, says
 from sojourn.testing.providers.clients import model_of
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -24,7 +24,7 @@ def process():
 
 async def test_script_and_state_are_sent_as_json(process, ask) -> None:
     """A stand-in in another process answers by a script in JSON, and returns its requests as JSON."""
-    found = calls(ToolCall(id="call_1", name="orders__find", arguments="{"), usage=TokenUsage(input=3))
+    found = calls(ToolCall(id="call_1", name="orders__find", arguments="{"), usage=ReportedUsage(input=3))
     process.load([found, "Bye.", HttpError(error="overloaded")])
     model, client = model_of("openai-chat", process.url)
     async with client:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from sojourn.testing.providers import Completion, Refusal, Text, Thinking, TokenUsage, ToolCall, says, wire
+from sojourn.testing.providers import Completion, Refusal, ReportedUsage, Text, Thinking, ToolCall, says, wire
 
 
 def types_of(protocol: str) -> tuple[Any, Any]:
@@ -35,7 +35,7 @@ ANSWERS = {
             ToolCall(name="orders__find", arguments='{"id": 7}'),
             ToolCall(name="orders__find", arguments='{"id": 8'),
         ),
-        usage=TokenUsage(input=100, output=20, cached=60),
+        usage=ReportedUsage(input=100, output=20, cached=60),
     ),
     "empty": Completion(),
     "refusal": Completion(parts=(Refusal(text="No."),)),
