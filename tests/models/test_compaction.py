@@ -17,7 +17,7 @@ from sojourn.testing.providers import Completion, HttpError, ReportedUsage, Requ
 WINDOW = 6_000
 """Tokens of the models' window; the stand-in counts four characters of a request's messages as one."""
 
-CALLS = 80
+CALLS = 40
 """Calls of a long run, which is compacted again and again: seven of them fill the window."""
 
 LONG = RunPolicy(max_tool_rounds=5_000, max_tool_calls=5_000)
@@ -92,16 +92,16 @@ def parts_of(transcript: list[Message]) -> list[CompactionPart]:
 )  # the strictest about the order of items
 async def test_a_run_stays_within_the_window(serve, standin, protocol, traces):
     """Results are cleared, then a summary takes the place of what is old; people read the whole transcript, and the notes."""
-    model = Windowed(standin, 28)
+    model = Windowed(standin, 20)
     client = await serve(app_of(standin.model(protocol), compaction=Compaction(window=WINDOW)))
     run = await client.start("test.agent", "Look at all devices. My name is Ada.")
     output = await run.result()
-    assert output.text == "28 devices"
+    assert output.text == "20 devices"
     assert model.refused == 0
     assert max(model.sizes) <= WINDOW
     transcript = await run.transcript()
     results = [result for message in transcript for result in message.tool_results]
-    assert [result.result for result in results] == [(await look(n)) for n in range(1, 29)]
+    assert [result.result for result in results] == [(await look(n)) for n in range(1, 21)]
     compactions = parts_of(transcript)
     assert any(part.cleared and not part.summary for part in compactions)
     assert [part for part in compactions if part.summary]
@@ -169,7 +169,7 @@ async def test_what_no_compaction_shortens_fails(serve, standin):
 
 async def test_without_compaction_a_long_run_fails(serve, standin):
     """`compaction=False` sends the transcript as it is."""
-    model = Windowed(standin, 28)
+    model = Windowed(standin, 20)
     client = await serve(app_of(standin.model("openai-chat"), compaction=False))
     with pytest.raises(RunFailed) as failed:
         await client.execute("test.agent", "Look at all devices.")
@@ -190,12 +190,12 @@ async def test_a_function_of_the_user_writes_the_summary(serve, standin, is_asyn
         await asyncio.sleep(0)
         return summarize(messages)
 
-    model = Windowed(standin, 28)
+    model = Windowed(standin, 20)
     made: Summarize = later if is_async else summarize
     options = Compaction(window=WINDOW, summarize=made, keep_results=None)
     client = await serve(app_of(standin.model("openai-chat"), compaction=options))
     run = await client.start("test.agent", "Look at all devices.")
-    assert (await run.result()).text == "28 devices"
+    assert (await run.result()).text == "20 devices"
     assert model.summaries == []
     assert len(given) > 1
     assert "summary number 1" in given[1][1].text
@@ -205,7 +205,7 @@ async def test_a_function_of_the_user_writes_the_summary(serve, standin, is_asyn
 
 async def test_another_model_writes_the_summary(serve, standin):
     """Its window is that of its profile, and its tokens count in the plan's usage."""
-    model = Windowed(standin, 28)
+    model = Windowed(standin, 20)
     cheap = standin.model("openai-chat", "gpt-5-nano")
     options = Compaction(window=WINDOW, model=cheap, instructions="Keep the ticket.")
     client = await serve(app_of(standin.model("anthropic"), compaction=options))
@@ -217,7 +217,7 @@ async def test_another_model_writes_the_summary(serve, standin):
 
 async def test_a_repeated_attempt_does_not_ask_for_the_summary_again(serve, standin):
     """The request after the summary fails three times with an error that passes."""
-    model = Windowed(standin, 28)
+    model = Windowed(standin, 20)
     failures = iter(["overloaded", "server_error", "overloaded"])
 
     def script(request: Request):
