@@ -28,60 +28,61 @@ def nested(depth: int) -> bytes:
 
 GOOD = {"agent_id": "test.agent", "messages": [{"role": "user", "parts": [{"type": "text", "text": "go"}]}]}
 
-GARBAGE = [
-    pytest.param([], id="no argument"),
-    pytest.param([GOOD, GOOD], id="two arguments"),
-    pytest.param([GOOD, raw(b"x", encoding=b"made/up")], id="two, one undecodable"),
-    pytest.param(["x"], id="a text"),
-    pytest.param([5], id="a number"),
-    pytest.param([None], id="null"),
-    pytest.param([[]], id="a list"),
-    pytest.param([{}], id="an empty object"),
-    pytest.param([{"agent_id": 3}], id="an id that is a number"),
-    pytest.param([{**GOOD, "messages": []}], id="no messages"),
-    pytest.param(
-        [{**GOOD, "messages": [{"role": "boss", "parts": GOOD["messages"][0]["parts"]}]}], id="a role"
-    ),
-    pytest.param([{**GOOD, "labels": {str(n): "x" for n in range(99)}}], id="99 labels"),
-    pytest.param([{**GOOD, "policy": {"max_tool_rounds": 0}}], id="a limit of no rounds"),
-    pytest.param([{**GOOD, "depth": "deep"}], id="a depth that is no number"),
-    pytest.param([{**GOOD, "agent_id": "nobody"}], id="no agent's id"),
-    pytest.param([{**GOOD, "session_id": "s" * 3_000}], id="a session id of 3 KB"),
-    pytest.param([{**GOOD, "turn_id": "t" * 900_000}], id="a turn id of 900 KB"),
-    pytest.param([{**GOOD, "policy": {"time_budget": "P9000000D"}}], id="a budget of 25,000 years"),
-    pytest.param([{**GOOD, "policy": {"plan_timeout": -1}}], id="a negative time-out"),
-    pytest.param([raw(b"\x00\xff", encoding=b"binary/plain")], id="bytes"),
-    pytest.param([raw(b"{", encoding=b"json/plain")], id="broken JSON"),
-    pytest.param([raw(b'"\\ud800"', encoding=b"json/plain")], id="half a surrogate pair"),
-    pytest.param([raw(nested(300), encoding=b"json/plain")], id="300 deep"),
-    pytest.param([raw(b"x", encoding=b"made/up")], id="an unknown encoding"),
-    pytest.param([raw(b"x")], id="no encoding"),
-    pytest.param([raw(b"{}", encoding=b"json/external-storage-reference")], id="kept elsewhere"),
-]
+GARBAGE: dict[str, list[Any]] = {
+    "no argument": [],
+    "two arguments": [GOOD, GOOD],
+    "two, one undecodable": [GOOD, raw(b"x", encoding=b"made/up")],
+    "a text": ["x"],
+    "a number": [5],
+    "null": [None],
+    "a list": [[]],
+    "an empty object": [{}],
+    "an id that is a number": [{"agent_id": 3}],
+    "no messages": [{**GOOD, "messages": []}],
+    "a role": [{**GOOD, "messages": [{"role": "boss", "parts": GOOD["messages"][0]["parts"]}]}],
+    "99 labels": [{**GOOD, "labels": {str(n): "x" for n in range(99)}}],
+    "a limit of no rounds": [{**GOOD, "policy": {"max_tool_rounds": 0}}],
+    "a depth that is no number": [{**GOOD, "depth": "deep"}],
+    "no agent's id": [{**GOOD, "agent_id": "nobody"}],
+    "a session id of 3 KB": [{**GOOD, "session_id": "s" * 3_000}],
+    "a turn id of 900 KB": [{**GOOD, "turn_id": "t" * 900_000}],
+    "a budget of 25,000 years": [{**GOOD, "policy": {"time_budget": "P9000000D"}}],
+    "a negative time-out": [{**GOOD, "policy": {"plan_timeout": -1}}],
+    "bytes": [raw(b"\x00\xff", encoding=b"binary/plain")],
+    "broken JSON": [raw(b"{", encoding=b"json/plain")],
+    "half a surrogate pair": [raw(b'"\\ud800"', encoding=b"json/plain")],
+    "300 deep": [raw(nested(300), encoding=b"json/plain")],
+    "an unknown encoding": [raw(b"x", encoding=b"made/up")],
+    "no encoding": [raw(b"x")],
+    "kept elsewhere": [raw(b"{}", encoding=b"json/external-storage-reference")],
+}
 
 
-@pytest.mark.parametrize("args", GARBAGE)
-async def test_a_garbage_start_fails_the_run_and_says_why(serve, temporal_address, traces, args):
+async def test_a_garbage_start_fails_the_run_and_says_why(serve, temporal_address, traces, subtests):
     """A run whose input cannot be read fails with `InvalidInput`, and no workflow task fails."""
     client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
     plain = await TemporalClient.connect(temporal_address)
-    run_id = uuid.uuid4().hex
-    handle = await plain.start_workflow("AgentRun", args=args, id=run_id, task_queue=client.task_queue)
-    with pytest.raises(WorkflowFailureError) as failed:
-        await handle.result()
-    cause = failed.value.cause
-    assert isinstance(cause, ApplicationError)
-    assert cause.type == "InvalidInput"
-    assert cause.message
-    run = client.get_run(run_id)
-    with pytest.raises(RunFailed) as refused:
-        await run.result()
-    assert refused.value.code == "InvalidInput"
-    await traces(run).check()
-    status = await run.status()
-    assert status.status == "failed"
-    assert status.failure
-    assert [event.type async for event in run.events()][-2:] == ["run_failed", "run_stream_end"]
+    for kind, args in GARBAGE.items():
+        with subtests.test(kind):
+            run_id = uuid.uuid4().hex
+            handle = await plain.start_workflow(
+                "AgentRun", args=args, id=run_id, task_queue=client.task_queue
+            )
+            with pytest.raises(WorkflowFailureError) as failed:
+                await handle.result()
+            cause = failed.value.cause
+            assert isinstance(cause, ApplicationError)
+            assert cause.type == "InvalidInput"
+            assert cause.message
+            run = client.get_run(run_id)
+            with pytest.raises(RunFailed) as refused:
+                await run.result()
+            assert refused.value.code == "InvalidInput"
+            await traces(run).check()
+            status = await run.status()
+            assert status.status == "failed"
+            assert status.failure
+            assert [event.type async for event in run.events()][-2:] == ["run_failed", "run_stream_end"]
 
 
 @pytest.mark.parametrize(
