@@ -1,6 +1,7 @@
 """Listings: runs found by agent, session and status."""
 
 import uuid
+from itertools import product
 
 import pytest
 
@@ -81,10 +82,16 @@ async def test_an_unknown_status_is_refused(serve):
         _ = [run async for run in client.list_runs(status="finnished")]
 
 
-@pytest.mark.parametrize("field", ["agent_id", "session_id", "fork_of", "tenant"])
-@pytest.mark.parametrize("quote", ["'", "\\", "\\'", '"', "''"])
-async def test_a_quote_in_what_is_listed_by_is_part_of_it(serve, field, quote):
+async def test_a_quote_in_what_is_listed_by_is_part_of_it(serve, subtests):
     """Whatever a text holds, it is compared as a whole: it neither ends the literal of the query nor makes one that cannot be read."""
     client = await serve(App(agents=[Agent("test.agent", planner=ScriptedPlanner([PlanResult.final("x")]))]))
-    for text in (f"a{quote}", f"a{quote} OR WorkflowId != {quote}", f"{quote} OR {quote}a{quote} = {quote}a"):
-        assert [run async for run in client.list_runs(**{field: text})] == []
+    for field, quote in product(
+        ("agent_id", "session_id", "fork_of", "tenant"), ("'", "\\", "\\'", '"', "''")
+    ):
+        for text in (
+            f"a{quote}",
+            f"a{quote} OR WorkflowId != {quote}",
+            f"{quote} OR {quote}a{quote} = {quote}a",
+        ):
+            with subtests.test(field=field, text=text):
+                assert [run async for run in client.list_runs(**{field: text})] == []

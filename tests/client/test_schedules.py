@@ -205,9 +205,8 @@ async def test_an_id_that_is_taken(schedule):
         await schedule(every=DAY, schedule_id=made.id)
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
+async def test_a_bad_schedule_is_refused_at_once(schedule, subtests):
+    rows = [
         ({}, "either every"),
         ({"every": DAY, "cron": "* * * * *"}, "either every"),
         ({"every": timedelta(0)}, "at least"),
@@ -223,11 +222,10 @@ async def test_an_id_that_is_taken(schedule):
             {"every": DAY, "session_id": "s", "text": [Message.user("a"), Message.user("b")]},
             "one user message",
         ),
-    ],
-)
-async def test_a_bad_schedule_is_refused_at_once(schedule, options, why):
-    with pytest.raises(InvalidInput, match=why):
-        await schedule(**options)
+    ]
+    for options, why in rows:
+        with subtests.test(why, options=options), pytest.raises(InvalidInput, match=why):
+            await schedule(**options)
 
 
 async def test_limits_of_the_conversation(client, schedule, until):

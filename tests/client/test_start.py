@@ -24,37 +24,38 @@ def deep(depth: int) -> Message:
     return Message(role="user", parts=[TextPart(type="text", text="x", provider_metadata=value)])
 
 
-@pytest.mark.parametrize(
-    ("given", "rule"),
-    [
-        pytest.param({"agent_id": "assistant"}, "<service>.<agent>", id="an agent id of one part"),
-        pytest.param({"agent_id": ""}, "<service>.<agent>", id="no agent id"),
-        pytest.param({"agent_id": None}, "agent_id", id="an agent id that is no text"),
-        pytest.param({"agent_id": "a.b\n"}, "<service>.<agent>", id="a line break in the agent id"),
-        pytest.param({"run_id": "a/b"}, "run_id must begin", id="a slash in the run id"),
-        pytest.param({"run_id": "x" * 201}, "at most 200", id="a run id of 201 characters"),
-        pytest.param({"run_id": "-x"}, "run_id must begin", id="a run id like an option"),
-        pytest.param({"messages": []}, "at least one message", id="no messages"),
-        pytest.param({"messages": ["go"]}, "messages.0", id="a text in the list"),
-        pytest.param({"messages": [Message(role="boss", parts=[])]}, "role is one of", id="a role"),
-        pytest.param({"messages": [Message(role="user", parts=[])]}, "at least one part", id="no parts"),
-        pytest.param({"messages": "x" * 3_000_000}, "at most 1,000,000", id="3 MB"),
-        pytest.param({"messages": "\ud800"}, "surrogate", id="half a surrogate pair"),
-        pytest.param({"messages": deep(250)}, "recursion", id="metadata 250 deep"),
-        pytest.param({"labels": {str(n): "x" for n in range(21)}}, "at most 20 labels", id="21 labels"),
-        pytest.param({"labels": {"a": "x" * 257}}, "256", id="a label of 257 characters"),
-        pytest.param({"labels": {"a": 1}}, "labels.a", id="a label that is no text"),
-        pytest.param({"session_id": "x" * 201}, "at most 200", id="a long session id"),
-        pytest.param({"session_id": 'the "s"'}, "session_id holds no quotes", id="quotes in a session id"),
-        pytest.param({"turn_id": "x" * 65}, "turn_id at most", id="a long turn id"),
-    ],
-)
-async def test_a_bad_argument_is_refused_with_its_rule(serve, given, rule):
+BAD = {
+    "an agent id of one part": ({"agent_id": "assistant"}, "<service>.<agent>"),
+    "no agent id": ({"agent_id": ""}, "<service>.<agent>"),
+    "an agent id that is no text": ({"agent_id": None}, "agent_id"),
+    "a line break in the agent id": ({"agent_id": "a.b\n"}, "<service>.<agent>"),
+    "a slash in the run id": ({"run_id": "a/b"}, "run_id must begin"),
+    "a run id of 201 characters": ({"run_id": "x" * 201}, "at most 200"),
+    "a run id like an option": ({"run_id": "-x"}, "run_id must begin"),
+    "no messages": ({"messages": []}, "at least one message"),
+    "a text in the list": ({"messages": ["go"]}, "messages.0"),
+    "a role": ({"messages": [Message(role="boss", parts=[])]}, "role is one of"),
+    "no parts": ({"messages": [Message(role="user", parts=[])]}, "at least one part"),
+    "3 MB": ({"messages": "x" * 3_000_000}, "at most 1,000,000"),
+    "half a surrogate pair": ({"messages": "\ud800"}, "surrogate"),
+    "metadata 250 deep": ({"messages": deep(250)}, "recursion"),
+    "21 labels": ({"labels": {str(n): "x" for n in range(21)}}, "at most 20 labels"),
+    "a label of 257 characters": ({"labels": {"a": "x" * 257}}, "256"),
+    "a label that is no text": ({"labels": {"a": 1}}, "labels.a"),
+    "a long session id": ({"session_id": "x" * 201}, "at most 200"),
+    "quotes in a session id": ({"session_id": 'the "s"'}, "session_id holds no quotes"),
+    "a long turn id": ({"turn_id": "x" * 65}, "turn_id at most"),
+}
+
+
+async def test_a_bad_argument_is_refused_with_its_rule(serve, subtests):
     """Nothing is started, and the error says which rule is broken."""
     client = await serve(make_app())
-    arguments = {"agent_id": "ops.assistant", "messages": "go", **given}
-    with pytest.raises(InvalidInput, match=rule.replace(".", r"\.")):
-        await client.start(arguments.pop("agent_id"), arguments.pop("messages"), **arguments)
+    for kind, (given, rule) in BAD.items():
+        arguments = {"agent_id": "ops.assistant", "messages": "go", **given}
+        agent_id, messages = arguments.pop("agent_id"), arguments.pop("messages")
+        with subtests.test(kind), pytest.raises(InvalidInput, match=rule.replace(".", r"\.")):
+            await client.start(agent_id, messages, **arguments)
 
 
 async def test_an_unknown_agent_fails_the_run_with_close_names(serve, traces):
