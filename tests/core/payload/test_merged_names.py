@@ -76,18 +76,17 @@ TAKEN: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("source", "sent", "place"), REFUSED, ids=[f"{each[0]} {each[2]} {each[1]}" for each in REFUSED]
-)
-def test_two_names_that_would_be_one_are_refused(source: Any, sent: Any, place: str) -> None:
+def test_two_names_that_would_be_one_are_refused(subtests: pytest.Subtests) -> None:
     """A payload that would lose a value when it is decoded is refused, with the place and one of the names."""
-    shape = Shape(create_model("Args", x=source), place="here")
-    with pytest.raises(ValidationError) as raised:
-        shape.decode({"x": sent})
-    (issue,) = issues_of(raised.value)
-    assert issue.field == f"/x{place}"
-    assert "is the same as another one of its names" in (issue.expected_type or "")
-    assert not shape.takes({"x": sent})
+    for source, sent, place in REFUSED:
+        with subtests.test(f"{source} {place} {sent}"):
+            shape = Shape(create_model("Args", x=source), place="here")
+            with pytest.raises(ValidationError) as raised:
+                shape.decode({"x": sent})
+            (issue,) = issues_of(raised.value)
+            assert issue.field == f"/x{place}"
+            assert "is the same as another one of its names" in (issue.expected_type or "")
+            assert not shape.takes({"x": sent})
 
 
 def test_nothing_else_is_refused(subtests: pytest.Subtests) -> None:

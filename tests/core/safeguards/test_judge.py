@@ -101,22 +101,24 @@ def test_contract_errors_are_similar_by_their_fields() -> None:
     assert after([bad("one", **site)], [bad("one", **kind)], [bad("one", **site)]).finalize() is None
 
 
-@pytest.mark.parametrize(
-    ("results", "loops"),
-    [
+def test_the_same_call_with_the_same_result_is_a_loop(subtests: pytest.Subtests) -> None:
+    """The same call with the same result is a loop after eight times, or five with a failure, such as a denial."""
+    rows = [
         ([good()] * 7, False),
         ([good()] * 8, True),
         ([good(n) for n in range(20)], False),
         ([bad("denied: no", code="denied")] * 4, False),
         ([bad("denied: no", code="denied")] * 5, True),
-    ],
-    ids=["seven times", "eight times", "another answer each time", "denied four times", "denied five times"],
-)
-def test_the_same_call_with_the_same_result_is_a_loop(results: list[ToolResult], loops: bool) -> None:
-    """The same call with the same result is a loop after eight times, or five with a failure, such as a denial."""
-    guards = repeated(results)
-    assert (guards.finalize() is not None) is loops
-    assert (guards.shown() is not None) is loops
+    ]
+    for kind, (results, loops) in zip(
+        ["seven times", "eight times", "another answer each time", "denied four times", "denied five times"],
+        rows,
+        strict=True,
+    ):
+        with subtests.test(kind):
+            guards = repeated(results)
+            assert (guards.finalize() is not None) is loops
+            assert (guards.shown() is not None) is loops
 
 
 def step(guards: SafeguardState, *results: ToolResult) -> SafeguardState:
@@ -182,10 +184,11 @@ HEALTHY = {
 }
 
 
-@pytest.mark.parametrize("steps", HEALTHY.values(), ids=HEALTHY)
-def test_another_file_day_host_or_tool_is_progress(steps: list[list[ToolResult]]) -> None:
+def test_another_file_day_host_or_tool_is_progress(subtests: pytest.Subtests) -> None:
     """Errors about another target, and errors with a success of any tool between, do not stop the retrying."""
-    assert after(*steps).finalize() is None
+    for kind, steps in HEALTHY.items():
+        with subtests.test(kind):
+            assert after(*steps).finalize() is None
 
 
 def test_many_tools_that_fail_in_one_step_are_one_of_a_class() -> None:
@@ -210,12 +213,13 @@ STUCK = {
 }
 
 
-@pytest.mark.parametrize("steps", STUCK.values(), ids=STUCK)
-def test_the_same_target_or_six_of_a_class_stop_the_retrying(steps: list[list[ToolResult]]) -> None:
+def test_the_same_target_or_six_of_a_class_stop_the_retrying(subtests: pytest.Subtests) -> None:
     """The third error about one target stops the retrying, and not the second; so does the sixth of one class without a success."""
-    assert after(*steps).finalize() is not None
-    errors = [index for index, step in enumerate(steps) if step[0].error]
-    assert after(*steps[: errors[-1]]).finalize() is None
+    for kind, steps in STUCK.items():
+        with subtests.test(kind):
+            assert after(*steps).finalize() is not None
+            errors = [index for index, step in enumerate(steps) if step[0].error]
+            assert after(*steps[: errors[-1]]).finalize() is None
 
 
 def test_a_wait_between_two_tries_is_polling() -> None:
