@@ -234,7 +234,6 @@ class RunFailed(RunError):
 
     Args:
         message: The failure with its causes.
-        run_id: The run's id.
         code: The failure's type, such as `PlannerError`.
         error: The failure and the chain of its causes; None for a run that was terminated or timed out, and for
             one that was canceled, unless a call may have taken effect. Its `outcome_unknown` says that of any call of the run.
@@ -295,7 +294,6 @@ class MissingRole(RunError):
 
     Args:
         message: Who lacks which role.
-        run_id: The run's id.
         role: The role that is missing.
     """
 
@@ -312,7 +310,6 @@ class NotApprover(MissingRole):
 
     Args:
         message: Why the principal may not decide.
-        run_id: The run's id.
         deciders: Who may decide, in words; empty if the tool and the rules do not say.
     """
 
@@ -328,7 +325,6 @@ class ApprovalVoid(AwaitClosed):
 
     Args:
         message: How the tool was changed, and what to decide on now.
-        run_id: The run's id.
         await_id: The wait that repeats the question, or None if the run answered the call with an error.
         changes: How the tool was changed, one change a text, if the run repeats the question.
     """
@@ -359,8 +355,6 @@ class StaleDigest(InvalidInput):
     Nothing is decided.
 
     Args:
-        message: What was sent.
-        run_id: The run's id.
         await_id: The wait.
         digest: The digest of the arguments as they are now.
     """
@@ -375,8 +369,6 @@ class OtherKind(InvalidInput):
     """An answer is of another kind than its wait, such as an approval of a question.
 
     Args:
-        message: What was sent.
-        run_id: The run's id.
         await_id: The wait.
         kind: The kind of the wait: `question`, `approval` or `tool_results`.
     """

@@ -54,11 +54,7 @@ def backoff(longest: float) -> Iterator[float]:
 
 
 class Closeable(Protocol):
-    """An object that can be closed."""
-
-    async def close(self) -> None:
-        """Release the resources of the object."""
-        ...
+    async def close(self) -> None: ...
 
 
 C = TypeVar("C", bound=Closeable)
@@ -74,7 +70,6 @@ class Connecting(Coroutine[Any, Any, C], AbstractAsyncContextManager[C, None]):
         self._connecting = connecting
 
     def __await__(self) -> Generator[Any, Any, C]:
-        """Connect."""
         return self._connecting.__await__()
 
     def send(self, value: Any) -> Any:
@@ -82,20 +77,16 @@ class Connecting(Coroutine[Any, Any, C], AbstractAsyncContextManager[C, None]):
         return self._connecting.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise an error at the point at which the coroutine waits."""
         return self._connecting.throw(*error)
 
     def close(self) -> None:
-        """End the coroutine without a connection."""
         self._connecting.close()
 
     async def __aenter__(self) -> C:
-        """Connect."""
         self._client = await self._connecting
         return self._client
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close the client."""
         await self._client.close()
 
 
@@ -107,11 +98,7 @@ _MAX_NAMED = 5
 
 
 async def queues_serving(client: Client, agent_id: str) -> list[str]:
-    """Return the task queues whose workers serve an agent, by name.
-
-    Raises:
-        RPCError: The server does not answer.
-    """
+    """Return the task queues whose workers serve an agent, by name."""
     return _queues(await announced(client), agent_id)
 
 
@@ -120,17 +107,6 @@ async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool 
 
     A worker that is just starting may take 2 s. If no worker serves the agent, this is the queue
     whose workers did so up to 75 s ago.
-
-    Args:
-        client: The Temporal client.
-        agent_id: The agent.
-        run_id: The run that is to start, for the errors.
-        patient: Whether to wait for a worker without end.
-
-    Raises:
-        NoWorker: No worker serves the agent.
-        InvalidInput: Workers of several task queues serve it.
-        RPCError: The server does not answer.
     """
     deadline, delays = time.monotonic() + WORKER_GRACE, backoff(_LONGEST_DELAY)
     while True:
@@ -181,19 +157,7 @@ def no_worker(queue: str) -> str:
 async def artifact_at(
     temporal: temporalio.client.Client, storage: StorageDriver | None, ref: str
 ) -> Artifact:
-    """Return the artifact of a reference, with its data, from its run's events.
-
-    Args:
-        temporal: The client, with the codec that decrypts what runs store.
-        storage: The storage of the workers for data that is too large for a history.
-        ref: `<run id>#<tool_call_id>/<kind>`.
-
-    Raises:
-        InvalidInput: The text is not a reference, or the data is in a storage that is not here.
-        ArtifactNotFound: The run made no such artifact, or the stored data was removed.
-        RunNotFound: There is no such run.
-        ServerUnavailable: The server did not answer for a minute.
-    """
+    """Return the artifact of a reference, with its data, from its run's events."""
     run_id, _, rest = ref.partition("#")
     call_id, _, kind = rest.partition("/")
     if not (run_id and call_id and kind):
@@ -211,18 +175,7 @@ async def artifact_at(
 async def whole_artifact(
     temporal: temporalio.client.Client, storage: StorageDriver | None, artifact: Artifact, run_id: str
 ) -> Artifact:
-    """Return the artifact with its data.
-
-    Args:
-        temporal: The client, with the codec that decrypts what runs store.
-        storage: The storage of the workers for data that is too large for a history.
-        artifact: The artifact as an event of its run has it, with its data or its claim.
-        run_id: The run that made it.
-
-    Raises:
-        InvalidInput: The data is in a storage that is not here.
-        ArtifactNotFound: The stored data was removed, or cannot be read.
-    """
+    """Return the artifact with its data."""
     if artifact.claim is None:
         return artifact
     if storage is None:
@@ -244,17 +197,6 @@ class Access:
     """A Temporal client, with the task queue, storage and live transport of runs.
 
     `Client` adds starting and finding runs.
-
-    Args:
-        temporal: A Temporal client made with `sojourn.data_converter`.
-        task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else that of the workers that serve a run's agent.
-        storage: The storage of the workers for data that is too large for a history, as `App(storage=...)`; by default the folder of a
-            development server on this machine.
-        live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process
-            and from the `sojourn dev` of the server.
-
-    Raises:
-        DefinitionError: `SOJOURN_LIVE` cannot be read.
     """
 
     def __init__(
@@ -274,7 +216,6 @@ class Access:
         """The task queue of new runs; None for that of the workers that serve a run's agent."""
 
     def __repr__(self) -> str:
-        """Return the server, the namespace and the task queue, without credentials."""
         host = self.temporal.service_client.config.target_host
         queue = f" task_queue={self.task_queue}" if self.task_queue else ""
         return f"<{type(self).__name__} {host} namespace={self.temporal.namespace}{queue}>"
@@ -291,12 +232,6 @@ class Access:
         """Return an artifact with its data, by its reference (SR-102, SR-110).
 
         The reference stands in a result or an output.
-
-        Raises:
-            InvalidInput: The text is not a reference, or the data is in a storage that this client does not have.
-            ArtifactNotFound: The run made no such artifact, or the stored data was removed.
-            RunNotFound: There is no such run.
-            ServerUnavailable: The server did not answer for a minute.
         """
         return await artifact_at(self.temporal, self.storage, ref)
 

@@ -59,7 +59,9 @@ FAILED = ("failed", "timed_out")
 class Client(Access):
     """A client that starts and finds runs.
 
-    It wraps a Temporal client, which is available as `temporal`.
+    It wraps a Temporal client, which is available as `temporal`. Methods raise `ServerUnavailable` if the server does not
+    answer, `RunNotFound` if there is no such run, `RunUnreadable` if its records cannot be decoded here, and `NoWorker` if
+    no worker polls the task queue.
 
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
@@ -114,11 +116,9 @@ class Client(Access):
         return Connecting(connected())
 
     async def __aenter__(self) -> Self:
-        """Return the client, which is closed at the end."""
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close the client."""
         await self.close()
 
     async def start(
@@ -159,7 +159,6 @@ class Client(Access):
             InvalidInput: An argument breaks its rule; or the client names no task queue, and workers of several serve the agent.
             NoWorker: No worker polls the task queue, or serves the agent.
             RunAlreadyExists: A run of this id was started before.
-            ServerUnavailable: The server does not answer.
         """
         run_id = run_id or generated_id(agent_id)
         run = checked_input(
@@ -238,16 +237,12 @@ class Client(Access):
                 tools that only read are left out of what the fork knows of its origin.
             review: Awaited before the fork starts, with a `ForkReview`. Its `warning` says if the origin carried out the call
                 that gets other `arguments`, or may have. No fork starts if it raises.
-            wait_for_worker: Start even though no worker polls the task queue yet.
+            wait_for_worker: As for `start`.
 
         Raises:
             InvalidInput: An argument breaks its rule, the run has no such event, or the change does not fit there.
             NotApprover: The principal may not decide on the call; no fork was started, unless a function of the tool says so.
-            NoWorker: No worker polls the task queue.
-            RunAlreadyExists: A run of the id `new_run_id` was started before.
-            RunNotFound: There is no such run.
-            RunUnreadable: The run's records cannot be decoded here.
-            ServerUnavailable: The server does not answer.
+            RunAlreadyExists: `new_run_id` was used before.
         """
         if at == "":
             raise InvalidInput(
@@ -291,15 +286,11 @@ class Client(Access):
         Args:
             run_id: The run that failed.
             new_run_id: The id of the new run; generated when left out.
-            wait_for_worker: Start even though no worker polls the task queue yet.
+            wait_for_worker: As for `start`.
 
         Raises:
             InvalidInput: The run did not fail; use `fork` for a run that ended otherwise.
-            NoWorker: No worker polls the task queue.
-            RunAlreadyExists: A run of the id `new_run_id` was started before.
-            RunNotFound: There is no such run.
-            RunUnreadable: The run's records cannot be decoded here.
-            ServerUnavailable: The server does not answer.
+            RunAlreadyExists: `new_run_id` was used before.
         """
         status = (await self.get_run(run_id).status()).status
         if status not in FAILED:
@@ -402,19 +393,10 @@ class Client(Access):
     ) -> AsyncIterator[RunStatus]:
         """Yield conversations of this namespace, as `list_runs` yields runs.
 
-        They are those that `session` finds by their ids.
-
-        Args:
-            agent_id: Only conversations with this agent.
-            session_id: Only conversations of this session, with any agent.
-            status: As `RunStatus.status`: `idle` for those that wait for a message; `running` includes all open ones.
-            since: Only conversations that started at this moment or later.
-            labels: Only conversations that were started with all of these labels.
-            tenant: Only conversations of this tenant; empty for those without one.
-            limit: Most conversations to return.
+        They are those that `session` finds by their ids. The arguments are those of `list_runs`; the status `idle` finds
+        those that wait for a message.
 
         Raises:
-            ServerUnavailable: The server does not answer.
             InvalidInput: The search attributes are not registered on this server.
         """
         selection = Selection(
@@ -462,7 +444,6 @@ class Client(Access):
             InvalidInput: An argument breaks its rule, or the server refuses the cron expression or the time zone.
             NoWorker: No worker polls the task queue, or serves the agent.
             ScheduleAlreadyExists: There is a schedule of this id.
-            ServerUnavailable: The server does not answer.
         """
         spec = spec_of(every, cron, time_zone)
         schedule_id = schedule_id or generated_id(agent_id)
@@ -497,9 +478,6 @@ class Client(Access):
 
         Args:
             agent_id: Only schedules of this agent.
-
-        Raises:
-            ServerUnavailable: The server does not answer.
         """
         return list_schedules(self.temporal, agent_id)
 
@@ -537,7 +515,6 @@ class Client(Access):
             limit: Most runs to return.
 
         Raises:
-            ServerUnavailable: The server does not answer.
             InvalidInput: The search attributes are not registered on this server.
         """
         selection = Selection(agent_id, session_id, status, since, children, fork_of, tenant)

@@ -86,11 +86,7 @@ def _digest(text: str) -> str:
 
 
 async def tenant_of(found: WorkflowExecution) -> str:
-    """Return the tenant of the principal that asked for a run, or an empty text.
-
-    Raises:
-        RunUnreadable: The tenant is unknown here, because the memo cannot be decoded.
-    """
+    """Return the tenant of the principal that asked for a run, or an empty text."""
     listed = found.typed_search_attributes.get(TENANT)
     if listed is not None:
         return listed
@@ -101,11 +97,7 @@ async def tenant_of(found: WorkflowExecution) -> str:
 
 
 async def viewers_of(found: WorkflowExecution) -> Sequence[str]:
-    """Return the marks of the viewers of a run. Empty if the run names none.
-
-    Raises:
-        RunUnreadable: The viewers are unknown here, because the memo cannot be decoded.
-    """
+    """Return the marks of the viewers of a run. Empty if the run names none."""
     listed = found.typed_search_attributes.get(VISIBLE_TO)
     if listed:
         return listed

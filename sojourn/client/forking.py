@@ -145,11 +145,7 @@ class Fork:
         return generated_id(opening.agent_id)
 
     def named(self, run_id: str | None) -> "Fork":
-        """Return this fork, with a session of its own if it is a conversation.
-
-        Args:
-            run_id: The id of the new run, if the caller gives one.
-        """
+        """Return this fork, with a session of its own if it is a conversation."""
         opening = self.begins.state.opening
         if not opening.conversation:
             return self
@@ -162,16 +158,7 @@ class Fork:
         return self._opening_with(session_id=session_id)
 
     def asked_by(self, principal: Principal | None, origin: str, by: str | None = None) -> "Fork":
-        """Return this fork with a record of the user who forked, and another principal.
-
-        Args:
-            principal: The principal that asks for the fork; None for that of the origin.
-            origin: The run that is forked.
-            by: The name of the user who forks, unchecked.
-
-        Raises:
-            InvalidInput: The subject is no valid name of a principal.
-        """
+        """Return this fork with a record of the user who forked, and another principal."""
         if fault := principal_fault(principal):
             raise InvalidInput(fault, run_id=origin)
         who = {"by": by and clip(by, MAX_BY), "principal": without_roles(principal)}
@@ -204,16 +191,7 @@ class Fork:
         return replace(self, begins=changed(self.begins, state=changed(self.begins.state, opening=opening)))
 
     async def fitting(self, client: Client, storage: StorageDriver | None, run_id: str) -> "Fork":
-        """Return this fork, with too large a transcript moved to external storage.
-
-        Args:
-            client: The client.
-            storage: The storage.
-            run_id: The id of the new run.
-
-        Raises:
-            InvalidInput: The transcript is too large, and there is no storage.
-        """
+        """Return this fork, with too large a transcript moved to external storage."""
         if self.argument():
             return self
         packed = Packed.unpacked(self.begins.transcript)
@@ -240,9 +218,6 @@ def read_histories(run_id: str, path: str | PathLike[str]) -> list[WorkflowHisto
     """Return the histories of a run's executions, oldest first, from a file.
 
     `sojourn export --history` writes such a file.
-
-    Raises:
-        InvalidInput: The file cannot be read, or is not a history of this run.
     """
     try:
         histories = histories_in(Path(path).read_text(encoding="utf-8"))
@@ -264,21 +239,7 @@ async def fork_of(
     storage: StorageDriver | None = None,
     app: "App | None" = None,
 ) -> Fork:
-    """Return the requested fork.
-
-    Args:
-        client: The client that reads the run.
-        asked: The run, the point and the change.
-        histories: The exported histories of the run's executions, in place of those on the server.
-        storage: The storage with the beginning of a long run's transcript.
-        app: The app, whose tools check edited arguments, and declare their arguments and whether they only read.
-
-    Raises:
-        InvalidInput: The run has no such event, or the change does not fit there.
-        RunNotFound: There is no such run.
-        RunUnreadable: The run's records cannot be decoded here.
-        ServerUnavailable: The server does not answer.
-    """
+    """Return the requested fork."""
     try:
         if histories:
             origin = await origin_in_file(client, histories, asked.at, storage)
@@ -324,10 +285,6 @@ async def decided(
 
     If the app as it is now does not ask, nothing is decided. A call that the origin may have
     carried out is not approved: the fork's question reports that, and no person has read it yet.
-
-    Raises:
-        ApprovalVoid: The tool was changed since it was displayed.
-        NoWorker: No worker has judged the call in time.
     """
     try:
         async with asyncio.timeout(UNTIL_ASKED.total_seconds()), aclosing(run.events()) as events:

@@ -81,15 +81,6 @@ async def with_labels(
     """Yield the runs that were started with all of these labels, in their order.
 
     A run that was deleted meanwhile has no labels.
-
-    Args:
-        client: The client that reads the inputs.
-        runs: The runs to choose from.
-        labels: The labels that a run needs.
-        limit: Most runs to return.
-
-    Raises:
-        ServerUnavailable: The server does not answer.
     """
     found = 0
     known_labels = _KNOWN.setdefault(client, _KnownLabels())
@@ -264,12 +255,7 @@ class Selection:
 
 
 async def listed(client: Client, selection: Selection, limit: int | None) -> AsyncGenerator[RunStatus]:
-    """Yield the runs of a selection, with the fields that the store has.
-
-    Raises:
-        ServerUnavailable: The server does not answer.
-        InvalidInput: The search attributes are not registered on this server.
-    """
+    """Yield the runs of a selection, with the fields that the store has."""
     left = limit
     try:
         found = client.list_workflows(selection.query, limit=limit if selection.is_exact else None)
@@ -304,17 +290,6 @@ async def page_of(
 
     It may have fewer than `most` runs even if others follow, since the store does not know all the
     filters.
-
-    Args:
-        client: The client.
-        selection: The selection.
-        labels: The labels that a run needs.
-        most: Most runs of the page.
-        after: The token of the page before.
-
-    Raises:
-        ServerUnavailable: The server does not answer.
-        InvalidInput: The search attributes are not registered on this server; or the token is not one of the store's.
     """
     runs: list[RunStatus] = []
     asked: dict[str, str] = {}
@@ -379,11 +354,7 @@ def _status_of(found: WorkflowExecution) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a quoted literal in a visibility query.
-
-    Raises:
-        InvalidInput: It has a NUL, which ends a query for a store.
-    """
+    """Return a text as a quoted literal in a visibility query."""
     if "\0" in text:
         raise InvalidInput("what is listed by has no NUL character")
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")

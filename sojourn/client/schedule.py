@@ -52,12 +52,7 @@ _MAX_MESSAGE = 200
 class Schedule:
     """A handle of a schedule.
 
-    Args:
-        temporal: The Temporal client.
-        schedule_id: The schedule.
-
-    Raises:
-        InvalidInput: No schedule can have this id.
+    Methods raise `ScheduleNotFound`, and `ServerUnavailable` if the server does not answer.
     """
 
     def __init__(self, temporal: temporalio.client.Client, schedule_id: str) -> None:
@@ -67,16 +62,10 @@ class Schedule:
         self._handle = temporal.get_schedule_handle(schedule_id)
 
     def __repr__(self) -> str:
-        """Return the schedule's id."""
         return f"<Schedule {self.id}>"
 
     async def status(self) -> ScheduleStatus:
-        """Return when it acts, what it did last, and whether it is paused.
-
-        Raises:
-            ScheduleNotFound: There is no such schedule.
-            ServerUnavailable: The server does not answer.
-        """
+        """Return when it acts, what it did last, and whether it is paused."""
         try:
             found = await self._handle.describe()
             known = await found.memo()
@@ -86,25 +75,19 @@ class Schedule:
         return status.model_copy(update={"count": found.info.num_actions})
 
     async def pause(self, note: str = "") -> None:
-        """Pause the schedule, so that it does not act until `resume`.
-
-        Raises as `status`.
-        """
+        """Pause the schedule, so that it does not act until `resume`."""
         await self._do(self._handle.pause(note=note or None))
 
     async def resume(self, note: str = "") -> None:
-        """Let a paused schedule act again, from its next time on. Raises as `status`."""
+        """Let a paused schedule act again, from its next time on."""
         await self._do(self._handle.unpause(note=note or None))
 
     async def trigger(self) -> None:
-        """Act once now, even if the schedule is paused. Raises as `status`."""
+        """Act once now, even if the schedule is paused."""
         await self._do(self._handle.trigger())
 
     async def delete(self) -> None:
-        """Delete the schedule. The runs that it started continue.
-
-        Raises as `status`.
-        """
+        """Delete the schedule. The runs that it started continue."""
         await self._do(self._handle.delete())
 
     async def _do(self, request: Any) -> None:
@@ -122,11 +105,7 @@ class Schedule:
 
 
 def spec_of(every: timedelta | None, cron: str | Sequence[str] | None, time_zone: str | None) -> ScheduleSpec:
-    """Return the Temporal spec of when a schedule acts.
-
-    Raises:
-        InvalidInput: Neither an interval nor a cron expression is given, or both are; or the interval is too short.
-    """
+    """Return the Temporal spec of when a schedule acts."""
     if (every is None) == (cron is None):
         raise InvalidInput("a schedule has either every, an interval, or cron, such as '0 8 * * 1-5'")
     if every is not None and every < SHORTEST:
@@ -141,13 +120,7 @@ def spec_of(every: timedelta | None, cron: str | Sequence[str] | None, time_zone
 
 
 def scheduled_message(run: RunInput, by: str | None) -> ScheduledMessage:
-    """Return the message that a schedule sends to a conversation.
-
-    It is made from the opening that a run would have.
-
-    Raises:
-        InvalidInput: It cannot be sent.
-    """
+    """Return the message that a schedule sends to a conversation."""
     if len(run.messages) != 1 or run.messages[0].role != "user":
         raise InvalidInput("a schedule sends one user message to a conversation")
     (message,) = run.messages
@@ -177,21 +150,7 @@ async def create_schedule(
     *,
     note: str = "",
 ) -> Schedule:
-    """Create a schedule.
-
-    Args:
-        temporal: The Temporal client.
-        schedule_id: The id of the schedule; the ids of its runs and messages begin with it.
-        sends: The run that it starts, or the message that it sends, each time.
-        spec: The times at which it acts.
-        task_queue: The task queue of the agent's workers.
-        note: A note for people.
-
-    Raises:
-        InvalidInput: The server refuses it, such as a cron expression or a time zone.
-        ScheduleAlreadyExists: There is one of this id.
-        ServerUnavailable: The server does not answer.
-    """
+    """Create a schedule, which starts the run or sends the message each time."""
     is_run = isinstance(sends, RunInput)
     message = sends.messages[-1].text if isinstance(sends, RunInput) else sends.message.text
     known = {
@@ -253,13 +212,7 @@ def _action(
 async def list_schedules(
     temporal: temporalio.client.Client, agent_id: str | None
 ) -> AsyncGenerator[ScheduleStatus]:
-    """Yield the schedules of Sojourn in the namespace, in no order.
-
-    The store lags by about a second.
-
-    Raises:
-        ServerUnavailable: The server does not answer.
-    """
+    """Yield the schedules of Sojourn in the namespace, in no order."""
     try:
         async for found in await temporal.list_schedules():
             try:

@@ -89,24 +89,7 @@ _REFUSALS: dict[str, type[RunError]] = {
 async def send(
     handle: WorkflowHandle[Any, Any], update: Update, value: Fields | Callable[[], Awaitable[Fields]]
 ) -> Any:
-    """Send an update, and return its outcome.
-
-    Args:
-        handle: The run.
-        update: Makes one attempt.
-        value: The fields of the update; a callable is called again for each attempt.
-
-    Raises:
-        ApprovalVoid: The run reports an approval as void.
-        AwaitClosed: The run has ended, or refuses for a reason that another attempt does not change.
-        InvalidInput: The run refuses what is sent, or it is larger than 1.9 MB.
-        NoWorker: No worker accepted it within 30 s.
-        OtherKind: It is an answer of another kind than the wait.
-        RunNotFound: There is no such run, or none that the sender may see.
-        ServerUnavailable: The server does not answer.
-        SessionBusy: 100 messages wait already.
-        StaleDigest: It decides on other arguments than those of the call as it is now.
-    """
+    """Send an update, and return its outcome."""
     run_id = handle.id
     deadline: float | None = None
     failing: float | None = None

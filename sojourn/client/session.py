@@ -41,13 +41,7 @@ __all__ = ["Session", "SessionTurn"]
 
 
 class SessionTurn:
-    """A message that a conversation has accepted, and the turn that takes it.
-
-    Args:
-        run: The conversation's run.
-        accepted: The conversation's reply to the message.
-        kept: The cache of the conversation's handle for its reading between turns.
-    """
+    """A message that a conversation has accepted, and the turn that takes it."""
 
     def __init__(self, run: Run, accepted: Accepted, kept: Kept | None = None) -> None:
         self.run = run
@@ -62,22 +56,15 @@ class SessionTurn:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the conversation had accepted a message of this id before.
-
-        A retry by the client itself counts too.
-        """
+        """Whether the conversation had accepted a message of this id before."""
         return self.accepted.repeated
 
     @property
     def is_answer(self) -> bool:
-        """Whether the message was given before, as the answer to a question.
-
-        The conversation, or a child run of it, asked that question.
-        """
+        """Whether the message was given before, as the answer to a question."""
         return self.accepted.is_answer
 
     def __repr__(self) -> str:
-        """Return the conversation and the message."""
         return f"<SessionTurn of {self.message_id} in {self.run.id}>"
 
     async def events(
@@ -91,9 +78,6 @@ class SessionTurn:
             children: Include the events of child runs, as `Run.events`.
             deltas: Include what a planner is writing, as `Run.events`.
             earlier: Include the events before the turn begins: those of the turns that the message waits for.
-
-        Raises:
-            ServerUnavailable: The server did not answer for a minute.
         """
         is_mine = self.is_answer
         async for event in self._events(children=children, deltas=deltas):
@@ -130,7 +114,6 @@ class SessionTurn:
         Raises:
             RunFailed: The turn failed, and the conversation continues; or the run was canceled or terminated before an
                 answer; or the conversation reached a limit, whose name is the `code`, before the turn began.
-            ServerUnavailable: The server did not answer for a minute.
         """
         async for event in self.events():
             if event.type == "turn_completed":
@@ -152,21 +135,9 @@ class SessionTurn:
 
 
 class Session:
-    """A handle of one conversation with an agent, which is cheap to make.
+    """A handle of one conversation with an agent, valid before it starts.
 
-    It is valid before the conversation starts.
-
-    Args:
-        client: The client.
-        agent_id: The agent.
-        session_id: The session; two programs that name the same one talk to the same conversation.
-        labels: Labels of the conversation, if this handle's first message starts it.
-        policy: Limits of each turn, and with its `session` of the whole, if this handle's first message starts it; a
-            value applies only if it is tighter than the agent's.
-        principal: The principal that sends the messages of this handle; the turns that they open act for it. The conversation
-            belongs to its tenant.
-        visibility: The principals that see the conversation over HTTP, if this handle's first message starts it.
-        admit: Let the principal take part in a conversation that it does not see yet.
+    Made by `Client.session`, whose arguments it takes. Methods raise as those of `Run`.
 
     Raises:
         InvalidInput: An id breaks its rule.
@@ -212,7 +183,6 @@ class Session:
         )
 
     def __repr__(self) -> str:
-        """Return the agent and the session. A handle knows no status."""
         return f"<Session {self.session_id} of {self.agent_id}>"
 
     async def send(
@@ -235,7 +205,7 @@ class Session:
             mode: `queue`: the message opens a turn of its own, in the order of acceptance; `steer`: the next plan of the
                 present turn sees it, or it opens a turn if none is under way, or the present one acts for another principal; `interrupt`: the
                 present turn ends, its calls are cancelled, and the next turn begins with the message.
-            by: Name of the sender, recorded unchecked.
+            by: Name to record, unchecked.
 
         Raises:
             SessionBusy: 100 messages wait already.
@@ -243,7 +213,6 @@ class Session:
             InvalidInput: The message is invalid; or workers of several task queues serve the agent.
             RunNotFound: The conversation is one that the principal may not see.
             NoWorker: No worker serves the agent, or none accepted the message within 30 s.
-            ServerUnavailable: The server does not answer.
         """
         made = message_id or uuid.uuid4().hex
         content: dict[str, Any] = {"text": message}
@@ -326,14 +295,12 @@ class Session:
         code `interrupted`.
 
         Args:
-            reason: The reason, recorded.
-            by: Name of the user who ends it, recorded unchecked.
+            reason: Recorded.
+            by: Name to record, unchecked.
             turn_id: The turn to end, as in `SessionTurn.turn_id` or `RunStatus.turn_id`; the present one when left out.
 
         Raises:
             AwaitClosed: The run of the conversation has ended; or the present turn is another one than `turn_id`.
-            NoWorker: No worker accepted it within 30 s.
-            RunNotFound: There is no such conversation.
         """
         return await self.run.interrupt(reason, by=by, turn_id=turn_id)
 
@@ -344,7 +311,5 @@ class Session:
 
         Raises:
             AwaitClosed: The conversation was closed before, or its run has ended.
-            NoWorker: No worker accepted it within 30 s.
-            RunNotFound: There is no such conversation.
         """
         await self.run.close(reason, by=by)

@@ -48,17 +48,7 @@ def quoted(messages: Sequence[Message], target: Fields) -> str:
 async def target_of(
     run_id: str, messages: Sequence[Message], events: Callable[[], AsyncIterator[Event]], what: int | str
 ) -> Fields:
-    """Return the fields of the update `set_aside` that name a message or a result.
-
-    Args:
-        run_id: The run.
-        messages: Its transcript.
-        events: Its events so far, which have the ids of messages.
-        what: The number of a message, the id of a call, or the id of a message.
-
-    Raises:
-        InvalidInput: The transcript has no such message or result.
-    """
+    """Return the fields of the update `set_aside` that name a message or a result."""
     if isinstance(what, int):
         if 0 <= what < len(messages):
             return {"message": what}

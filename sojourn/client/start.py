@@ -59,15 +59,7 @@ def generated_id(agent_id: str) -> str:
 
 
 def checked_input(run_id: str, **fields: Any) -> RunInput:
-    """Return the input of a run, validated.
-
-    Args:
-        run_id: The id of the run.
-        **fields: The fields of `RunInput`.
-
-    Raises:
-        InvalidInput: A field breaks its rule.
-    """
+    """Return the input of a run, validated."""
     try:
         run = RunInput(**fields)
         encode_readable(run)
@@ -102,25 +94,7 @@ async def start_workflow(
     update: tuple[str, Any] | None = None,
     message: str = "",
 ) -> Any:
-    """Start the workflow of a run.
-
-    Args:
-        client: The Temporal client.
-        run_id: The id of the run.
-        run: The run's input, for its summary, memo and search attributes.
-        task_queue: The task queue of its workers.
-        argument: The workflow's argument, which records that the start sets search attributes.
-        update: The name and the value of an update that is sent in the same request. A run that is open gets it too, and
-            is not started. Its outcome is returned.
-        message: The text of the message that the update sends, for the summary of the run.
-
-    Raises:
-        InvalidInput: The namespace lacks search attributes, which a worker adds when it starts.
-        RPCError: The server does not answer.
-        WorkflowAlreadyStartedError: A run of this id was started before. With an update, it has ended, too.
-        WorkflowUpdateFailedError: The run refuses the update.
-        WorkflowUpdateRPCTimeoutOrCancelledError: The call was cancelled; the run may be open, and may accept the update.
-    """
+    """Start the workflow of a run."""
     introduction = summarize(run, message=message)
     options: dict[str, Any] = {
         "id": run_id,
@@ -168,10 +142,6 @@ async def is_start_of(client: Client, run_id: str, run: RunInput) -> bool:
     """Return whether a run began with this input.
 
     If its first execution is deleted, return whether it is a run of the agent and the session.
-
-    Raises:
-        RunNotFound: There is no such run.
-        ServerUnavailable: The server does not answer.
     """
     began = await _beginning(client, run_id)
     if isinstance(began, Continuation):
@@ -184,10 +154,6 @@ async def messages_at_start(client: Client, run_id: str) -> list[Message] | None
     """Return the messages that a run was started with, or None.
 
     None if its first execution is deleted, or cannot be read.
-
-    Raises:
-        RunNotFound: There is no such run.
-        ServerUnavailable: The server does not answer.
     """
     began = await _beginning(client, run_id)
     return began.messages if isinstance(began, RunInput) else None

@@ -53,11 +53,7 @@ class Stuck:
 
 
 async def stuck_runs(client: Access, run_ids: Sequence[str]) -> dict[str, Stuck]:
-    """Return those of these open runs that are stuck, by run id.
-
-    Raises:
-        ServerUnavailable: The server does not answer.
-    """
+    """Return those of these open runs that are stuck, by run id."""
     gate = asyncio.Semaphore(AT_ONCE)
     asked: dict[str, asyncio.Task[bool]] = {}
 
@@ -89,16 +85,7 @@ async def stuck_of(
     described: WorkflowExecutionDescription,
     is_served: Callable[[str], Awaitable[bool]] | None = None,
 ) -> Stuck | None:
-    """Return why an open run does not make progress, or None if it does.
-
-    Args:
-        client: The client.
-        described: The run.
-        is_served: Whether a worker polls a task queue; by default a request to the server finds out.
-
-    Raises:
-        ServerUnavailable: The server does not answer.
-    """
+    """Return why an open run does not make progress, or None if it does."""
     try:
         raw, queue = described.raw_description, described.task_queue
         task = raw.pending_workflow_task
