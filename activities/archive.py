@@ -4,14 +4,13 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.converter import StorageDriver
 
-from sojourn.archive import load_part, store_part
+from sojourn.archive import load_part, store_part, store_segment
 from sojourn.authoring.app import App
 from sojourn.contracts.event import Event
 from sojourn.contracts.tasks import Archived, ArchiveTask, Stored, StoreTask
 from sojourn.contracts.wire_names import ARCHIVE_EVENTS, STORE_TRANSCRIPT
 from sojourn.core.history.fold import Fold
 from sojourn.events.one_run import executions_before, records_of
-from sojourn.segments import store_segment
 
 from .heartbeat import beating, pass_on
 from .transcripts import fetch_messages, storage_of

@@ -20,6 +20,7 @@ from temporalio.common import RawValue
 from temporalio.converter import StorageDriver
 from temporalio.exceptions import ApplicationError
 
+from sojourn.archive import load_segments
 from sojourn.authoring.app import App
 from sojourn.client.access import artifact_at
 from sojourn.connection.nearby_storage import nearby_storage
@@ -29,7 +30,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.run.transcript import Segments
 from sojourn.logs.values import described
-from sojourn.segments import load_segments
+from sojourn.archive import load_segments
 from sojourn.serving.run_cache import RunCache
 from sojourn.values.wire import MAX_SLICE_BYTES, decode_messages, size_of
 

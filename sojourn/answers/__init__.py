@@ -20,13 +20,13 @@ from sojourn.answers.submitting import (
     is_same_answer,
     submit,
 )
-from sojourn.answers.wait_ref import WaitRef
 from sojourn.answers.wait_view import (
     Asker,
     Disclosure,
     KindName,
     StatusView,
     WaitContext,
+    WaitRef,
     WaitView,
     context_of,
     disclose,

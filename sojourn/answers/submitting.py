@@ -11,8 +11,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from sojourn.answers.wait_ref import WaitRef
-from sojourn.answers.wait_view import WaitView, wait_view
+from sojourn.answers.wait_view import WaitRef, WaitView, wait_view
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation, KindName
 from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolEndEvent, wait_in

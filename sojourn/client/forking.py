@@ -15,6 +15,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError
 
+from sojourn.archive import store_segment
 from sojourn.client.conversation_id import conversation_id, conversation_prefix
 from sojourn.client.start import generated_id
 from sojourn.connection.rpc_errors import translated
@@ -38,7 +39,6 @@ from sojourn.core.run.transcript import Packed
 from sojourn.errors import InvalidInput, NoWorker
 from sojourn.events.exported import histories_in
 from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_server
-from sojourn.segments import store_segment
 from sojourn.serving.pace import run_in_thread
 from sojourn.values.frozen import changed
 from sojourn.values.json_fault import json_fault

@@ -7,15 +7,7 @@ The package is pure, and imports only contracts and core. Begin with `Timeline`.
 covers child runs too.
 """
 
-from sojourn.timeline.endings import RUN_END_TYPES as RUN_END_TYPES
-from sojourn.timeline.endings import RunEnd as RunEnd
-from sojourn.timeline.endings import TurnEnd as TurnEnd
-from sojourn.timeline.endings import is_interruption as is_interruption
-from sojourn.timeline.endings import is_last_result as is_last_result
-from sojourn.timeline.endings import is_run_end as is_run_end
-from sojourn.timeline.endings import is_turn_end as is_turn_end
-from sojourn.timeline.endings import verdict_of as verdict_of
-from sojourn.timeline.endings import wait_in as wait_in
+from sojourn.timeline.entries import RUN_END_TYPES as RUN_END_TYPES
 from sojourn.timeline.entries import Attempt as Attempt
 from sojourn.timeline.entries import Call as Call
 from sojourn.timeline.entries import ChangeKind as ChangeKind
@@ -27,11 +19,19 @@ from sojourn.timeline.entries import EntryChange as EntryChange
 from sojourn.timeline.entries import Note as Note
 from sojourn.timeline.entries import OpenWait as OpenWait
 from sojourn.timeline.entries import Plan as Plan
+from sojourn.timeline.entries import RunEnd as RunEnd
 from sojourn.timeline.entries import TokenUsage as TokenUsage
+from sojourn.timeline.entries import TurnEnd as TurnEnd
 from sojourn.timeline.entries import UserMessage as UserMessage
 from sojourn.timeline.entries import UserTurn as UserTurn
 from sojourn.timeline.entries import WaitEnd as WaitEnd
 from sojourn.timeline.entries import WaitEntry as WaitEntry
+from sojourn.timeline.entries import is_interruption as is_interruption
+from sojourn.timeline.entries import is_last_result as is_last_result
+from sojourn.timeline.entries import is_run_end as is_run_end
+from sojourn.timeline.entries import is_turn_end as is_turn_end
+from sojourn.timeline.entries import verdict_of as verdict_of
+from sojourn.timeline.entries import wait_in as wait_in
 from sojourn.timeline.timeline import MOST_ENTRIES as MOST_ENTRIES
 from sojourn.timeline.timeline import Timeline as Timeline
 from sojourn.timeline.tree import TimelineTree as TimelineTree

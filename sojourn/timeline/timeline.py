@@ -16,7 +16,6 @@ from sojourn.contracts.event import Event, wait_in
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.timeline.endings import RunEnd, TurnEnd
 from sojourn.timeline.entries import (
     Attempt,
     Call,
@@ -29,7 +28,9 @@ from sojourn.timeline.entries import (
     Note,
     OpenWait,
     Plan,
+    RunEnd,
     TokenUsage,
+    TurnEnd,
     UserMessage,
     UserTurn,
     WaitEnd,

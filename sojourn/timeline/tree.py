@@ -15,8 +15,7 @@ from sojourn.contracts.event import (
     ToolEndEvent,
     ToolResultReceivedEvent,
 )
-from sojourn.timeline.endings import is_run_end, is_turn_end
-from sojourn.timeline.entries import Delivery, EntryChange, OpenWait, WaitEnd
+from sojourn.timeline.entries import Delivery, EntryChange, OpenWait, WaitEnd, is_run_end, is_turn_end
 from sojourn.timeline.timeline import MOST_ENTRIES, Timeline
 
 __all__ = ["TimelineTree"]
