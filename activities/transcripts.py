@@ -30,7 +30,6 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.run.transcript import Segments
 from sojourn.logs.values import described
-from sojourn.archive import load_segments
 from sojourn.serving.run_cache import RunCache
 from sojourn.values.wire import MAX_SLICE_BYTES, decode_messages, size_of
 
