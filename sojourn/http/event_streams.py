@@ -114,14 +114,6 @@ class RunEventResponse(SseResponse):
     """The events of a run after a cursor, to the run's end.
 
     A stream that ends before that ends with an event `problem`, whose data are problem details. The client then connects again.
-
-    Args:
-        feeds: The live feeds of the process.
-        metrics: Counts what is sent.
-        run_id: The run.
-        cursor: How far the client has read.
-        children: Include the events of child runs.
-        deltas: Include what planners are writing.
     """
 
     def __init__(

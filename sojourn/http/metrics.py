@@ -68,10 +68,7 @@ def _heading(name: str, kind: str, about: str) -> Iterator[str]:
 class MetricsMiddleware:
     """Count requests, by the path of their route, and open streams.
 
-    Args:
-        app: The application.
-        metrics: The metrics to update.
-        waiting: Paths of routes whose responses have the form of a stream, but are one response that the request waits for.
+    `waiting` are routes whose responses have the form of a stream, but are one response that the request waits for.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, *, waiting: Collection[str] = ()) -> None:

@@ -107,13 +107,7 @@ class ProblemDetails(BaseModel):
 class Problem(Exception):  # noqa: N818 - the RFC's name for it
     """Raised by a route or middleware to answer with these problem details.
 
-    Args:
-        status: The HTTP status.
-        code: The code, in lower case with underscores.
-        detail: What happened.
-        then: What to do next.
-        headers: Further headers of the answer.
-        more: Further members.
+    `more` are further members.
     """
 
     def __init__(
@@ -154,7 +148,6 @@ ProblemRenderer = Callable[[Problem], Response]
 """Renders a problem in the format of a protocol."""
 
 _RENDERER = "sojourn.problem_renderer"
-"""Scope key of the renderer of the request's protocol."""
 
 
 def set_renderer(scope: Scope, render: ProblemRenderer) -> None:

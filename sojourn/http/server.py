@@ -69,9 +69,7 @@ _MANY = (
 class Connections:
     """The connections of a process.
 
-    Args:
-        most: Most connections in total.
-        proxies: Addresses of trusted proxies, which connect on behalf of many clients. Defaults to uvicorn's `FORWARDED_ALLOW_IPS`.
+    Trusted proxies, by default uvicorn's `FORWARDED_ALLOW_IPS`, connect on behalf of many clients.
     """
 
     def __init__(self, most: int, proxies: str | None = None) -> None:

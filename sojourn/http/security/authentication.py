@@ -33,17 +33,12 @@ _FORWARDED_FAMILIES = (
 """Prefixes of the headers that proxies and tunnels add."""
 
 _CREDENTIALS = "sojourn.credentials"
-"""Scope key of the request as it was authenticated."""
 
 
 class AuthenticationMiddleware:
     """Find the principal of each request, or refuse it.
 
-    Args:
-        app: The application.
-        auth: The authentication method; None accepts local requests only.
-        open_paths: Paths that need no authentication.
-        probes: Open paths without a rate limit by address: a load balancer may share its address with unknown clients.
+    `probes` are open paths without a rate limit by address: a load balancer may share its address with unknown clients.
     """
 
     def __init__(

@@ -42,12 +42,7 @@ __all__ = [
 
 
 class ByteBudget:
-    """Bytes that all requests share.
-
-    Args:
-        most: Most bytes of all requests.
-        most_of_one: Most bytes of one principal. It may have one request with more.
-    """
+    """Bytes that all requests share. A principal may have one request with more."""
 
     def __init__(self, most: int, most_of_one: int) -> None:
         self.most = most
@@ -61,10 +56,7 @@ class ByteBudget:
     def fault(self, by: Hashable, more: int, own: int) -> Problem | None:
         """Return the problem if this many more bytes do not fit, or None.
 
-        Args:
-            by: The client, or None for a local one, which only the budget as a whole bounds.
-            more: The bytes.
-            own: Bytes that the same request has.
+        `by` is None for a local client, which only the budget as a whole bounds. `own` are bytes that the request has.
         """
         others = self._by.get(by, 0) - own
         if by is not None and others and others + own + more > self.most_of_one:
@@ -145,7 +137,6 @@ RESPONSE_COST = 1_000_000
 """Bytes of a response that cost its principal as much as one request."""
 
 _KEY = "sojourn.response_bytes"
-"""Scope key of the request's `ByteShare`."""
 
 
 class ResponseLimits:
@@ -279,13 +270,6 @@ class BodyLimits:
     """Read the body of a request, and pass the request on if it is within the bounds.
 
     Only a form of a page may have files, which are not text.
-
-    Args:
-        app: The application.
-        max_bytes: Largest body.
-        max_depth: Deepest nesting of its arrays and objects.
-        seconds: Longest time for a body to arrive.
-        budget: The bytes of bodies in flight.
     """
 
     def __init__(

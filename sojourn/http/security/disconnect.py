@@ -45,9 +45,7 @@ _log = structlog.get_logger("sojourn.http")
 class Disconnect:
     """Whether the client of one request is connected, and still has access.
 
-    Args:
-        receive: The server's messages after the body.
-        is_let_in: Authenticates the request again, or None if that is not possible.
+    `is_let_in` authenticates the request again, and is None if that is not possible.
     """
 
     def __init__(self, receive: Receive, is_let_in: Callable[[], Awaitable[bool]] | None) -> None:
@@ -135,9 +133,7 @@ def is_admitted(scope: Scope) -> bool:
 class DisconnectMiddleware:
     """Give each request its `Disconnect`, and answer for a cancelled application.
 
-    Args:
-        app: The application. The body of a request has been read before.
-        auth: The authentication method. An `AuthAgain` authenticates a request again while it lasts.
+    An authentication method that is an `AuthAgain` authenticates a request again while it lasts.
     """
 
     def __init__(self, app: ASGIApp, *, auth: Auth | None) -> None:

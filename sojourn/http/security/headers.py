@@ -53,7 +53,6 @@ A browser keeps 4,096 bytes of one cookie. It sends the cookies of all services 
 """
 
 _KEY = "sojourn.cookies"
-"""Scope key of the request's cookies, as the client sent them."""
 
 
 class HeaderLimits:
@@ -138,13 +137,7 @@ _OF_A_SITE = _ALWAYS | {"Referrer-Policy": "same-origin"}
 
 
 class SecurityHeaders:
-    """Add security headers to every response.
-
-    Args:
-        app: The application.
-        pages: Paths of the service's own pages, which load scripts and styles.
-        site: The console's pages, which have a policy of their own.
-    """
+    """Add security headers to every response, for pages those of the console."""
 
     def __init__(self, app: ASGIApp, *, pages: Collection[str] = (), site: Site | None = None) -> None:
         self._app = app
@@ -183,14 +176,7 @@ _PORTS = {"http": "80", "https": "443"}
 class OriginCheck:
     """Refuse requests for another host name, and from pages of another origin.
 
-    Args:
-        app: The application.
-        hosts: Accepted host names, as in `SecuritySettings`.
-        origins: Origins whose pages may use the service. Their browsers get CORS headers.
-        is_authenticated: Whether the service has an authentication method.
-
-    Raises:
-        DefinitionError: An origin is invalid.
+    Hosts and origins are as in `SecuritySettings`.
     """
 
     def __init__(

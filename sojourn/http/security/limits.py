@@ -31,16 +31,13 @@ __all__ = [
 ]
 
 _KEY = "sojourn.stream_slot"
-"""Scope key of the request's slot."""
 
 _ADDRESS_BUCKETS = "sojourn.address_buckets"
-"""Scope key of the token buckets by address."""
 
 _UNLOGGED = "sojourn.unlogged"
 """Scope key of the mark that the refusal is one of many, and is not logged."""
 
 _Whose = tuple[str, str]
-"""Tenant and subject."""
 
 MAX_KNOWN = 100_000
 """Most principals, or addresses, to count. The least recently seen is dropped first."""
@@ -63,11 +60,6 @@ class TokenBuckets:
 
     The library `limits` has fixed and moving windows, but no debt. The additional cost of a request (`charge`) is known only
     after the request (`test_what_a_request_costs_is_counted` of `tests/http/security/test_limits.py`).
-
-    Args:
-        rate: Requests a second, on average.
-        burst: Requests at once.
-        clock: Seconds of a clock that never goes back.
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -104,13 +96,6 @@ class RateLimitMiddleware:
     """Per-principal rate and concurrency limits (in memory, per process).
 
     The rate limits requests. The concurrency limits streams and waiting requests.
-
-    Args:
-        app: The application.
-        requests: Requests a second, on average.
-        burst: Requests at once.
-        streams: Most open streams of events and requests that wait.
-        clock: Returns the seconds of a monotonic clock.
     """
 
     def __init__(

@@ -220,18 +220,9 @@ _PLAIN = {"accept-encoding": "identity"}
 class Jwks:
     """The keys of one issuer (JWKS).
 
-    They are fetched when first needed, and again for a token that is signed with an unknown key.
-
-    PyJWT's `PyJWKClient` blocks the event loop, has no limit on what an issuer sends, and fetches them again for every unknown key
-    (`tests/http/security/test_oidc.py` has keys that rotate, strangers that forge key ids, and an issuer that goes away or sends too much).
-
-    Args:
-        issuer: The issuer, whose configuration names the address of its keys.
-        url: The address of the keys. If None, it is read from the configuration.
-        clock: Returns the seconds of a monotonic clock.
-
-    Raises:
-        DefinitionError: An address uses no HTTPS, and is not on this machine.
+    They are fetched when first needed, and again for a token with an unknown key. PyJWT's `PyJWKClient` blocks the event loop, has no
+    limit on what an issuer sends, and fetches them for every unknown key (`tests/http/security/test_oidc.py`). Without a `url`, the
+    issuer's configuration names it.
     """
 
     def __init__(

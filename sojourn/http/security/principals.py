@@ -29,10 +29,8 @@ LOCAL = Principal(subject="local", roles=list(ROLES))
 """The principal of a local request to a service without authentication."""
 
 _KEY = "sojourn.principal"
-"""Scope key of the request's principal."""
 
 _WAYS = "sojourn.ways"
-"""Scope key of the method that authenticated the request."""
 
 _bearer = HTTPBearer(
     auto_error=False, description="A key of `sojourn keys create`, or a token of the issuer."

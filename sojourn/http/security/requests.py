@@ -34,10 +34,8 @@ __all__ = [
 ]
 
 _SITE = "sojourn.site"
-"""Scope key of the `Site` of a request for a page."""
 
 _ABORTED = "sojourn.aborted"
-"""Scope key of the mark that the response was aborted on purpose."""
 
 DRAIN_BYTES = 64_000_000
 """Most bytes of a request to read and drop after its refusal."""
