@@ -13,7 +13,7 @@ from markdown_it.token import Token
 
 from sojourn.http.protocols.reply_token import ReplyToken
 
-__all__ = ["REMOVED", "Unmarked", "closing", "mark_of", "unmarked", "without_tokens"]
+__all__ = ["REMOVED", "MarkFilter", "closing", "mark_of", "remove_marks", "remove_tokens"]
 
 OPENING = "[//]: # (sojourn:"
 """Prefix of a mark: a Markdown comment, which pages do not render."""
@@ -30,18 +30,18 @@ def mark_of(token: ReplyToken) -> str:
     return f"\n\n{OPENING}{token.text})"
 
 
-def unmarked(text: str) -> str:
+def remove_marks(text: str) -> str:
     """Return a model's whole text without marks."""
-    filter = Unmarked()
+    filter = MarkFilter()
     return filter.take(text) + filter.end()
 
 
-def without_tokens(text: str) -> str:
+def remove_tokens(text: str) -> str:
     """Return a model's whole text without marks and task ids."""
-    return _TOKENS.sub(lambda found: REMOVED if ReplyToken.parse(found[0]) else found[0], unmarked(text))
+    return _TOKENS.sub(lambda found: REMOVED if ReplyToken.parse(found[0]) else found[0], remove_marks(text))
 
 
-class Unmarked:
+class MarkFilter:
     """Removes marks from a text that arrives in pieces.
 
     It holds back text that may be the beginning of a mark.
@@ -52,7 +52,6 @@ class Unmarked:
         self._is_inside = False
 
     def take(self, piece: str) -> str:
-        """Add a piece, and return the text that can be sent now."""
         text, sent = self._held + piece, ""
         while True:
             if self._is_inside:
@@ -70,7 +69,6 @@ class Unmarked:
         return sent + text[: len(text) - len(self._held)]
 
     def end(self) -> str:
-        """End the text, and return the part that was held back."""
         held, self._held, self._is_inside = self._held, "", False
         return held
 
@@ -121,7 +119,7 @@ _VOID = frozenset(
 def _blocks() -> MarkdownIt:
     """Return a parser of blocks alone.
 
-    Parsing inline markup can take time that grows with the square of the text.
+    Inline markup can take time that grows with the square of the text.
     """
     parser = MarkdownIt("commonmark", {"html": True})
     parser.core.ruler.enableOnly(["normalize", "block"])
@@ -131,12 +129,8 @@ def _blocks() -> MarkdownIt:
 def closing(text: str, *, exact: int = EXACT) -> str:
     """Return what closes the markup that a model's text leaves open.
 
-    It is empty for a short text that leaves nothing open. After a long text it closes everything that
-    may be open, in time in proportion to the text, without parsing it.
-
-    Args:
-        text: The text.
-        exact: Longest text to parse, in characters.
+    It is empty for a short text that leaves nothing open. After a text longer than `exact` it closes everything
+    that may be open, in time in proportion to the text, without parsing it.
     """
     if not _MAY_OPEN.search(text):
         return ""
@@ -155,7 +149,7 @@ def closing(text: str, *, exact: int = EXACT) -> str:
 def _ends_of_all(text: str) -> str:
     """Return what closes any block and element that a text may leave open.
 
-    If the text leaves none open, the result shows almost nothing.
+    If it leaves none open, the result displays almost nothing.
     """
     ends = [_ENDS_OF_BLOCKS] if _HTML.search(text) else []
     for fence in _FENCES:
@@ -168,7 +162,6 @@ def _ends_of_all(text: str) -> str:
 
 
 def _ends_of_elements(markup: str) -> str:
-    """Return what closes the elements, comment and tag that raw HTML may leave open."""
     opened = [name.lower() for name in _TAG.findall(markup)]
     texts = "".join(f"</{name}>" for name in reversed(opened) if name in _TEXTS)
     rest = "".join(f"</{name}>" for name in reversed(opened) if name not in _VOID and name not in _TEXTS)

@@ -75,33 +75,18 @@ class CamelBody(JsonBody):
 def read_message(
     parts: Iterable[Any], read_part: Callable[[Any], Part | None], role: str = "user"
 ) -> Message:
-    """Read a message, part by part.
-
-    Args:
-        parts: The parts as the client sent them.
-        read_part: Reads one part. Returns None for a part that agents do not read, and raises if the part is invalid.
-        role: `user` or `assistant`.
-    """
     found = [part for each in parts if (part := read_part(each)) is not None]
     return Message.model_validate({"role": role, "parts": found})
 
 
 def text_part(text: str) -> TextPart:
-    """Return a text of a message."""
     return TextPart(type="text", text=text)
 
 
 def file_part(
     media_type: str, *, url: str | None = None, data: str | None = None, title: str | None = None
 ) -> ImagePart | DocumentPart:
-    """Return a file of a message. A `data:` URL in base64 is read as data.
-
-    Args:
-        media_type: The media type; that of a `data:` URL is used if this is empty.
-        url: The address of the file.
-        data: Its content in base64.
-        title: Its name; images have none.
-    """
+    """Return a file of a message. A `data:` URL in base64 is read as data."""
     if url and url.startswith("data:"):
         head, _, body = url.partition(",")
         if head.endswith(";base64"):
@@ -113,11 +98,7 @@ def file_part(
 
 
 def read_result(text: str) -> Any:
-    """Return a result that a client sent as text: parsed JSON, else the text.
-
-    Raises:
-        InvalidInput: An object has a name twice.
-    """
+    """Return a result that a client sent as text: parsed JSON, else the text."""
     try:
         return loads(text)
     except DuplicateNameError as error:
@@ -157,7 +138,6 @@ class IncomingMessage:
 
     @property
     def text(self) -> str:
-        """The text of the message. An answer consists of it."""
         return self.message.text
 
     @property
@@ -167,21 +147,15 @@ class IncomingMessage:
 
     @property
     def whole(self) -> Message:
-        """The message with its context."""
         return self.message.model_copy(update={"parts": [*self.message.parts, *(self.context or ())]})
 
     def check_same(self, delivery: Delivery, run_id: str) -> None:
-        """Check that the message delivered under its id is this one.
-
-        Raises:
-            Problem: It was something else.
-        """
+        """Raise a problem if the message delivered under its id is another one."""
         if not is_same_message(delivery.event, self.message, may_have_context=self.context is not None):
-            raise reused(self.message_id, run_id)
+            raise reuse_problem(self.message_id, run_id)
 
 
 def digest_of(*texts: str) -> str:
-    """Return a short digest of texts, for ids."""
     return hashlib.sha256("\0".join(texts).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
@@ -191,14 +165,7 @@ def digest_of(*texts: str) -> str:
 async def start_once(
     service: Service, asking: Principal, agent_id: str, messages: Sequence[Message], key: str = ""
 ) -> ReplyToken:
-    """Start a run for one request, with all its messages.
-
-    With a key the start is idempotent: the same request returns the same run.
-
-    Raises:
-        Problem: The principal may not start runs, or has sent another request with this key.
-        RunError: As `Client.start`.
-    """
+    """Start a run for one request, with all its messages. With a key the start is idempotent."""
     require(asking, "user")
     opening = [message.model_dump(mode="json", exclude_defaults=True) for message in messages]
     body = StartBody.model_validate({"agent_id": agent_id, "input": opening})
@@ -209,16 +176,12 @@ async def start_once(
         if run_id is None:
             raise
         if not await service.has_started(asking, run_id, body):
-            raise reused(key, run_id) from None
+            raise reuse_problem(key, run_id) from None
         return ReplyToken(run_id)
     return ReplyToken(run.id)
 
 
 async def deliver(service: Service, asking: Principal, run_id: str, message: IncomingMessage) -> ReplyToken:
-    """Send a message to an existing conversation.
-
-    Raises as `Run.send`, and if another message had the id.
-    """
     require(asking, "user")
     run = await service.run(asking, run_id)
     content: dict[str, Any] = {
@@ -240,21 +203,9 @@ async def deliver_to_session(
 ) -> ReplyToken:
     """Send a message to a conversation, or start one with it.
 
-    If a question is open, the message answers it. A call to approve is decided only by an answer that
-    has the call's code. A person who gives no code may not have seen the call, so the reply then
-    displays the call.
-
-    Args:
-        service: The service.
-        asking: The principal that sends it.
-        agent_id: The agent.
-        session_id: The conversation.
-        message: The message.
-        approves: Whether the text may approve a call, since a person has written it.
-
-    Raises:
-        Problem: The principal may not, or has sent another message with this id.
-        RunError: As `Session.send`.
+    If a question is open, the message answers it. A call to approve is decided only by an answer that has the
+    call's code, and only if `approves`: a person has written it. A person who gives no code may not have seen the
+    call, so the reply then displays the call.
     """
     require(asking, "user")
     session = await service.session(asking, agent_id, session_id)
@@ -275,13 +226,6 @@ async def deliver_to_session(
 async def token_of_accepted(
     service: Service, run_id: str, accepted: Accepted, message: IncomingMessage
 ) -> ReplyToken:
-    """Return the reply token for a message that a conversation has accepted.
-
-    It may have accepted the message now, or earlier.
-
-    Raises:
-        Problem: Another message had this id.
-    """
     token = ReplyToken(run_id, accepted.after, "" if accepted.is_answer else accepted.message_id)
     if not accepted.repeated:
         return token
@@ -294,13 +238,11 @@ async def token_of_accepted(
 
 
 def token_of_delivery(run_id: str, delivery: Delivery) -> ReplyToken:
-    """Return the reply token for an accepted message or answer."""
     is_message = isinstance(delivery.event, MessageReceivedEvent)
     return ReplyToken(run_id, delivery.before, delivery.event.message_id or "" if is_message else "")
 
 
-def reused(key: str, run_id: str) -> Problem:
-    """Return the problem of a request whose id another one had."""
+def reuse_problem(key: str, run_id: str) -> Problem:
     return Problem(
         409,
         REUSED,
@@ -311,11 +253,6 @@ def reused(key: str, run_id: str) -> Problem:
 
 
 async def token_of_task(service: Service, asking: Principal, task_id: str) -> ReplyToken:
-    """Return the token of a task that the principal may see.
-
-    Raises:
-        RunNotFound: There is no such task.
-    """
     token = ReplyToken.parse(task_id)
     if token is None:
         raise RunNotFound(f"there is no task {task_id[:80]!r}: use the id of a task's creation")
@@ -330,10 +267,7 @@ async def token_of_task(service: Service, asking: Principal, task_id: str) -> Re
 async def _answer_in_session(
     service: Service, asking: Principal, run: Run, message: IncomingMessage, *, approves: bool
 ) -> ReplyToken | None:
-    """Return the reply token for an answer, or for a repeated message.
-
-    Return None for a new message.
-    """
+    """Return the reply token of an answer or a repeated message, or None for a new message."""
     try:
         # Another request may have started the conversation since `Service.session` looked for it.
         status = await (await service.run(asking, run.id)).status()
@@ -410,48 +344,37 @@ async def answer_reply(
     message: IncomingMessage,
     shown: str | None = None,
 ) -> ReplyToken | None:
-    """Answer the wait at the end of a reply, once.
+    """Answer the wait at the end of a reply, once, and return the token of the next reply.
 
-    Args:
-        service: The service.
-        asking: The principal that answers.
-        previous: The reply.
-        message: The answer.
-        shown: What the client has shown of the reply, if the protocol knows it. A question that it does not end with is displayed again.
-
-    Returns:
-        The token of the next reply, or None if the reply had no wait, or the question has another answer.
-
-    Raises:
-        Problem: The call was decided otherwise.
-        MissingRole: The principal may not answer.
+    Return None if the reply had no wait, or the question has another answer. `shown` is what the client has
+    displayed of the reply, if the protocol knows it: a question that it does not end with is displayed again.
     """
     await service.run(asking, previous.run_id)
     reply = await read(service, previous)
-    asked = reply.asked
-    if asked is None:
+    view = reply.wait
+    if view is None:
         return None
     verdict = read_verdict(message.text)
-    names_another = asked.call is not None and verdict.code not in ("", asked.ref.code)
-    if names_another or (shown is not None and not _ends_with(shown, chat_prompt(asked))):
+    names_another = view.call is not None and verdict.code not in ("", view.ref.code)
+    if names_another or (shown is not None and not _ends_with(shown, chat_prompt(view))):
         return previous
     try:
-        await _submit(service, asking, asked, message, previous.run_id)
+        await _submit(service, asking, view, message, previous.run_id)
     except AwaitClosed as error:
-        if asked.call is None or not verdict.is_plain:
+        if view.call is None or not verdict.is_plain:
             return None
         raise Problem(
             409,
             "await_closed",
             "the call was decided otherwise before, or its turn has ended",
             then="Look at the conversation, and say what is to be done now.",
-            run_id=asked.run_id,
+            run_id=view.run_id,
         ) from error
     return ReplyToken(previous.run_id, reply.end)
 
 
 def _ends_with(text: str, end: str) -> bool:
-    """Return whether a text ends with another, ignoring changes of white space."""
+    """Compare without regard to white space."""
     return " ".join(text.split()).endswith(" ".join(end.split()))
 
 
@@ -459,14 +382,7 @@ def _ends_with(text: str, end: str) -> bool:
 
 
 async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
-    """End a conversation's turn, or a run.
-
-    The principal that started a run may end it.
-
-    Raises:
-        Problem: The principal may not end it.
-        RunError: The run has ended, or the principal may not see it.
-    """
+    """End a conversation's turn, or a run. The principal that started a run may end it."""
     require(asking, "user")
     run = await service.run(asking, token.run_id)
     if token.message_id:
@@ -481,10 +397,7 @@ async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
 
 
 async def _begun(service: Service, token: ReplyToken) -> str:
-    """Wait until the turn of a message has begun, and return the turn's id.
-
-    The present turn may be that of another message.
-    """
+    """Wait until the turn of a message has begun. The present one may be that of another message."""
     reply = AgentReply(token)
     with suppress(TimeoutError):
         async with asyncio.timeout(BEGINS), aclosing(follow(service, reply)) as steps:

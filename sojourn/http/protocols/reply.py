@@ -20,7 +20,7 @@ from sojourn.errors import RunNotFound
 from sojourn.events import Cursor
 from sojourn.events.stream import stream
 from sojourn.http.event_streams import HEARTBEAT
-from sojourn.http.protocols.markup import Unmarked, closing, unmarked
+from sojourn.http.protocols.markup import MarkFilter, closing, remove_marks
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_prompt, chat_text
 from sojourn.http.redaction import redact
@@ -37,9 +37,9 @@ __all__ = [
     "SentText",
     "follow",
     "read",
+    "read_events",
     "read_timeline",
     "read_to_end",
-    "recorded",
 ]
 
 FREE = 200
@@ -58,8 +58,6 @@ _GAP = "\n\n"
 
 
 class HistoryMessage(NamedTuple):
-    """A message of a task."""
-
     role: Literal["user", "agent"]
     id: str
     text: str
@@ -107,7 +105,7 @@ class AgentReply:
     """How the reply ended; `open` until then."""
     text: str = ""
     """The agent's messages, then its question, separated by an empty line."""
-    asked: WaitView | None = None
+    wait: WaitView | None = None
     """With `asked`: the wait; of a task, the oldest open wait."""
     history: list[HistoryMessage] = field(default_factory=list[HistoryMessage])
     """For a task: its message, and its questions with their answers."""
@@ -131,7 +129,7 @@ class AgentReply:
         self._is_answer = False
         """Whether the message was the answer to a wait."""
         self._sent = SentText()
-        self._unmarked = Unmarked()
+        self._marks = MarkFilter()
 
     @property
     def agent_id(self) -> str:
@@ -139,7 +137,6 @@ class AgentReply:
 
     @property
     def begun(self) -> float | None:
-        """Unix time of its first event, in seconds."""
         at = self.tree.top.begun_at
         return at.timestamp() if at else None
 
@@ -171,7 +168,6 @@ class AgentReply:
         return [view for view in views if view.is_for_people]
 
     def answer_to(self, message_id: str) -> Delivery | None:
-        """Return the answer delivered under this message id, or None."""
         delivery = self.tree.delivered.get(message_id)
         return delivery if delivery and isinstance(delivery.event, AwaitAnsweredEvent) else None
 
@@ -195,10 +191,7 @@ class AgentReply:
         return self.text[before:]
 
     def _note(self, event: Event) -> None:
-        """Record the message of a task, and its questions once they are answered.
-
-        Until then its status has the questions.
-        """
+        """Record the message of a task, and its questions once they are answered. Until then its status has them."""
         if isinstance(event, MessageReceivedEvent) and event.message_id == self.token.message_id:
             self.history.append(HistoryMessage("user", event.message_id, event.message.text))
         elif isinstance(event, AwaitAnsweredEvent) and self._is_mine:
@@ -219,8 +212,8 @@ class AgentReply:
             )
         if self.is_task:
             if self.state in ("open", "asked"):
-                self.asked = next(iter(self.waits), None)
-                self.state = "asked" if self.asked else "open"
+                self.wait = next(iter(self.waits), None)
+                self.state = "asked" if self.wait else "open"
         elif opened := self.tree.opened_by(event):
             view = wait_view(opened.wait, opened.run_id, since=opened.since)
             if view.is_for_people:
@@ -228,7 +221,7 @@ class AgentReply:
 
     def _write(self, plan: Plan, kind: ChangeKind) -> None:
         if kind == "added":
-            self.text += self._unmarked.end()
+            self.text += self._marks.end()
             self._sent.begin()
         elif kind == "spoken":
             self._write_whole(plan.text)
@@ -238,23 +231,23 @@ class AgentReply:
 
     def _add(self, piece: str, is_other: bool, *, is_new: bool) -> None:
         if is_other:
-            self.text += self._unmarked.end()
+            self.text += self._marks.end()
         if (is_other or is_new) and self.text and piece:
             self.text += _GAP
-        self.text += self._unmarked.take(piece)
+        self.text += self._marks.take(piece)
 
     def _write_whole(self, text: str) -> None:
         is_new = not self._sent.text
         self._add(*self._sent.finish(text), is_new=is_new)
-        self.text += self._unmarked.end()
+        self.text += self._marks.end()
 
     def _ask(self, view: WaitView) -> None:
-        self.text += self._unmarked.end()
+        self.text += self._marks.end()
         if view.call:  # markup left open by earlier text must not hide a call
             self.text += closing(self.text)
         question = chat_prompt(view)
         self.text += f"{_GAP}{question}" if self.text else question
-        self.state, self.asked = "asked", view
+        self.state, self.wait = "asked", view
 
     def _finish(self, end: End) -> None:
         if end.is_of_turn and not self._is_mine:
@@ -266,7 +259,7 @@ class AgentReply:
             self.state, self.is_canceled = "failed", is_interrupted or end.status == "canceled"
         elif end.output and self._is_mine:
             self.state, self.output = "answered", end.output
-            if not self.text.endswith(unmarked(end.output.text)):
+            if not self.text.endswith(remove_marks(end.output.text)):
                 self._write_whole(end.output.text)
         elif end.output:
             reason = end.output.reason
@@ -288,22 +281,12 @@ async def follow(
 ) -> AsyncGenerator[ReplyStep]:
     """Follow a reply to its end, from the last event that was read.
 
-    A task is read also up to what it asks now.
-
-    Args:
-        service: The service.
-        reply: The reply, which takes every event before it is yielded.
-        deltas: Whether to read what planners are writing.
-        to_end: Whether to follow a task beyond its questions.
-
-    Raises:
-        Problem: This process stops, or the reader is too slow.
-        SojournError: The events cannot be read, or the token is not one of the run.
+    A task is read also up to what it asks now, and with `to_end` followed beyond its questions.
     """
     token, lasts = reply.token, ("open", "asked") if to_end else ("open",)
     if reply.is_task:  # a recorded question may have been answered since
         async with aclosing(
-            recorded(service, replace(token, after=reply.tree.cursor or token.after))
+            read_events(service, replace(token, after=reply.tree.cursor or token.after))
         ) as past:
             async for event, cursor in past:
                 yield ReplyStep(event, reply.take(event, cursor), is_past=True)
@@ -321,16 +304,16 @@ async def follow(
 
 
 async def read_to_end(service: Service, reply: AgentReply, *, to_end: bool = False) -> None:
-    """Follow a reply to its end, without deltas. Raises as `follow`."""
+    """Follow a reply to its end, without deltas."""
     async with aclosing(follow(service, reply, deltas=False, to_end=to_end)) as steps:
         async for _ in steps:
             pass
 
 
 async def read(service: Service, token: ReplyToken, *, is_task: bool = False) -> AgentReply:
-    """Return a reply or a task as the histories have it. Raises as `follow`."""
+    """Return a reply or a task as the histories have it."""
     reply = AgentReply(token, is_task=is_task)
-    async with aclosing(_recorded_in_turn(service, token)) as events:
+    async with aclosing(_read_events_in_turn(service, token)) as events:
         async for event, cursor in events:
             reply.take(event, cursor)
             if reply.state not in ("open", "asked" if is_task else "open"):
@@ -342,17 +325,10 @@ async def read(service: Service, token: ReplyToken, *, is_task: bool = False) ->
 async def read_timeline(service: Service, token: ReplyToken, *, until: str = "") -> TimelineTree:
     """Read the waits, decisions and deliveries of a conversation after a token.
 
-    Args:
-        service: The service.
-        token: Where to start.
-        until: A message id. Reading stops at the delivery under this id.
-
-    Raises:
-        RunNotFound: There is no such run or place.
-        SojournError: The events cannot be read.
+    Reading stops at the delivery under the id `until`.
     """
     tree = TimelineTree(token.run_id, MAX_ITEMS, is_conversation=True)
-    async with aclosing(_recorded_in_turn(service, token)) as events:
+    async with aclosing(_read_events_in_turn(service, token)) as events:
         async for event, cursor in events:
             tree.feed(event, cursor)
             if until in tree.delivered:
@@ -360,10 +336,10 @@ async def read_timeline(service: Service, token: ReplyToken, *, until: str = "")
     return tree
 
 
-async def _recorded_in_turn(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[Event, str]]:
+async def _read_events_in_turn(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[Event, str]]:
     """Yield as `recorded`, and queue for a heavy read after `FREE` events."""
     count = 0
-    async with heavy_read(begins_free=True) as take_turn, aclosing(recorded(service, token)) as events:
+    async with heavy_read(begins_free=True) as take_turn, aclosing(read_events(service, token)) as events:
         async for each in events:
             if (count := count + 1) == FREE:
                 await take_turn()
@@ -371,25 +347,14 @@ async def _recorded_in_turn(service: Service, token: ReplyToken) -> AsyncGenerat
 
 
 def _check_is_there(reply: AgentReply) -> None:
-    """Refuse a token that a client made up, since no event would ever follow it.
-
-    Raises:
-        RunNotFound: No event belongs to the token.
-    """
+    """Refuse a token that a client made up, since no event would ever follow it."""
     if not reply.is_there:
         run_id = reply.token.run_id
         raise RunNotFound(f"there is no such place in run {run_id!r}", run_id=run_id)
 
 
-async def recorded(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[Event, str]]:
-    """Yield recorded events after a token, each with the cursor behind it.
-
-    The events are those of a run and its child runs.
-
-    Raises:
-        RunNotFound: There is no such run or place.
-        SojournError: The events cannot be read.
-    """
+async def read_events(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[Event, str]]:
+    """Yield the recorded events of a run and its child runs after a token, each with the cursor behind it."""
     client, cursor = service.client, _cursor_of(token)
     events = stream(
         client.temporal,
@@ -405,11 +370,6 @@ async def recorded(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[
 
 
 def _cursor_of(token: ReplyToken) -> Cursor:
-    """Return the cursor of a token.
-
-    Raises:
-        RunNotFound: The cursor is not one of the run, because a client made it up.
-    """
     try:
         return Cursor(token.run_id, token.after)
     except ValueError as error:

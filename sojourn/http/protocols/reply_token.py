@@ -43,7 +43,6 @@ class ReplyToken:
 
     @staticmethod
     def parse(text: str) -> "ReplyToken | None":
-        """Parse a token, or return None if the text is not one."""
         if len(text) > MAX_TOKEN:
             return None
         try:

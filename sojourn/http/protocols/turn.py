@@ -47,8 +47,6 @@ class Begin:
 
 
 class SeenEvent(NamedTuple):
-    """An event that the timeline has taken."""
-
     event: Event
     is_shown: bool
     """Whether it is the client's; one before that says only what was open."""
@@ -66,11 +64,7 @@ class Blocked(NamedTuple):
 class TurnStream:
     """One reading of a turn.
 
-    Args:
-        feeds: The live feeds of the process.
-        run: The conversation's run.
-        begin: Where the client starts.
-        known: By run and wait, ids of waits that were perhaps opened before that.
+    `known` has, by run and wait, ids of waits that were perhaps opened before the client starts.
     """
 
     def __init__(
@@ -91,12 +85,10 @@ class TurnStream:
 
     @property
     def message_id(self) -> str | None:
-        """Message that opens or joins the turn, or None for a turn of answers."""
         return self._begin.message_id
 
     @property
     def turn_id(self) -> str:
-        """The turn of the message, once it has begun."""
         return self.tree.top.taken.get(self.message_id or "", "")
 
     @property
@@ -114,14 +106,7 @@ class TurnStream:
         return opened.since if opened else None
 
     async def events(self) -> AsyncGenerator[SeenEvent | Blocked]:
-        """Yield the events of the conversation's run and its child runs.
-
-        The last one may be `Blocked`.
-
-        Raises:
-            Problem: This process stops, or the reader is too slow. It can resume.
-            SojournError: The events cannot be read.
-        """
+        """Yield the events of the conversation's run and its child runs. The last one may be `Blocked`."""
         cursor = Cursor(self.run.id, self._begin.after)
         with self._feeds.subscribe(self.run.id, cursor, children=True, deltas=True) as subscription:
             async with aclosing(subscription.batches(ALWAYS)) as batches:
@@ -163,7 +148,6 @@ class TurnStream:
         return SeenEvent(event, is_shown or self.is_ended, changes)
 
     def _note_answers(self, event: Event) -> None:
-        """Note that the event of an answer that the client has seen has arrived."""
         if opened := self.tree.opened_by(event):
             waits = client_waits(wait_view(opened.wait, opened.run_id), self.run.id)
             self._ids[opened.run_id, opened.wait.id] = [each.id for each in waits]
@@ -184,12 +168,12 @@ class TurnStream:
             return False
         done = {call.tool_call_id for call in status.calls if call.state in ("done", "failed")}
         running = {call.id for call in self.tree.top.calls if call.result is None}
-        asked = {
+        open_now = {
             (view.run_id, view.await_id)
             for view in open_waits(status)
             if self._is_whole or view.run_id in self.tree.parents
         }
-        return not running & done and asked <= self._ids.keys()
+        return not running & done and open_now <= self._ids.keys()
 
 
 async def _next(batches: AsyncGenerator[list[SubscriberItem]]) -> list[SubscriberItem] | None:

@@ -37,7 +37,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.http.event_streams import StreamCut
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.markup import Unmarked
+from sojourn.http.protocols.markup import MarkFilter
 from sojourn.http.protocols.reply import SentText
 from sojourn.http.protocols.turn import Blocked, SeenEvent, TurnStream
 from sojourn.http.protocols.waits import ClientWait, client_waits
@@ -94,8 +94,6 @@ class PlanStep(CustomEvent, name="sojourn_stepped"):
 
 @dataclass(kw_only=True)
 class StatusSnapshot(CustomEvent, name="sojourn_stated"):
-    """The status of the run."""
-
     status: dict[str, Any]
 
 
@@ -122,12 +120,9 @@ class CallSettled(CustomEvent, name="sojourn_settled"):
 
 
 class NativeEvents:
-    """Maps the changes of a conversation's timeline.
+    """Maps the changes of the timeline of a conversation's run, which takes each event first.
 
     Events of its child runs are in the result of their call.
-
-    Args:
-        timeline: The timeline of the conversation's run. It takes each event first.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -140,13 +135,12 @@ class NativeEvents:
         self._part: TextPart | ThinkingPart | None = None
         self._sent = {"text": SentText(), "thinking": SentText()}
         self._step = ""
-        self._unmarked = Unmarked()
+        self._marks = MarkFilter()
         """Takes out of texts what another protocol would read as a mark of ours."""
 
     def take(self, seen: SeenEvent) -> list[AgentStreamEvent]:
-        """Return the native events of an event that the timeline has taken."""
         if not seen.is_shown:  # no client has received the start of a part
-            self._part, self._step, self._unmarked = None, "", Unmarked()
+            self._part, self._step, self._marks = None, "", MarkFilter()
             self._begin_texts()
             return []
         if seen.event.run_id != self.timeline.run_id:
@@ -219,7 +213,7 @@ class NativeEvents:
     def _add(self, kind: str, text: str, is_other: bool) -> Iterator[AgentStreamEvent]:
         if is_other:
             yield from self._end_part()
-        text = self._unmarked.take(text) if kind == "text" else text
+        text = self._marks.take(text) if kind == "text" else text
         if text:
             yield from self._emit(kind, text)
 
@@ -236,7 +230,7 @@ class NativeEvents:
         yield PartDeltaEvent(index=self._index, delta=delta)
 
     def _end_part(self) -> Iterator[AgentStreamEvent]:
-        if held := self._unmarked.end():
+        if held := self._marks.end():
             yield from self._emit("text", held)
         if self._part is not None:
             part, self._part = self._part, None
@@ -331,7 +325,6 @@ class TurnEncoder:
     """Set if the events end before the turn does. The client gets nothing of what the encoder makes of it."""
 
     def bind(self, turn: TurnStream) -> None:
-        """Read this turn."""
         self.turn, self.native = turn, NativeEvents(turn.tree.top)
         self._numbers: dict[str, int] = {}
 
@@ -343,12 +336,7 @@ class TurnEncoder:
         return self.message_id
 
     async def native_events(self) -> AsyncGenerator[AgentStreamEvent]:
-        """Yield the native events of the turn.
-
-        Raises:
-            RunFailed: The turn failed.
-            StreamCut: The events end before the turn does.
-        """
+        """Yield the native events of the turn."""
         try:
             yield status_snapshot(await self.turn.run.status())
             async with aclosing(self.turn.events()) as events:
@@ -375,11 +363,7 @@ class TurnEncoder:
     async def frames(
         self, native_events: AsyncGenerator[AgentStreamEvent] | None = None
     ) -> AsyncGenerator[str]:
-        """Encode the turn, or these native events.
-
-        Raises:
-            StreamCut: The events end before the turn does.
-        """
+        """Encode the turn, or these native events."""
         encoder: Any = self
         events = native_events or self.native_events()
         async with aclosing(events), aclosing(encoder.transform_stream(events)) as encoded:
@@ -390,7 +374,6 @@ class TurnEncoder:
 
 
 def _failure(timeline: Timeline) -> RunFailed | None:
-    """Return why the turn failed, or the conversation ended with it."""
     (end,) = timeline.last(1)
     if not isinstance(end, End) or (end.is_of_turn and end.status == "completed"):
         return None

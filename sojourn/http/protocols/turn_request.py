@@ -43,8 +43,8 @@ __all__ = [
     "Result",
     "TurnRequest",
     "begin",
+    "disconnect_callback",
     "find_closed",
-    "interrupting",
     "submit_answers",
     "subscribe_early",
 ]
@@ -90,14 +90,9 @@ class ClientAnswer:
     """Whether the client has sent it with an earlier message. It is ignored once the wait is closed."""
 
     def as_given(self, view: WaitView, call_id: str = "") -> GivenAnswer:
-        """Return the answer to a wait.
+        """Return the answer to a wait, or to one call of a wait for results.
 
-        Args:
-            view: The wait, open or closed.
-            call_id: Of a wait for results, the call.
-
-        Raises:
-            InvalidInput: It does not fit the wait, or has fields that would be ignored, such as other arguments.
+        Fields that would be ignored, such as other arguments, are refused.
         """
         if view.kind == "approval":
             return self._decision(view)
@@ -145,8 +140,6 @@ class ClientAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a call in a request."""
-
     tool_call_id: str
     payload: Any = None
     error: str = ""
@@ -176,14 +169,7 @@ async def begin(
     session_id: str,
     request: TurnRequest,
 ) -> TurnStream:
-    """Send the messages and the answers, and return the turn to read.
-
-    Each message is sent once by its id.
-
-    Raises:
-        Problem: There is no such agent, a role is missing, or the request has neither a message nor an answer.
-        SojournError: A message or an answer is not accepted.
-    """
+    """Send the messages and the answers, each once by its id, and return the turn to read."""
     service.agent(agent_id)
     sent, answers, results = request.sent, request.answers, request.results
     if answers:
@@ -221,7 +207,6 @@ async def begin(
 
 
 async def _without_old(run: Run, answers: Sequence[ClientAnswer]) -> Sequence[ClientAnswer]:
-    """Return the answers without those of earlier messages whose waits are closed."""
     if not any(each.is_old for each in answers):
         return answers
     still = {each.id for each in waits_of_status(await run.status())}
@@ -229,7 +214,6 @@ async def _without_old(run: Run, answers: Sequence[ClientAnswer]) -> Sequence[Cl
 
 
 def _external_results(waits: Sequence[ClientWait], results: Sequence[Result]) -> list[ClientAnswer]:
-    """Return the answers that results are: those of external calls that are open."""
     known = {each.tool_call_id: each for each in results}
     return [
         ClientAnswer(wait.id, payload=result.payload, error=result.error)
@@ -246,21 +230,9 @@ async def submit_answers(
     answers: Sequence[ClientAnswer],
     waits: Mapping[str, ClientWait],
 ) -> dict[tuple[str, str], list[str]]:
-    """Submit answers, and return their ids by run and wait.
+    """Submit answers to the open waits, and return their ids by run and wait.
 
-    An answer that the same principal gave before is ignored.
-
-    Args:
-        service: The service.
-        asking: The principal that answers.
-        run: The conversation's run, which the principal may see.
-        answers: The answers.
-        waits: The open waits, by id.
-
-    Raises:
-        MissingRole: The principal may not answer.
-        AwaitClosed: A wait has another answer, or never existed. The answers before it are submitted.
-        InvalidInput: An answer does not fit its wait, which stays open.
+    An answer that the same principal gave before is ignored. The answers before one that is refused are submitted.
     """
     submitted: dict[tuple[str, str], list[str]] = {}
     given = [(each, wait, _given(each, wait)) for each in answers if (wait := waits.get(each.id))]
@@ -279,7 +251,6 @@ def _given(answer: ClientAnswer, wait: ClientWait) -> GivenAnswer:
 
 
 async def find_closed(run: Run, id: str) -> ClosedWait | None:
-    """Find a closed wait of a conversation, or of a child run, by its client id."""
     waiting = Run(run.client, WaitRef.parse(id, run.id).run_id)
     try:
         return await closed_wait(waiting, lambda view: any(ref.token(run.id) == id for ref, _ in view.refs()))
@@ -288,12 +259,7 @@ async def find_closed(run: Run, id: str) -> ClosedWait | None:
 
 
 async def _check_repeated(run: Run, asking: Principal, answer: ClientAnswer) -> tuple[str, str]:
-    """Check that a closed wait has this answer from before, and return its run and id.
-
-    Raises:
-        MissingRole: The principal may not answer.
-        AwaitClosed: It has another answer, or never was.
-    """
+    """Check that a closed wait has this answer from before, and return its run and id."""
     ref = WaitRef.parse(answer.id, run.id)
     check_may_answer(asking, ref, Decision(approved=False) if ref.digest else Answer(""))
     closed = await find_closed(run, answer.id)
@@ -303,10 +269,10 @@ async def _check_repeated(run: Run, asking: Principal, answer: ClientAnswer) -> 
     raise AwaitClosed(message, run_id=run.id)
 
 
-def interrupting(turn: TurnStream, asking: Principal) -> DisconnectCallback | None:
-    """Return a disconnect callback that ends the streamed turn.
+def disconnect_callback(turn: TurnStream, asking: Principal) -> DisconnectCallback | None:
+    """Return a disconnect callback that ends the streamed turn, if the principal may interrupt.
 
-    Return None if the principal may not interrupt. A message whose turn has not begun stays queued.
+    A message whose turn has not begun stays queued.
     """
 
     async def left() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from sojourn.answers import NO_EDIT, WaitView, disclose, open_waits
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import InvalidInput
-from sojourn.http.protocols.markup import unmarked
+from sojourn.http.protocols.markup import remove_marks
 from sojourn.http.service import Service
 from sojourn.values.numbers import exact
 from sojourn.values.visible import fence, inert, visible
@@ -43,7 +43,7 @@ class ClientWait:
         """Text that a person sees for this wait. A page may render it as Markdown."""
         if self.view.calls:
             return f"Result of {self.view.calls[0].tool}"
-        return inert(self.view.prompt) if self.view.call else unmarked(self.view.prompt)
+        return inert(self.view.prompt) if self.view.call else remove_marks(self.view.prompt)
 
     @property
     def json(self) -> dict[str, Any]:
@@ -58,12 +58,7 @@ class ClientWait:
 
 
 def client_waits(view: WaitView, root: str) -> Iterator[ClientWait]:
-    """Yield the answers that a wait asks for, one per external call.
-
-    Args:
-        view: The wait.
-        root: The conversation's run, which the client follows.
-    """
+    """Yield the answers that a wait asks for, one per external call, for a client of the run `root`."""
     below = view.run_id.removeprefix(root).strip("/").partition("/")[0]
     for ref, call in view.refs():
         own = call.tool_call_id if call else view.tool_call_id
@@ -72,12 +67,10 @@ def client_waits(view: WaitView, root: str) -> Iterator[ClientWait]:
 
 
 def waits_of_status(status: RunStatus) -> list[ClientWait]:
-    """Return what a conversation and its child runs wait for, its own waits first."""
     return [each for view in open_waits(status) for each in client_waits(view, status.run_id)]
 
 
 def is_blocked(status: RunStatus) -> bool:
-    """Check whether a conversation can continue only after a person answers."""
     waits = waits_of_status(status)
     if not waits or status.phase in ("planning", "finalizing"):
         return False
@@ -89,10 +82,6 @@ async def explain_external_calls(service: Service, run_id: str) -> str:
     """Explain which external calls a run waits for, and how to give their results.
 
     Return an empty text if anything else is under way.
-
-    Raises:
-        RunNotFound: There is no such run.
-        SojournError: Its status cannot be read.
     """
     status = await service.client.get_run(run_id).status()
     waits = [view for view in open_waits(status) if view.calls]
@@ -116,7 +105,7 @@ def chat_text(view: WaitView) -> str:
         fields = view.wanted
         question = view.question.question if view.question else view.prompt
         texts = [visible(question, keep="\n"), *([visible(more, keep="\n")] if more else [])]
-        return unmarked("\n\n".join([*texts, *([f"Wanted: {', '.join(fields)}"] if fields else [])]))
+        return remove_marks("\n\n".join([*texts, *([f"Wanted: {', '.join(fields)}"] if fields else [])]))
     block = "\n".join([str(view.tool), *disclose(view.payload or {}, whole=True).lines])
     changed = [f"Changed since it was shown: {inert(', '.join(view.changes))}"] if view.changes else []
     deciders = [inert(f"It is decided by {view.deciders}.")] if view.deciders else []
@@ -125,7 +114,6 @@ def chat_text(view: WaitView) -> str:
 
 
 def chat_prompt(view: WaitView) -> str:
-    """Return a wait as chat text, with how to decide a call."""
     code = view.ref.code
     if not code:
         return chat_text(view)
@@ -140,9 +128,6 @@ def check_fields(given: Iterable[str], known: Iterable[str]) -> None:
     """Refuse fields of a decision that would be ignored.
 
     A client that sends other arguments, under whatever name, would else have the call run with those that were shown.
-
-    Raises:
-        InvalidInput: There is another field than these.
     """
     known = tuple(known)
     for name in given:

@@ -80,7 +80,7 @@ def test_a_reply_ends_with_its_question_and_a_task_goes_on():
     assert (task.state, [view.await_id for view in task.waits]) == ("asked", ["q"])
     history.add(AwaitAnsweredEvent, await_id="q", text="the left one", by="ana", message_id="a1")
     task = history.read(is_task=True)
-    assert (task.state, task.waits, task.asked) == ("open", [], None)
+    assert (task.state, task.waits, task.wait) == ("open", [], None)
     assert [each.text for each in task.history] == ["hello", "Which?", "the left one"]
     assert task.answer_to("a1")
     assert not task.answer_to("m")

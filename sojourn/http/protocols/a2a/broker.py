@@ -53,10 +53,7 @@ class TaskEventBus(EventBus):
 
     @asynccontextmanager
     async def subscribe(self, task_id: str, *, to_end: bool = False) -> AsyncGenerator[Any]:
-        """Follow a task from its present state until it ends.
-
-        Without `to_end`, stop also when the task asks a question.
-        """
+        """Follow a task from its present state until it ends or, without `to_end`, asks a question."""
         self._attending.release()
         token = await token_of_task(self._service, self._asking, task_id)
         context_id = (await self._service.client.get_run(token.run_id).status()).session_id
@@ -67,16 +64,16 @@ class TaskEventBus(EventBus):
     async def _updates(
         self, reply: AgentReply, context_id: str, *, to_end: bool
     ) -> AsyncGenerator[StreamResponse]:
-        text, asked = "", None
+        text, wait = "", None
         async with aclosing(follow(self._service, reply, to_end=to_end)) as steps:
             async for step in steps:
                 if step.text:
                     piece = Artifact(artifact_id=ANSWER, name=ANSWER, parts=[Part(text=step.text)])
                     yield _artifact(reply, context_id, piece, append=bool(text), last_chunk=False)
                     text += step.text
-                if to_end and not step.is_past and reply.asked is not asked and reply.state in LASTS:
+                if to_end and not step.is_past and reply.wait is not wait and reply.state in LASTS:
                     yield _status(reply, context_id)
-                asked = reply.asked
+                wait = reply.wait
         data = await artifact_data(self._service, self._asking, reply)
         for artifact in task_of(reply, context_id, data).get("artifacts", []):
             first, *rest = artifact["parts"]
@@ -110,11 +107,7 @@ def _artifact(
 class RunBroker(Broker):
     """Broker for the tasks of one agent, on behalf of a principal.
 
-    Args:
-        attending: The request.
-        asking: The principal.
-        storage: The tasks of the principal.
-        waits: Whether sending a message waits for its task.
+    `waits` says whether sending a message waits for its task.
     """
 
     def __init__(
@@ -142,14 +135,7 @@ class RunBroker(Broker):
         self._storage.limit_history(params.get("history_length"))
 
     async def cancel_task(self, params: TaskIdParams) -> None:
-        """Cancel a task, and wait until it has ended.
-
-        The wait lasts at most a minute, and ends when this process stops.
-
-        Raises:
-            RunNotFound: There is no such task.
-            Problem: The principal may not, or the task has ended.
-        """
+        """Cancel a task, and wait at most a minute until it has ended."""
         token = await token_of_task(self._service, self._asking, params["id"])
         await _check_open(self._service, token, "task_not_cancelable")
         self._attending.count()
@@ -159,37 +145,23 @@ class RunBroker(Broker):
             await self._attending.wait(read_to_end(self._service, reply, to_end=True), PATIENCE)
 
     async def __aenter__(self) -> Self:
-        """Do nothing, since there is nothing to open."""
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         """Do nothing, since there is nothing to close."""
 
     async def receive_task_operations(self) -> AsyncIterator[TaskOperation]:
-        """None, since there is no worker of the library."""
         return
         yield
 
 
 async def require_open(service: Service, asking: Principal, task_id: str) -> None:
-    """Check that a client may subscribe to this task.
-
-    The protocol has no subscription to a task that has ended (A2A 1.0, section 3.1.6).
-
-    Raises:
-        RunNotFound: There is no such task.
-        Problem: It has ended.
-    """
+    """Check that a client may subscribe to this task, which has not ended (A2A 1.0, section 3.1.6)."""
     token = await token_of_task(service, asking, task_id)
     await _check_open(service, token, "task_ended")
 
 
 async def _check_open(service: Service, token: ReplyToken, code: str) -> None:
-    """Check that a task has not ended.
-
-    Raises:
-        Problem: The task has ended; the problem has this code.
-    """
     reply = await read(service, token, is_task=True)
     if reply.state not in LASTS:
         detail = f"the task has ended: it is {state_of(reply)}"
@@ -197,14 +169,8 @@ async def _check_open(service: Service, token: ReplyToken, code: str) -> None:
 
 
 class RunTaskManager(TaskManager):
-    """The tasks of one agent."""
-
     async def resubscribe_task(self, request: ResubscribeTaskRequest) -> AsyncIterator[bytes]:
-        """Yield the task, then its updates until it has ended (A2A 1.0, section 3.1.6).
-
-        Raises:
-            RunNotFound: There is no such task.
-        """
+        """Yield the task, then its updates until it has ended (A2A 1.0, section 3.1.6)."""
         task_id = request["params"]["id"]
         task = await self.storage.load_task(task_id)
         if task is None:
@@ -214,5 +180,5 @@ class RunTaskManager(TaskManager):
         bus = cast("TaskEventBus", self.broker.event_bus)
         async with bus.subscribe(task_id, to_end=True) as updates:
             async for update in updates:
-                told = StreamMessageResponse(jsonrpc="2.0", id=request["id"], result=update)
-                yield self._format_sse_event(told)
+                response = StreamMessageResponse(jsonrpc="2.0", id=request["id"], result=update)
+                yield self._format_sse_event(response)

@@ -23,7 +23,7 @@ from sojourn.http.security.requests import is_stream
 from sojourn.http.service import Service
 from sojourn.values.json_fault import json_fault
 
-__all__ = ["A2AEndpoint", "answer_alive"]
+__all__ = ["A2AEndpoint", "answer_with_heartbeats"]
 
 _MODES = ["text/plain", "application/json"]
 _KNOWN = (Problem, SojournError, ValidationError)
@@ -58,59 +58,52 @@ _READS = (
 )
 _INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 """Type of the data of an A2A error (A2A 1.0, section 9.5)."""
-_Asked = dict[str, Any] | None
+_Rpc = dict[str, Any] | None
 """The readable part of a JSON-RPC request, or None if the request has no body and is not JSON-RPC."""
 
 _STREAMS = ("SendStreamingMessage", "message/stream")
 
 
 class A2AEndpoint:
-    """ASGI endpoint for A2A requests.
-
-    The library is imported on the first request.
-
-    Args:
-        service: The service.
-    """
+    """ASGI endpoint for A2A requests. The library is imported on the first request."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, which has passed the security middleware."""
         await self._service.open()
         request, body = Request(scope, receive), b""
-        asked: _Asked = None
+        rpc: _Rpc = None
         try:
             if request.method == "POST":
                 body = await request.body()
                 audit.bind_jsonrpc()
-                asked = {} if body else None
+                rpc = {} if body else None
                 _check_headers(request)
-                value = _parsed(body)
-                asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+                value = _parse(body)
+                rpc = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
                 _check(value)
-                body = _with_json_names(asked, body)
-                if (method := asked["method"]) not in _READS:
+                body = _with_json_names(rpc, body)
+                if (method := rpc["method"]) not in _READS:
                     audit.bind(call=method[:_MAX_METHOD])
                 _check_supported(method)
                 if method == "SubscribeToTask":
-                    await self._require_open(request, asked)
-            app = self._app(request, asked)
+                    await self._require_open(request, rpc)
+            app = self._app(request, rpc)
             inner = {**scope, "path": request.path_params.get("rest") or "/", "root_path": ""}
             inner["raw_path"] = inner["path"].encode()
             async with app.task_manager:
-                await _answer(app, inner, _again(body, receive), send)
+                await _answer(app, inner, _replay(body, receive), send)
         except _KNOWN as error:
-            await _error(error, asked)(scope, receive, send)
+            await _error(error, rpc)(scope, receive, send)
 
-    async def _require_open(self, request: Request, asked: dict[str, Any]) -> None:
-        asking, task_id = principal_of(request.scope), asked.get("params", {}).get("id")
+    async def _require_open(self, request: Request, rpc: dict[str, Any]) -> None:
+        asking, task_id = principal_of(request.scope), rpc.get("params", {}).get("id")
         if asking is not None and isinstance(task_id, str):  # otherwise the library reports what is missing
             rooms = import_module("sojourn.http.protocols.a2a.broker")
             await rooms.require_open(self._service, asking, task_id)
 
-    def _app(self, request: Request, asked: _Asked) -> Any:
+    def _app(self, request: Request, rpc: _Rpc) -> Any:
         agent_id = request.path_params["agent_id"]
         asking = principal_of(request.scope)
         if asking is None:
@@ -120,9 +113,9 @@ class A2AEndpoint:
             self._service, asking, agent_id
         )
         rooms = import_module("sojourn.http.protocols.a2a.broker")
-        attending, waits = RequestScope(self._service, request.scope), _waits(asked or {})
+        attending, waits = RequestScope(self._service, request.scope), _waits(rpc or {})
         attending.hold()
-        if waits or (asked or {}).get("method") in _STREAMS:
+        if waits or (rpc or {}).get("method") in _STREAMS:
             attending.count()
         broker = rooms.RunBroker(attending, asking, storage, waits=waits)
         about = agent.description or f"The agent {agent_id}."
@@ -137,8 +130,8 @@ class A2AEndpoint:
             skills=[{**skill, **modes}],
             docs_url=None,
             exception_handlers={
-                **dict.fromkeys((*_KNOWN, Exception), _answering(asked)),
-                HTTPException: _answering(
+                **dict.fromkeys((*_KNOWN, Exception), _error_handler(rpc)),
+                HTTPException: _error_handler(
                     None
                 ),  # wrong path or method, which is not an error of the protocol
             },
@@ -156,11 +149,6 @@ def _address(request: Request) -> str:
 
 
 def _check_headers(request: Request) -> None:
-    """Check the type of a body and the version of the protocol.
-
-    Raises:
-        Problem: The service reads neither.
-    """
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         raise not_sent_as_json()
@@ -170,12 +158,7 @@ def _check_headers(request: Request) -> None:
         raise Problem(400, "version_not_supported", detail, then="Use version 1.0.")
 
 
-def _parsed(body: bytes) -> Any:
-    """Return the JSON value of a body.
-
-    Raises:
-        Problem: The body is not JSON.
-    """
+def _parse(body: bytes) -> Any:
     try:
         return json.loads(body)
     except ValueError:
@@ -184,37 +167,25 @@ def _parsed(body: bytes) -> Any:
         ) from None
 
 
-def _check(asked: Any) -> None:
-    """Check that a value is a JSON-RPC request, since the library assumes that.
-
-    Raises:
-        Problem: The value is not a JSON-RPC request.
-    """
-    if fault := json_fault(asked, max_bytes=None):
+def _check(rpc: Any) -> None:
+    """Check that a value is a JSON-RPC request, since the library assumes that."""
+    if fault := json_fault(rpc, max_bytes=None):
         raise Problem(422, "invalid_request", fault.message, then="Correct it.")
-    told = cast("dict[str, Any]", asked) if isinstance(asked, dict) else dict[str, Any]()
-    if not isinstance(told.get("method"), str) or not isinstance(told.get("params", {}), dict):
+    fields = cast("dict[str, Any]", rpc) if isinstance(rpc, dict) else dict[str, Any]()
+    if not isinstance(fields.get("method"), str) or not isinstance(fields.get("params", {}), dict):
         raise Problem(422, "invalid_request", "the request is none of A2A", then="Correct it.")
 
 
-def _with_json_names(asked: dict[str, Any], body: bytes) -> bytes:
-    """Return the body with `historyLength` instead of `history_length`.
-
-    The protocol's schema has the field's snake_case name, which readers of its JSON accept too.
-    """
-    params = asked.get("params", {})
+def _with_json_names(rpc: dict[str, Any], body: bytes) -> bytes:
+    """The protocol's schema has the field's snake_case name, which readers of its JSON accept too."""
+    params = rpc.get("params", {})
     if "history_length" not in params or "historyLength" in params:
         return body
     params["historyLength"] = params.pop("history_length")
-    return json.dumps(asked).encode()
+    return json.dumps(rpc).encode()
 
 
 def _check_supported(method: str) -> None:
-    """Check that the service supports a method.
-
-    Raises:
-        Problem: The method lists tasks (409), or sets up push notifications (422).
-    """
     if method in ("ListTasks", "tasks/list"):
         then = "Get a task by its id; GET /v1/sessions lists conversations."
         raise Problem(409, "lists_not_supported", "there are no lists of tasks", then=then)
@@ -223,27 +194,21 @@ def _check_supported(method: str) -> None:
         raise Problem(422, "push_not_supported", "there are no push notifications", then=then)
 
 
-def _waits(asked: dict[str, Any]) -> bool:
-    """Return whether the request waits until its task has ended or asks something."""
+def _waits(rpc: dict[str, Any]) -> bool:
     try:
-        params: Any = asked.get("params") or {}
+        params: Any = rpc.get("params") or {}
         settings: Any = params.get("configuration") or {}
-        if asked.get("method") == "SendMessage":
+        if rpc.get("method") == "SendMessage":
             return settings.get("returnImmediately") is not True
-        return asked.get("method") == "message/send" and settings.get("blocking") is True
+        return rpc.get("method") == "message/send" and settings.get("blocking") is True
     except AttributeError:
         return False
 
 
 async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer with the library's application.
+    """Hold back the start of the response until the first part of its body.
 
-    The response start is held back until the first part of the body, so a stream that fails before its
-    first event still gets an error response.
-
-    Raises:
-        Problem: The application failed before its first event.
-        SojournError: As above.
+    A stream that fails before its first event then still gets an error response.
     """
     held: list[Message] = []
     is_sent = False
@@ -255,31 +220,27 @@ async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
             return
         is_sent = True
         if held and scope["method"] == "GET" and held[0]["status"] == 200:
-            _let_keep(held[0], message["body"])
+            _let_cache(held[0], message["body"])
         while held:
             await send(held.pop(0))
         await send(message)
 
     try:
-        await answer_alive(app, scope, receive, sent)
+        await answer_with_heartbeats(app, scope, receive, sent)
     except RuntimeError as error:  # Starlette raises it if an exception handler runs too late
         if isinstance(error.__cause__, _KNOWN) and not is_sent:
             raise error.__cause__ from None
         raise
 
 
-def _let_keep(start: Message, card: bytes) -> None:
+def _let_cache(start: Message, card: bytes) -> None:
     """Let a client cache an agent card for a minute (A2A 1.0, section 8.6.1)."""
     headers = MutableHeaders(scope=start)
     headers["Cache-Control"] = "private, max-age=60"
     headers["ETag"] = f'"{hashlib.sha256(card).hexdigest()[:32]}"'
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that replays the body, which was read already.
-
-    After the body it passes on the server's messages.
-    """
+def _replay(body: bytes, receive: Receive) -> Receive:
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:
@@ -288,16 +249,14 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return received
 
 
-def _answering(asked: _Asked) -> Any:
-    """Return an exception handler for a request."""
-
+def _error_handler(rpc: _Rpc) -> Any:
     async def handled(_request: Request, error: Exception) -> JSONResponse:
-        return _error(error, asked)
+        return _error(error, rpc)
 
     return handled
 
 
-def _error(error: Exception, asked: _Asked) -> JSONResponse:
+def _error(error: Exception, rpc: _Rpc) -> JSONResponse:
     if isinstance(error, ValidationError):
         problem = Problem(422, "invalid_request", "the request is none of A2A", then="Correct it.")
         code = -32600
@@ -305,19 +264,19 @@ def _error(error: Exception, asked: _Asked) -> JSONResponse:
         problem = problem_of(error)
         code = _CODES.get(problem.status, -32603 if problem.status >= 429 else -32602)
         code = _OF_PROBLEM.get(problem.code, code)
-    if asked is None:
+    if rpc is None:
         return problem.response()
     audit.bind(code=problem.code)
-    id = asked.get("id")
+    id = rpc.get("id")
     about = {"code": problem.code, "then": problem.then}
     reason = _REASONS.get(code, problem.code.upper())
     info = {"@type": _INFO, "reason": reason, "domain": "a2a-protocol.org", "metadata": about}
-    told = {"code": code, "message": problem.detail, "data": [info]}
-    answer = {"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, "error": told}
+    error_object = {"code": code, "message": problem.detail, "data": [info]}
+    answer = {"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, "error": error_object}
     return JSONResponse(answer, headers=problem.headers)
 
 
-async def answer_alive(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+async def answer_with_heartbeats(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Call an application, and add heartbeats if its response is an event stream.
 
     Any other response passes through unchanged. Raises what the application raises.
@@ -335,8 +294,6 @@ async def _answered(app: ASGIApp, scope: Scope, receive: Receive, answer: "_Live
 
 
 class _LiveResponse:
-    """The response to a client."""
-
     def __init__(self, send: Send) -> None:
         self.is_dropped = False
         """Whether the client took nothing for too long."""
@@ -346,11 +303,6 @@ class _LiveResponse:
         self._sending = asyncio.Lock()
 
     async def send(self, message: Message) -> None:
-        """Send an ASGI message of the application.
-
-        Raises:
-            TimeoutError: The message is part of a stream, and the client reads nothing.
-        """
         if message["type"] == "http.response.start":
             self._is_stream = is_stream(message)
         await self._send(message)
@@ -359,10 +311,7 @@ class _LiveResponse:
             self._told.set()
 
     async def beat(self) -> None:
-        """Send a comment whenever the stream has been idle for `HEARTBEAT`.
-
-        It begins after the first event of a stream, and returns when the client is dropped.
-        """
+        """Send a comment whenever the stream has been idle for `HEARTBEAT`, from its first event on."""
         while not self.is_dropped:
             try:
                 async with asyncio.timeout(HEARTBEAT):

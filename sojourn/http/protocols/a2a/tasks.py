@@ -20,14 +20,14 @@ from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, SojournError, StaleDigest
 from sojourn.http.answering import read_answer, read_verdict, submit_answer
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.markup import unmarked
+from sojourn.http.protocols.markup import remove_marks
 from sojourn.http.protocols.messages import (
     IncomingMessage,
     deliver_to_session,
     digest_of,
     file_part,
     read_message,
-    reused,
+    reuse_problem,
     text_part,
     token_of_task,
 )
@@ -64,12 +64,10 @@ _STATES: dict[str, TaskState] = {
 
 
 def token_of(token: ReplyToken) -> str:
-    """Return the id of a task."""
     return token.text
 
 
 def state_of(reply: AgentReply) -> TaskState:
-    """Return the state of a task."""
     return "canceled" if reply.is_canceled else _STATES[reply.state]
 
 
@@ -79,10 +77,10 @@ def status_of(reply: AgentReply, context_id: str) -> TaskStatus:
     if reply.at:
         status["timestamp"] = reply.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     parts = list[Part]()
-    if reply.asked:
-        parts = _asking(reply.asked)
+    if reply.wait:
+        parts = _asking(reply.wait)
     elif reply.error:
-        parts = [Part(text=unmarked(str(reply.error)))]
+        parts = [Part(text=remove_marks(str(reply.error)))]
     if parts:
         message_id = f"{reply.token.text}.{reply.tree.cursor.partition(';')[0]}"
         message = Message(role="agent", parts=parts, message_id=message_id, task_id=token_of(reply.token))
@@ -110,10 +108,7 @@ async def artifact_data(service: Service, asking: Principal, reply: AgentReply) 
 def task_of(reply: AgentReply, context_id: str, data: Mapping[str, Any] | None = None) -> Task:
     """Return a task, with the answer and the artifacts of its calls.
 
-    Args:
-        reply: The reply.
-        context_id: The conversation.
-        data: The data of artifacts, by reference. An artifact without data is listed by its reference alone.
+    An artifact without data is listed by its reference alone.
     """
     data = data or {}
     task = Task(id=token_of(reply.token), context_id=context_id, status=status_of(reply, context_id))
@@ -121,7 +116,7 @@ def task_of(reply: AgentReply, context_id: str, data: Mapping[str, Any] | None =
         result: Any = reply.output.result
         typed = [Part(data=result, media_type="application/json")] if result is not None else []
         answer = Artifact(
-            artifact_id=ANSWER, name=ANSWER, parts=[Part(text=unmarked(reply.output.text)), *typed]
+            artifact_id=ANSWER, name=ANSWER, parts=[Part(text=remove_marks(reply.output.text)), *typed]
         )
         refs = [each for each in reply.output.artifacts if each.ref]
         made = [
@@ -138,7 +133,7 @@ def task_of(reply: AgentReply, context_id: str, data: Mapping[str, Any] | None =
     history = [
         Message(
             role=each.role,
-            parts=[Part(text=unmarked(each.text))],
+            parts=[Part(text=remove_marks(each.text))],
             message_id=each.id,
             task_id=task["id"],
             context_id=context_id,
@@ -151,10 +146,7 @@ def task_of(reply: AgentReply, context_id: str, data: Mapping[str, Any] | None =
 
 
 def limit_history(task: Task, most: int | None) -> None:
-    """Keep only the newest messages of a task's history (A2A 1.0, section 3.2.4).
-
-    Without a limit, keep all.
-    """
+    """Remove all but the newest messages of a task's history (A2A 1.0, section 3.2.4)."""
     if most is not None and "history" in task:
         task["history"] = task["history"][-most:] if most > 0 else []
         if not task["history"]:
@@ -175,13 +167,7 @@ def _json_of(view: WaitView) -> dict[str, Any]:
 
 
 class RunStorage(Storage[Any]):
-    """The tasks of one agent that a principal may see.
-
-    Args:
-        service: The service.
-        asking: The principal.
-        agent_id: The agent.
-    """
+    """The tasks of one agent that a principal may see."""
 
     def __init__(self, service: Service, asking: Principal, agent_id: str) -> None:
         self._service = service
@@ -190,18 +176,12 @@ class RunStorage(Storage[Any]):
         self._submitted = Task(id="", context_id="", status={"state": "submitted"})
 
     async def load_task(self, task_id: str, history_length: int | None = None) -> Task:
-        """Return the current state of a task.
-
-        Raises:
-            RunNotFound: There is no such task, or none that the principal may see.
-        """
         require(self._asking, "viewer")
         task = await self.task(await token_of_task(self._service, self._asking, task_id))
         limit_history(task, history_length)
         return task
 
     async def task(self, token: ReplyToken) -> Task:
-        """Return the task of a token."""
         reply = await read(self._service, token, is_task=True)
         status = await self._service.client.get_run(token.run_id).status()
         data = await artifact_data(self._service, self._asking, reply)
@@ -210,12 +190,7 @@ class RunStorage(Storage[Any]):
     async def submit_task(self, context_id: str, message: Message) -> Task:
         """Send a message to a task or a context.
 
-        A message to a task that waits for an answer is that answer. Any other message opens a turn of
-        its context.
-
-        Raises:
-            Problem: The principal may not send messages, or the task waits for no answer.
-            RunError: The run does not accept the message.
+        A message to a task that waits for an answer is that answer. Any other message opens a turn of its context.
         """
         del context_id  # the library makes one up if the message has none
         require(self._asking, "user")
@@ -237,26 +212,17 @@ class RunStorage(Storage[Any]):
         return self._submitted
 
     async def refresh(self, reply: AgentReply) -> None:
-        """Update the submitted task from this reply, keeping its context.
-
-        The library does not know the context.
-        """
+        """Update the submitted task from this reply, with its context, which the library does not know."""
         data = await artifact_data(self._service, self._asking, reply)
         self._submitted.update(task_of(reply, self._submitted["context_id"], data))
 
     def limit_history(self, most: int | None) -> None:
-        """Keep only the newest messages in the history of the submitted task."""
         limit_history(self._submitted, most)
 
     async def _answer(self, token: ReplyToken, message: Message, text: str) -> None:
         """Answer a wait of a task, once.
 
         Data with `await_id` names the wait. Another message answers the oldest wait.
-
-        Raises:
-            AwaitClosed: The task has no open wait, or the wait has another answer.
-            Problem: Another message had this message id.
-            RunError: As in `submit`.
         """
         service, asking = self._service, self._asking
         reply = await read(service, token, is_task=True)
@@ -264,7 +230,7 @@ class RunStorage(Storage[Any]):
         named = fields.get("await_id")
         message_id = "" if named is not None else _id_of(message)
         if message_id and message_id == token.message_id:
-            raise reused(message_id, token.run_id)
+            raise reuse_problem(message_id, token.run_id)
         if delivery := reply.answer_to(message_id):
             IncomingMessage(Words.user(text), message_id).check_same(delivery, token.run_id)
             return
@@ -281,13 +247,7 @@ class RunStorage(Storage[Any]):
     async def _check_repeated(
         self, reply: AgentReply, await_id: str, fields: dict[str, Any], text: str
     ) -> None:
-        """Check that a closed wait already has this answer.
-
-        A client that got no reply retries its answer.
-
-        Raises:
-            AwaitClosed: The task has no open wait, or the wait has another answer.
-        """
+        """Accept an answer that a closed wait has, since a client that got no reply retries it."""
         for decision in reply.tree.decisions:
             if decision.wait is not None and decision.event.await_id == await_id:
                 closed = ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)
@@ -313,7 +273,6 @@ class RunStorage(Storage[Any]):
 
 
 def _id_of(message: Message) -> str:
-    """Return the id of a message, as a conversation knows it."""
     id = message["message_id"]
     return id if len(id) <= MAX_MESSAGE_ID else f"{id[: MAX_MESSAGE_ID - 33]}-{digest_of(id)}"
 
@@ -322,10 +281,6 @@ def _answer_of(view: WaitView, fields: dict[str, Any], text: str) -> GivenAnswer
     """Read data and text as the answer to a wait.
 
     An approval names the call that was displayed, by its digest or its code.
-
-    Raises:
-        InvalidInput: A decision has a field that would be ignored.
-        StaleDigest: The approval names no call, or another one.
     """
     if view.call is None:
         return Answer(text)

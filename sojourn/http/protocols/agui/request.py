@@ -95,13 +95,7 @@ class AguiBody(CamelBody):
 
 
 def read(body: AguiBody) -> TurnRequest:
-    """Parse an AG-UI body into the turn it requests.
-
-    It has the last messages of the user, the answers to interrupts, and the results of calls.
-
-    Raises:
-        InvalidInput: A message has a part that agents do not read.
-    """
+    """Parse an AG-UI body: the last messages of the user, answers to interrupts, and results of calls."""
     return TurnRequest(
         sent=_sent(body.messages, body.context),
         answers=[
@@ -134,10 +128,7 @@ def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[Incom
 
 
 def _document(context: AguiContext) -> DocumentPart:
-    """Return a page's context as a document.
-
-    As a document, the planner does not take it for the user's own words.
-    """
+    """Return a page's context as a document, which the planner does not take for the user's words."""
     data = base64.b64encode(context.value.encode(errors="replace")).decode()
     return DocumentPart(
         type="document", media_type="text/plain", data=data, title=context.description or None

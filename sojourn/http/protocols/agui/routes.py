@@ -11,7 +11,7 @@ from sojourn.errors import RunNotFound
 from sojourn.http.event_streams import FrameResponse
 from sojourn.http.protocols.agui.request import AguiBody, AguiTool, read
 from sojourn.http.protocols.turn import Begin, TurnStream
-from sojourn.http.protocols.turn_request import OnDisconnect, begin, interrupting
+from sojourn.http.protocols.turn_request import OnDisconnect, begin, disconnect_callback
 from sojourn.http.routes.parameters import STREAM, AgentId, Serving, problems
 from sojourn.http.security import audit
 from sojourn.http.security.limits import count_stream
@@ -53,25 +53,21 @@ async def run_agent(
     service.agent(agent_id)
     headers = _warning(service, agent_id, body.tools)
     count_stream(request.scope)
-    asked = read(body)
+    wanted = read(body)
     stream: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.agui.stream")
-    if not (asked.sent or body.resume or asked.results):
+    if not (wanted.sent or body.resume or wanted.results):
         turn, frames = await _reopen(stream, service, asking, agent_id, body)
     else:
-        turn = await begin(service, asking, agent_id, body.thread_id, asked)
+        turn = await begin(service, asking, agent_id, body.thread_id, wanted)
         messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in body.messages]
         frames = stream.AguiEncoder(turn, service.app, body.thread_id, body.run_id, messages).frames()
-    left = interrupting(turn, asking) if on_disconnect and turn else None
+    left = disconnect_callback(turn, asking) if on_disconnect and turn else None
     return FrameResponse(frames, headers, left=left)
 
 
 async def _reopen(
     stream: Any, service: Service, asking: Principal, agent_id: str, body: AguiBody
 ) -> tuple[TurnStream | None, Any]:
-    """Return the turn in progress or None, and the frames of a reloaded page.
-
-    The frames begin with the thread's messages.
-    """
     require(asking, "viewer")
     try:
         run = await service.conversation(asking, agent_id, body.thread_id)
@@ -85,17 +81,14 @@ async def _reopen(
 
 
 def _warning(service: Service, agent_id: str, offered: list[AguiTool]) -> dict[str, str]:
-    """Return a header that lists the page's tools that the agent does not use.
-
-    Pages send all their tools with each request.
-    """
+    """Name the page's tools that the agent does not use. Pages send all their tools with each request."""
     known = service.app.tools_of(agent_id)
     unread = [
         each.name for each in offered if each.name not in known or known[each.name].spec.kind != "external"
     ]
     if not unread:
         return {}
-    told = ", ".join(ascii(name[:60]) for name in unread[:10])
+    names = ", ".join(ascii(name[:60]) for name in unread[:10])
     return {
-        "X-Sojourn-Warning": f"not read: {told}, which {agent_id} does not have as tools with results from outside"
+        "X-Sojourn-Warning": f"not read: {names}, which {agent_id} does not have as tools with results from outside"
     }

@@ -86,13 +86,7 @@ class ThreadMessages(NativeCustomEvent, name="sojourn_opened"):
 
 
 class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
-    """The encoder.
-
-    Args:
-        turn: The turn.
-        app: The app, which knows the schemas of results.
-        messages: The messages that the client has, as it sent them.
-    """
+    """Encodes a turn for a client that has these messages."""
 
     def __init__(
         self, turn: TurnStream, app: App, thread_id: str, run_id: str, messages: list[dict[str, Any]]
@@ -110,10 +104,7 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
         self._turn = None
 
     async def handle_event(self, event: Any) -> AsyncIterator[BaseEvent]:
-        """Yield the AG-UI events of a native event.
-
-        Before the first event of the turn it may yield a snapshot of the messages that the client keeps.
-        """
+        """Yield before the first event of the turn a snapshot of the messages that the client keeps."""
         if not self._is_begun and not isinstance(event, (StatusSnapshot, ThreadMessages)):
             self._is_begun = True
             if snapshot := self._snapshot():
@@ -125,10 +116,7 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
             yield each
 
     def _settle_id(self, event: BaseEvent, name: str) -> None:
-        """Replace a reasoning message's random id by one derived from its position.
-
-        The encoder draws the random id.
-        """
+        """Replace the random id of a reasoning message, which the encoder draws, by one of its position."""
         given = getattr(event, name, None)
         if isinstance(given, str) and not _MADE.match(given):
             if given not in self._random:
@@ -150,16 +138,15 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
 
         if not any(comes(each) for each in self._messages):
             return None
-        kept = [
+        messages = [
             {**each, "content": ""} if comes(each) else each
             for each in self._messages
             if not comes(each)
             or each.get("role") == "reasoning"  # clients keep reasoning that a snapshot leaves out
         ]
-        return MessagesSnapshotEvent.model_validate({"messages": kept, "type": "MESSAGES_SNAPSHOT"})
+        return MessagesSnapshotEvent.model_validate({"messages": messages, "type": "MESSAGES_SNAPSHOT"})
 
     async def handle_custom_event(self, event: NativeCustomEvent) -> AsyncIterator[BaseEvent]:
-        """Encode the events that pydantic-ai has no type for."""
         if isinstance(event, StatusSnapshot):
             yield StateSnapshotEvent(snapshot=event.status)
         elif isinstance(event, ThreadMessages):
@@ -181,10 +168,9 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
             self._interrupts = [self._interrupt(each) for each in event.waits]
 
     def _repeat(self, call: ToolCallPart) -> list[BaseEvent]:
-        """Return a call that an earlier stream had.
+        """Send a call that an earlier stream had.
 
-        Arguments are included only if the client lacks them, since the client would append them to those
-        it has.
+        Its arguments are left out if the client has them, since it would append them.
         """
         had = [part.get("id") for each in self._messages for part in each.get("toolCalls") or ()]
         id, given = call.tool_call_id, call.args_as_json_str()
@@ -214,14 +200,12 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
         return spec.result.json_schema if spec and spec.result else None
 
     async def after_stream(self) -> AsyncIterator[BaseEvent]:
-        """Yield the last event, with the interrupts."""
         async for each in super().after_stream():
             if self._interrupts and isinstance(each, RunFinishedEvent):
                 each.outcome = RunFinishedInterruptOutcome(interrupts=self._interrupts)
             yield each
 
     async def on_error(self, error: Exception) -> AsyncIterator[BaseEvent]:
-        """Yield the failure of the turn, with its code."""
         async for each in super().on_error(error):
             if isinstance(each, RunErrorEvent) and isinstance(error, RunFailed):
                 each.code = error.code
@@ -238,11 +222,7 @@ MOST = 2_000
 
 
 class Thread:
-    """The messages of a conversation so far, as an AG-UI client has them.
-
-    Args:
-        timeline: The timeline of the conversation's run, to which nothing was fed yet.
-    """
+    """The messages of a conversation so far, as an AG-UI client has them."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -257,7 +237,6 @@ class Thread:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the conversation exists."""
         return bool(self._timeline.last_event_id)
 
     def take(self, event: Event) -> Sequence[EntryChange]:
@@ -271,7 +250,6 @@ class Thread:
         return changes
 
     def fold(self, event: BaseEvent) -> None:
-        """Fold an event of a stream, as a client does."""
         match event:
             case TextMessageStartEvent():
                 self._message(event.message_id, "assistant")
@@ -331,7 +309,6 @@ class Thread:
         self._finished = len(self.messages)
 
     def _message(self, message_id: str, role: str) -> dict[str, Any]:
-        """Return the message with this id, and create it if there is none."""
         if message_id not in self._by_id:
             self._by_id[message_id] = {"id": message_id, "role": role, "content": ""}
             self.messages.append(self._by_id[message_id])
@@ -339,12 +316,6 @@ class Thread:
 
 
 async def read(run: Run, app: App, feeds: Feeds) -> Thread:
-    """Read the messages of a conversation.
-
-    Raises:
-        RunNotFound: There is no such run.
-        SojournError: The events cannot be read.
-    """
     turn = TurnStream(feeds, run, Begin("", None))
     thread, faults = Thread(turn.tree.top), list[Exception]()
     encoder: Any = AguiEncoder(turn, app, run.id, run.id, [])
@@ -362,7 +333,7 @@ async def _past(
 ) -> AsyncGenerator[Any]:
     """Yield the native events of all turns so far.
 
-    Errors are appended to `faults`, since the encoder would turn a raised error into an event.
+    The encoder would turn a raised error into an event, so errors are appended to `faults`.
     """
     native, turn_key = encoder.native, ""
     try:
@@ -383,10 +354,7 @@ async def _past(
 
 
 def _of_user(message_id: str, message: Message) -> dict[str, Any]:
-    """Return a message of the user without its text documents.
-
-    A page sends its context beside the message as such documents.
-    """
+    """Return a message without its text documents, which are the context that a page sends beside it."""
     content: Any = message.text
     if files := [part for part in message.parts if isinstance(part, (ImagePart, DocumentPart))]:
         shown_files = [_file(part) for part in files if part.media_type != "text/plain"]

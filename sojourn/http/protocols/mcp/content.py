@@ -28,7 +28,7 @@ from sojourn.errors import NotApprover, SojournError
 from sojourn.forms import elicitation_schema
 from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.protocols.markup import without_tokens
+from sojourn.http.protocols.markup import remove_tokens
 from sojourn.http.protocols.reply import AgentReply
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_text, check_fields
@@ -43,10 +43,10 @@ __all__ = [
     "Context",
     "asking_of",
     "elicitation_of",
+    "error_result",
     "explain_look",
     "explain_next",
     "explain_waits",
-    "failed",
     "key_of",
     "progress_of",
     "ref_of",
@@ -65,7 +65,7 @@ def result_of(reply: AgentReply) -> CallToolResult:
     """Return the result of a reply that has ended: its answer, or its error."""
     meta = {"sojourn/run_id": reply.token.run_id}
     if reply.output is None:
-        return failed(without_tokens(str(reply.error)), **meta)
+        return error_result(remove_tokens(str(reply.error)), **meta)
     output = reply.output
     links = [
         ResourceLink(
@@ -79,22 +79,19 @@ def result_of(reply: AgentReply) -> CallToolResult:
     ]
     result: object = output.result
     structured = cast("dict[str, Any]", result) if isinstance(result, dict) else None
-    content: list[ContentBlock] = [TextContent(type="text", text=without_tokens(output.text)), *links]
+    content: list[ContentBlock] = [TextContent(type="text", text=remove_tokens(output.text)), *links]
     return CallToolResult(content=content, structured_content=structured, _meta=meta)
 
 
-def failed(text: str, **meta: Any) -> CallToolResult:
-    """Return the error result of a call."""
+def error_result(text: str, **meta: Any) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True, _meta=meta or None)
 
 
 def ref_of(uri: str) -> str | None:
-    """Return the artifact reference in a URI, or None for any other URI."""
     return unquote(uri.removeprefix(ARTIFACTS)) if uri.startswith(ARTIFACTS) else None
 
 
 def progress_of(event: Event) -> str | None:
-    """Return an event's progress message, or None if it reports no progress."""
     if isinstance(event, PlanStartedEvent):
         return f"{event.agent_id} plans"
     if isinstance(event, ToolStartEvent):
@@ -115,7 +112,6 @@ def key_of(view: WaitView) -> str:
 
 
 def elicitation_of(view: WaitView) -> ElicitRequest:
-    """Return a wait as a form elicitation."""
     if view.call is None:
         schema = _form_of(view) or _object({"answer": {"type": "string"}}, ["answer"])
     else:
@@ -129,19 +125,7 @@ async def respond(
 ) -> bool:
     """Submit a response as the answer, and return whether it answered the wait.
 
-    A dismissed form answers nothing.
-
-    Args:
-        service: The service.
-        asking: The principal that responds.
-        view: The wait.
-        response: The response.
-        token: The token of the task that has the wait.
-
-    Raises:
-        Problem: The principal may not decide. It names the call and those who may decide, and says how to continue
-            the task.
-        RunError: As in `submit`.
+    A dismissed form answers nothing. A refusal names the call and those who may decide, and says how to continue.
     """
     if response.action == "cancel":
         return False
@@ -168,10 +152,7 @@ def _answer_of(view: WaitView, response: ElicitResult) -> GivenAnswer:
 
 
 def _form_of(view: WaitView) -> dict[str, Any] | None:
-    """Return the form of a question, or None if it has no flat form.
-
-    Elicitations take flat forms only.
-    """
+    """Return the form of a question if it is flat, as elicitations require."""
     return elicitation_schema(view.form, view.missing_fields)
 
 
@@ -187,16 +168,14 @@ ANSWER = "answer"
 
 
 def explain_waits(views: Sequence[WaitView], token: ReplyToken) -> str:
-    """Describe each wait, who answers it, and how to continue the call."""
     texts = [
-        f"{chat_text(view)}\n\n{explain_decision(view)}" if view.call else without_tokens(chat_text(view))
+        f"{chat_text(view)}\n\n{explain_decision(view)}" if view.call else remove_tokens(chat_text(view))
         for view in views
     ]
     return "\n\n".join([*texts, explain_next(views, token)])
 
 
 def explain_next(views: Sequence[WaitView], token: ReplyToken) -> str:
-    """Tell the client what to do next."""
     if all(view.call for view in views):
         return (
             f"To deny, call the tool `{ANSWER}` with the answer `no` and a reason. Once it is decided, call it without an answer: "
@@ -206,12 +185,10 @@ def explain_next(views: Sequence[WaitView], token: ReplyToken) -> str:
 
 
 def explain_look(token: ReplyToken) -> str:
-    """Tell the client how to check whether the call continues."""
     return f"To look whether it goes on, call the tool `{ANSWER}` without an answer, with task {token.text}."
 
 
 def explain_decision(view: WaitView) -> str:
-    """Say who decides on a call, and how."""
     return (
         f"It waits for somebody with the role `approver`, as `{view.await_id}` of the run `{view.run_id}`. It is approved by "
         f"`sojourn approve {view.run_id} {view.await_id}`, by `POST /v1/runs/{view.run_id}/approvals` with the digest that "
@@ -226,11 +203,6 @@ Context = ServerRequestContext[Any, Any]
 
 
 def asking_of(context: Context) -> Principal:
-    """Return the principal that sent a request.
-
-    Raises:
-        RuntimeError: The request passed no security middleware.
-    """
     found = principal_of(context.request.scope) if context.request is not None else None
     if found is None:
         raise RuntimeError("the request has passed no security middleware")
@@ -238,11 +210,6 @@ def asking_of(context: Context) -> Principal:
 
 
 def request_scope_of(service: Service, context: Context) -> RequestScope:
-    """Return the `RequestScope` of a request.
-
-    Raises:
-        RuntimeError: The request passed no security middleware.
-    """
     if context.request is None:
         raise RuntimeError("the request has passed no security middleware")
     return RequestScope(service, context.request.scope)

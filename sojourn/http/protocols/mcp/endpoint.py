@@ -22,9 +22,6 @@ class MCPEndpoint:
     """ASGI endpoint for MCP requests.
 
     The SDK takes most of a second to import, so it is imported on the first request.
-
-    Args:
-        service: The service.
     """
 
     def __init__(self, service: Service) -> None:
@@ -32,10 +29,6 @@ class MCPEndpoint:
         self._made: Callable[[], Any] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request.
-
-        The security middleware has checked its host and origin, its body and its principal.
-        """
         audit.bind_jsonrpc()
         await self._service.open()
         RequestScope(self._service, scope).hold()
@@ -47,7 +40,6 @@ class MCPEndpoint:
 
 
 def _maker_of(service: Service) -> Callable[[], Any]:
-    """Return a factory for the SDK's session manager, which serves one request."""
     managers = import_module("mcp.server.streamable_http_manager")
     # The SDK's response ends at most half a second after uvicorn begins to stop, and the SDK has no option for it.
     transport: Any = import_module("mcp.server.streamable_http")

@@ -42,10 +42,10 @@ from sojourn.http.protocols.mcp.content import (
     Context,
     asking_of,
     elicitation_of,
+    error_result,
     explain_look,
     explain_next,
     explain_waits,
-    failed,
     key_of,
     progress_of,
     ref_of,
@@ -54,7 +54,7 @@ from sojourn.http.protocols.mcp.content import (
     result_of,
     with_mcp_errors,
 )
-from sojourn.http.protocols.mcp.tasks import created, declares_tasks, serve_tasks
+from sojourn.http.protocols.mcp.tasks import declares_tasks, serve_tasks, task_result
 from sojourn.http.protocols.messages import IncomingMessage, deliver_to_session, start_once, token_of_task
 from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
@@ -110,12 +110,6 @@ _ANSWER = {
 
 
 class _Answers:
-    """Request handlers of the MCP server.
-
-    Args:
-        service: The service.
-    """
-
     def __init__(self, service: Service) -> None:
         self._service = service
         self._names = _names(service.app.list_agents())
@@ -149,20 +143,20 @@ class _Answers:
             if params.request_state or params.name == ANSWER or not declares_tasks(context):
                 attending.count()
             if params.request_state:
-                reply = await _responded(service, asking, params)
+                reply = await _respond(service, asking, params)
             elif params.name == ANSWER:
-                reply = await _answered(service, asking, arguments)
+                reply = await _answer(service, asking, arguments)
             else:
-                token = await _started(service, asking, self._names[params.name], arguments)
+                token = await _start(service, asking, self._names[params.name], arguments)
                 audit.bind(run_id=token.run_id)
                 if declares_tasks(context):
-                    return created(token)
+                    return task_result(token)
                 reply = AgentReply(token, is_task=True)
             return await _result(attending, context, reply)
         except (Problem, SojournError) as error:
             problem = problem_of(error)
             audit.bind(code=problem.code)
-            return failed(f"{problem.detail}\n{problem.then}", code=problem.code)
+            return error_result(f"{problem.detail}\n{problem.then}", code=problem.code)
 
     async def list_resources(
         self, _context: Context, _params: PaginatedRequestParams | None
@@ -191,7 +185,6 @@ class _Answers:
 
 
 def server_of(service: Service) -> Server[Any]:
-    """Return the server of a service."""
     answers = _Answers(service)
     server: Server[Any] = Server(
         service.app.name or "sojourn",
@@ -233,9 +226,7 @@ def _text(arguments: dict[str, Any], name: str, *, most: int = 200_000) -> str:
     return value
 
 
-async def _started(
-    service: Service, asking: Principal, agent_id: str, arguments: dict[str, Any]
-) -> ReplyToken:
+async def _start(service: Service, asking: Principal, agent_id: str, arguments: dict[str, Any]) -> ReplyToken:
     message = _text(arguments, "message")
     if not message:
         raise Problem(422, "invalid_input", "message is missing", then="Say what the agent is asked to do.")
@@ -246,26 +237,18 @@ async def _started(
     return await start_once(service, asking, agent_id, [Message.user(message)], key)
 
 
-async def _responded(service: Service, asking: Principal, params: CallToolRequestParams) -> AgentReply:
-    """Submit the responses to a call's elicitations, and return the reply.
-
-    The reply continues from there.
-    """
+async def _respond(service: Service, asking: Principal, params: CallToolRequestParams) -> AgentReply:
     token = await token_of_task(service, asking, params.request_state or "")
     reply = await read(service, token, is_task=True)
-    for asked in list(reply.waits):
-        response = (params.input_responses or {}).get(key_of(asked))
-        if isinstance(response, ElicitResult) and not await respond(service, asking, asked, response, token):
+    for view in list(reply.waits):
+        response = (params.input_responses or {}).get(key_of(view))
+        if isinstance(response, ElicitResult) and not await respond(service, asking, view, response, token):
             detail = "the form was dismissed; the agent still waits"
-            raise Problem(409, "canceled", detail, then=explain_next([asked], token))
+            raise Problem(409, "canceled", detail, then=explain_next([view], token))
     return AgentReply(token, is_task=True)
 
 
-async def _answered(service: Service, asking: Principal, arguments: dict[str, Any]) -> AgentReply:
-    """Answer a wait of a task once, if it has one, and return the reply.
-
-    The reply then continues.
-    """
+async def _answer(service: Service, asking: Principal, arguments: dict[str, Any]) -> AgentReply:
     token = await token_of_task(service, asking, _text(arguments, "task", most=4_000))
     await _require_own(service, asking, token)
     text, key = _text(arguments, "answer"), _text(arguments, "request_id", most=200)
@@ -275,28 +258,24 @@ async def _answered(service: Service, asking: Principal, arguments: dict[str, An
         message.check_same(delivery, token.run_id)
         return reply
     calls = [view for view in reply.waits if view.call]
-    asked = next((view for view in reply.waits if not view.call), reply.asked)
-    if not text or asked is None:
+    view = next((view for view in reply.waits if not view.call), reply.wait)
+    if not text or view is None:
         return reply
     verdict = read_verdict(text)
-    if asked.call and (verdict.is_approved or not verdict.is_plain):
+    if view.call and (verdict.is_approved or not verdict.is_plain):
         raise Problem(
             403, "forbidden", f"the tool `{ANSWER}` approves no call", then=explain_waits(calls, token)
         )
     conversation = service.client.get_run(token.run_id)
-    answer = read_answer(asked, text)
-    await submit_answer(service, asking, asked, answer, message_id=key, conversation=conversation)
+    answer = read_answer(view, text)
+    await submit_answer(service, asking, view, answer, message_id=key, conversation=conversation)
     return AgentReply(token, is_task=True)
 
 
 async def _require_own(service: Service, asking: Principal, token: ReplyToken) -> None:
     """Check that the principal has started the task's run, or has sent it a message.
 
-    The model of a host calls `answer`, and it may have read the task's id in a text that another person
-    wrote.
-
-    Raises:
-        Problem: The task is another principal's.
+    The model of a host calls `answer`, and it may have read the task's id in a text that another person wrote.
     """
     principal = (await service.client.get_run(token.run_id).status()).principal
     if principal is not None and principal.subject == asking.subject:
@@ -320,27 +299,28 @@ async def _result(
     If the reply waits for an answer, return its elicitations. If it waits for external calls, explain
     which results are missing.
     """
-    told, numbers = "", count(1)
-    while reply.state == "open" and not told:
+    note, numbers = "", count(1)
+    while reply.state == "open" and not note:
         try:
-            await attending.wait(_told_to_end(attending.service, context, reply, numbers), PATIENCE)
+            await attending.wait(_follow_to_end(attending.service, context, reply, numbers), PATIENCE)
         except ServerStopping:
-            told = "This process of the service stops; the agent goes on."
+            note = "This process of the service stops; the agent goes on."
         except TimeoutError:
-            told = await explain_external_calls(attending.service, reply.token.run_id)
-    if told:
-        return CallToolResult(content=[TextContent(type="text", text=f"{told} {explain_look(reply.token)}")])
+            note = await explain_external_calls(attending.service, reply.token.run_id)
+    if note:
+        return CallToolResult(content=[TextContent(type="text", text=f"{note} {explain_look(reply.token)}")])
     if reply.state != "asked":
         return result_of(reply)
     capabilities = context.session.client_capabilities
     if capabilities and capabilities.elicitation and context.protocol_version >= "2026":
-        requests: InputRequests = {key_of(asked): elicitation_of(asked) for asked in reply.waits}
+        requests: InputRequests = {key_of(view): elicitation_of(view) for view in reply.waits}
         return InputRequiredResult(input_requests=requests, request_state=reply.token.text)
     return CallToolResult(content=[TextContent(type="text", text=explain_waits(reply.waits, reply.token))])
 
 
-async def _told_to_end(service: Service, context: Context, reply: AgentReply, numbers: Iterator[int]) -> None:
-    """Follow a reply to its end, and tell its progress."""
+async def _follow_to_end(
+    service: Service, context: Context, reply: AgentReply, numbers: Iterator[int]
+) -> None:
     async with aclosing(follow(service, reply, deltas=False)) as steps:
         async for step in steps:
             if message := progress_of(step.event):
@@ -352,16 +332,6 @@ MAX_FAULTS = 5
 
 
 def check_arguments(tool: str, schema: dict[str, Any], arguments: dict[str, Any]) -> None:
-    """Check the arguments of a call.
-
-    Args:
-        tool: The name of the tool.
-        schema: Its input schema, of an object whose fields are texts.
-        arguments: What the client sent.
-
-    Raises:
-        Problem: They do not fit the schema (422). The detail names each field.
-    """
     validator: Any = Draft202012Validator(schema)
     faults = [
         clause
@@ -372,17 +342,16 @@ def check_arguments(tool: str, schema: dict[str, Any], arguments: dict[str, Any]
         return
     more = [f"{len(faults) - MAX_FAULTS} more"] if len(faults) > MAX_FAULTS else []
     required = schema.get("required", [])
-    told = ", ".join(f"{name} (required)" if name in required else name for name in schema["properties"])
+    names = ", ".join(f"{name} (required)" if name in required else name for name in schema["properties"])
     raise Problem(
         422,
         "invalid_input",
         f"the arguments of the tool `{tool}` do not fit: {'; '.join([*faults[:MAX_FAULTS], *more])}",
-        then=f"Call it again with these fields: {told}.",
+        then=f"Call it again with these fields: {names}.",
     )
 
 
 def _clauses(error: ValidationError, properties: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
-    """Return the faults of the arguments, without their values."""
     rule: Any = error.validator_value
     if error.validator == "additionalProperties":
         unknown = [name for name in arguments if name not in properties]

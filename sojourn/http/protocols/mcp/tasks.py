@@ -39,7 +39,7 @@ from sojourn.http.security import audit
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
-__all__ = ["TASKS", "created", "declares_tasks", "serve_tasks"]
+__all__ = ["TASKS", "declares_tasks", "serve_tasks", "task_result"]
 
 TASKS = "io.modelcontextprotocol/tasks"
 """The name of the extension."""
@@ -66,14 +66,11 @@ def declares_tasks(context: Context) -> bool:
     return bool(capabilities and TASKS in (capabilities.extensions or {}))
 
 
-def created(token: ReplyToken) -> dict[str, Any]:
-    """Return the result of a call that continues as a task."""
+def task_result(token: ReplyToken) -> dict[str, Any]:
     return {"resultType": "task", **_task(AgentReply(token), "working")}
 
 
 def serve_tasks(server: Server[Any], service: Service) -> None:
-    """Let a server answer the requests of the extension."""
-
     async def get(context: Context, params: TaskParams) -> dict[str, Any]:
         _check_request(context, params)
         asking = asking_of(context)
@@ -88,10 +85,10 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         require(asking, "user")
         token = await token_of_task(service, asking, params.task_id)
         reply = await read(service, token, is_task=True)
-        for asked in reply.waits:
-            response = params.input_responses.get(key_of(asked))
+        for view in reply.waits:
+            response = params.input_responses.get(key_of(view))
             if response is not None:
-                await respond(service, asking, asked, _response(response), token)
+                await respond(service, asking, view, _response(response), token)
         return {"resultType": "complete"}
 
     async def cancel(context: Context, params: TaskParams) -> dict[str, Any]:
@@ -110,13 +107,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
 
 
 def _check_request(context: Context, params: TaskParams) -> None:
-    """Check that a client has declared tasks, and that the header names the task.
-
-    Proxies route by this header (SEP-2663).
-
-    Raises:
-        MCPError: The client has not declared tasks, or the header names another task.
-    """
+    """Check that a client has declared tasks, and that the header by which proxies route names the task (SEP-2663)."""
     if not declares_tasks(context):
         needed = ClientCapabilities(extensions={TASKS: {}})
         data = MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
@@ -142,8 +133,8 @@ def _response(value: Any) -> ElicitResult:
 def _detailed(reply: AgentReply) -> dict[str, Any]:
     if reply.state == "asked":
         requests = {
-            key_of(asked): elicitation_of(asked).model_dump(by_alias=True, mode="json", exclude_none=True)
-            for asked in reply.waits
+            key_of(view): elicitation_of(view).model_dump(by_alias=True, mode="json", exclude_none=True)
+            for view in reply.waits
         }
         return {**_task(reply, "input_required"), "inputRequests": requests}
     if reply.state == "open":

@@ -21,19 +21,17 @@ from sojourn.http.protocols.reply import AgentReply, follow
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.service import Service
 
-__all__ = ["chunks", "completion", "failure", "last_reply", "without_marks"]
+__all__ = ["chunks", "completion", "failure", "last_reply", "strip_marks"]
 
 
 def completion(reply: AgentReply, model: str) -> dict[str, Any]:
-    """Return the completion of a reply that has ended."""
-    text = reply.text + (mark_of(reply.token) if reply.asked else "")
+    text = reply.text + (mark_of(reply.token) if reply.wait else "")
     message = {"role": "assistant", "content": text, "refusal": None}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
     return {**_common(reply, model, "chat.completion"), "choices": [choice], "usage": _usage(reply)}
 
 
 async def chunks(service: Service, reply: AgentReply, model: str, *, usage: bool) -> AsyncGenerator[str]:
-    """Yield the chunks of a reply, as frames of a stream."""
     common = _common(reply, model, "chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
@@ -42,13 +40,13 @@ async def chunks(service: Service, reply: AgentReply, model: str, *, usage: bool
 
     yield chunk({"role": "assistant", "content": ""})
     try:
-        async with aclosing(follow(service, reply)) as told:
-            async for step in told:
+        async with aclosing(follow(service, reply)) as steps:
+            async for step in steps:
                 if step.text:
                     yield chunk({"content": step.text})
         if reply.state == "failed":
             raise failure(reply)
-        if reply.asked:
+        if reply.wait:
             yield chunk({"content": mark_of(reply.token)})
     except (Problem, SojournError) as error:
         yield _frame(error_of(problem_of(error)))
@@ -97,17 +95,7 @@ async def last_reply(
 ) -> tuple[ReplyToken, str] | None:
     """Return the reply that the last message may answer, and the text it displayed.
 
-    Return None if this chat has no such reply.
-
-    Args:
-        service: The service.
-        asking: The principal that sent the chat.
-        messages: The chat, whose last message is the user's.
-        conversation: The conversation's run that the request names, or empty if it names none.
-
-    Raises:
-        RunNotFound: The mark is that of a run which the principal may not see.
-        ServerUnavailable: The server does not answer.
+    Return None if this chat has no such reply, or the request names another conversation.
     """
     *before, shown = messages[:-1] or [messages[-1]]
     token = _token_in(shown)
@@ -123,13 +111,9 @@ async def last_reply(
 
 
 def _has_begun_with(before: list[Message], opening: list[Message], run_id: str) -> bool:
-    """Check whether a chat consists of a run's start messages, replies and answers.
-
-    The chat begins with the messages that started the run. After them it may have only replies of that run,
-    each followed by an answer.
-    """
+    """Check that a chat has the run's start messages, then only replies of that run, each with an answer."""
     first, rest = before[: len(opening)], before[len(opening) :]
-    if [_told(each) for each in without_marks(first)] != [_told(each) for each in opening]:
+    if [_content_of(each) for each in strip_marks(first)] != [_content_of(each) for each in opening]:
         return False
     replies, answers = rest[::2], rest[1::2]
     tokens = [_token_in(each) for each in replies]
@@ -145,8 +129,8 @@ def _token_in(message: Message) -> ReplyToken | None:
     return ReplyToken.parse(found[1]) if found else None
 
 
-def _told(message: Message) -> list[Any]:
-    """Return the content of a message, without the white space that clients change."""
+def _content_of(message: Message) -> list[Any]:
+    """Return the content of a message without the white space that clients change."""
     return [
         message.role,
         *(
@@ -156,8 +140,7 @@ def _told(message: Message) -> list[Any]:
     ]
 
 
-def without_marks(messages: list[Message]) -> list[Message]:
-    """Return the messages without marks, as an agent reads them."""
+def strip_marks(messages: list[Message]) -> list[Message]:
     return [_unmarked(message) if message.role == "assistant" else message for message in messages]
 
 

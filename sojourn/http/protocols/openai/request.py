@@ -33,9 +33,9 @@ __all__ = [
     "ResponseBody",
     "StreamOptions",
     "answer_of",
+    "bad_request",
     "error_of",
     "messages_of",
-    "refused",
 ]
 
 _READ_ROLES = ("user", "assistant")
@@ -80,7 +80,6 @@ class ChatItem(BaseModel):
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """The content as parts."""
         if isinstance(self.content, str):
             return [{"type": "text", "text": self.content}] if self.content else []
         return self.content or []
@@ -119,13 +118,12 @@ class _Asking(_OpenAIBody, ABC):
             *(["messages of other roles"] if roles - _UNREAD_ROLES else []),
             *(["items of tools"] if any(turn.type in _UNREAD_ITEMS for turn in self.turns) else []),
         ]
-        told = [f"{', '.join(unread)} not read: an agent's tools are its own"] if unread else []
+        warnings = [f"{', '.join(unread)} not read: an agent's tools are its own"] if unread else []
         if others:
-            told.append(f"{', '.join(others)} not read: an agent's instructions and tools are its own")
-        return "; ".join(told)
+            warnings.append(f"{', '.join(others)} not read: an agent's instructions and tools are its own")
+        return "; ".join(warnings)
 
     def named(self, name: str) -> str:
-        """Return a value of the metadata."""
         return (self.metadata or {}).get(name, "")
 
 
@@ -143,7 +141,6 @@ class ChatBody(_Asking):
 
     @property
     def turns(self) -> list[ChatItem]:
-        """The chat."""
         return self.messages
 
     @model_validator(mode="after")
@@ -185,20 +182,15 @@ class ResponseBody(_Asking):
 
     @property
     def turns(self) -> list[ChatItem]:
-        """The input as messages."""
         return [ChatItem(content=self.input)] if isinstance(self.input, str) else self.input
 
 
 def messages_of(turns: list[ChatItem], param: str) -> list[Message]:
-    """Return the messages of the user and the agent.
-
-    Raises:
-        Problem: The last message is not the user's, or has a part that a message cannot have.
-    """
-    told = [turn for turn in turns if turn.type == "message" and turn.role in _READ_ROLES]
-    found = [read_message(turn.parts, partial(_part, param), turn.role) for turn in told]
+    """Return the messages of the user and the agent."""
+    items = [turn for turn in turns if turn.type == "message" and turn.role in _READ_ROLES]
+    found = [read_message(turn.parts, partial(_part, param), turn.role) for turn in items]
     if not found or found[-1].role != "user" or not found[-1].parts:
-        raise refused(f"{param}: the last message is the user's, and has content", param)
+        raise bad_request(f"{param}: the last message is the user's, and has content", param)
     return [message for message in found if message.parts]
 
 
@@ -221,7 +213,9 @@ def _part(param: str, part: dict[str, Any]) -> Part:
         inner: Any = part.get("file") or part
         name = _at(inner, "filename")
         return _file(_at(inner, "file_data"), param, name if isinstance(name, str) else None)
-    raise refused(f"{param}: a part of type {str(kind)[:40]!r} is not read", param, code="unsupported_value")
+    raise bad_request(
+        f"{param}: a part of type {str(kind)[:40]!r} is not read", param, code="unsupported_value"
+    )
 
 
 def _at(value: Any, name: str) -> Any:
@@ -232,7 +226,7 @@ def _at(value: Any, name: str) -> Any:
 def _file(url: Any, param: str, title: str | None = None) -> Part:
     found = _DATA.match(url) if isinstance(url, str) else None
     if found is None:
-        raise refused(f"{param}: a file is sent as a data: URL in base64; no URL is fetched", param)
+        raise bad_request(f"{param}: a file is sent as a data: URL in base64; no URL is fetched", param)
     return file_part(found[1], data="".join(found[2].split()), title=title)
 
 
@@ -243,7 +237,6 @@ class OpenAIRoute(APIRoute):
     """A route whose errors have OpenAI's shape."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, with its errors as responses in OpenAI's format."""
         handle = super().get_route_handler()
 
         async def handled(request: Request) -> Response:
@@ -265,14 +258,12 @@ def _answer(error: Exception) -> JSONResponse:
 
 
 def answer_of(problem: Problem) -> JSONResponse:
-    """Return a problem as a response."""
     return JSONResponse(error_of(problem), problem.status, headers=problem.headers)
 
 
-def refused(
+def bad_request(
     message: str, param: str | None = None, *, status: int = 400, code: str = "invalid_value"
 ) -> Problem:
-    """Return the problem of a request that the service cannot fulfill."""
     return Problem(status, code, message, then="Correct the request.", param=param)
 
 
@@ -280,22 +271,23 @@ _NO_PATH = "this service has only models, chat/completions and responses of Open
 
 
 def error_of(problem: Problem) -> dict[str, Any]:
-    """Return the body of an error."""
     kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
     usual = "server_error" if problem.status >= 500 else "invalid_request_error"
-    told = {
+    fields = {
         "message": _NO_PATH if problem.code == "not_found" else problem.detail,
         "type": kinds.get(problem.status, usual),
         "param": problem.more.get("param"),
         "code": problem.code,
     }
-    return {"error": told}
+    return {"error": fields}
 
 
 def _of_validation(error: RequestValidationError) -> JSONResponse:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return JSONResponse(error_of(refused("the body is not JSON", code="malformed_json")), 400)
+        return JSONResponse(error_of(bad_request("the body is not JSON", code="malformed_json")), 400)
     place = ".".join(str(each)[:100] for each in first["loc"][1:])
-    problem = refused(f"{place}: {first['msg']}"[:500] if place else str(first["msg"])[:500], place or None)
+    problem = bad_request(
+        f"{place}: {first['msg']}"[:500] if place else str(first["msg"])[:500], place or None
+    )
     return JSONResponse(error_of(problem), 400)

@@ -24,17 +24,14 @@ _STATUS = {"open": "in_progress", "answered": "completed", "asked": "completed",
 
 
 def response_id(place: ReplyToken) -> str:
-    """Return the id of the response that a reply token names."""
     return _PREFIX + place.text
 
 
 def token_of_response(id: str) -> ReplyToken | None:
-    """Return the token in a response id, or None if the id is not one of ours."""
     return ReplyToken.parse(id.removeprefix(_PREFIX)) if id.startswith(_PREFIX) else None
 
 
 def response(reply: AgentReply, model: str, **more: Any) -> dict[str, Any]:
-    """Return the response of a reply, as far as it has been read."""
     status = "cancelled" if reply.is_canceled else _STATUS[reply.state]
     has_ended = reply.state != "open"
     error = None if reply.is_canceled else reply.error
@@ -62,14 +59,13 @@ def response(reply: AgentReply, model: str, **more: Any) -> dict[str, Any]:
 async def response_events(
     service: Service, reply: AgentReply, model: str, **more: Any
 ) -> AsyncGenerator[str]:
-    """Yield the events of a reply, as frames of a stream."""
     number = -1
 
     def frame(kind: str, **fields: Any) -> str:
         nonlocal number
         number += 1
-        told = {"type": kind, "sequence_number": number, **fields}
-        return f"event: {kind}\ndata: {json.dumps(told, ensure_ascii=False)}\n\n"
+        fields = {"type": kind, "sequence_number": number, **fields}
+        return f"event: {kind}\ndata: {json.dumps(fields, ensure_ascii=False)}\n\n"
 
     item_id = _item_id(reply)
     place = {"item_id": item_id, "output_index": 0, "content_index": 0}
@@ -85,13 +81,13 @@ async def response_events(
     yield frame("response.output_item.added", output_index=0, item=opening)
     yield frame("response.content_part.added", **place, part=_part(""))
     try:
-        async with aclosing(follow(service, reply)) as told:
-            async for step in told:
+        async with aclosing(follow(service, reply)) as steps:
+            async for step in steps:
                 if step.text:
                     yield frame("response.output_text.delta", **place, delta=step.text, logprobs=[])
     except (Problem, SojournError) as error:
-        told = error_of(problem_of(error))["error"]
-        yield frame("error", code=told["code"], message=told["message"], param=None)
+        fault = error_of(problem_of(error))["error"]
+        yield frame("error", code=fault["code"], message=fault["message"], param=None)
         return
     yield frame("response.output_text.done", **place, text=reply.text, logprobs=[])
     yield frame("response.content_part.done", **place, part=_part(reply.text))

@@ -19,8 +19,14 @@ from sojourn.http.protocols.messages import (
     start_once,
     stop,
 )
-from sojourn.http.protocols.openai.chat import chunks, completion, failure, last_reply, without_marks
-from sojourn.http.protocols.openai.request import ChatBody, OpenAIRoute, ResponseBody, messages_of, refused
+from sojourn.http.protocols.openai.chat import chunks, completion, failure, last_reply, strip_marks
+from sojourn.http.protocols.openai.request import (
+    ChatBody,
+    OpenAIRoute,
+    ResponseBody,
+    bad_request,
+    messages_of,
+)
 from sojourn.http.protocols.openai.responses import response, response_events, token_of_response
 from sojourn.http.protocols.reply import AgentReply, read, read_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
@@ -71,11 +77,11 @@ async def complete_chat(
     is_once = _is_once(attending, key or body.named("session_id"))
     reply = AgentReply(await _deliver_chat(service, asking, body, key))
     audit.bind(run_id=reply.token.run_id)
-    warned = _warned(body)
+    warned = _warning_header(body)
     if body.stream:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         return FrameResponse(chunks(service, reply, body.model, usage=usage), warned)
-    await _end_of(attending, reply, is_once=is_once)
+    await _wait_for_end(attending, reply, is_once=is_once)
     if reply.state == "failed":
         raise failure(reply)
     return JSONResponse(completion(reply, body.model), headers=warned)
@@ -91,11 +97,11 @@ async def _deliver_chat(service: Service, asking: Principal, body: ChatBody, key
         token = await answer_reply(service, asking, previous, IncomingMessage(said, key), shown)
         if token is not None:
             return token
-    messages = without_marks(messages)
+    messages = strip_marks(messages)
     if not session_id:
         return await start_once(service, asking, body.model, messages, key)
-    told = digest_of(body.model, *(message.model_dump_json() for message in messages))
-    named = IncomingMessage(said, key or f"chat-{told}", is_named=bool(key))
+    digest = digest_of(body.model, *(message.model_dump_json() for message in messages))
+    named = IncomingMessage(said, key or f"chat-{digest}", is_named=bool(key))
     return await deliver_to_session(service, asking, body.model, session_id, named)
 
 
@@ -118,11 +124,11 @@ async def create_response(
         "background": bool(body.background),
         "conversation": {"id": body.session_id} if body.session_id else None,
     }
-    warned = _warned(body)
+    warned = _warning_header(body)
     if body.stream:
         return FrameResponse(response_events(service, reply, body.model, **more), warned)
     if not body.background:
-        await _end_of(attending, reply, is_once=is_once)
+        await _wait_for_end(attending, reply, is_once=is_once)
     return JSONResponse(response(reply, body.model, **more), headers=warned)
 
 
@@ -136,13 +142,13 @@ async def _deliver_response(service: Service, asking: Principal, body: ResponseB
         token = await answer_reply(service, asking, previous, IncomingMessage(said, key))
         if token is not None:
             return token
-        told = digest_of(asking.subject, previous.text, said.model_dump_json())
+        digest = digest_of(asking.subject, previous.text, said.model_dump_json())
         try:
             return await deliver(
-                service, asking, previous.run_id, IncomingMessage(said, key or f"resp-{told}")
+                service, asking, previous.run_id, IncomingMessage(said, key or f"resp-{digest}")
             )
         except (AwaitClosed, InvalidInput) as error:
-            raise refused(f"previous_response_id: {error}", "previous_response_id") from error
+            raise bad_request(f"previous_response_id: {error}", "previous_response_id") from error
     if body.session_id:
         return await deliver_to_session(
             service, asking, body.model, body.session_id, IncomingMessage(said, key)
@@ -179,11 +185,11 @@ async def cancel_response(
     await service.run(asking, token.run_id)
     reply = await read(service, token)
     if reply.state != "open" and not reply.is_canceled:
-        raise refused("the response has ended; there is nothing to cancel")
+        raise bad_request("the response has ended; there is nothing to cancel")
     if reply.state == "open":
         attending.count()
         await stop(service, asking, token)
-        await _end_of(attending, reply := AgentReply(token), is_once=True)
+        await _wait_for_end(attending, reply := AgentReply(token), is_once=True)
     return JSONResponse(response(reply, reply.agent_id))
 
 
@@ -191,8 +197,7 @@ _NOT_AGAIN = {"X-Should-Retry": "false"}
 """Header that stops OpenAI's own clients from retrying a request automatically."""
 
 
-def _warned(body: ChatBody | ResponseBody) -> dict[str, str]:
-    """Return a header that names the ignored parts of a request, or no header."""
+def _warning_header(body: ChatBody | ResponseBody) -> dict[str, str]:
     return {"X-Sojourn-Warning": body.warning} if body.warning else {}
 
 
@@ -207,17 +212,10 @@ def _is_once(attending: RequestScope, name: str | None) -> bool:
     return bool(name)
 
 
-async def _end_of(attending: RequestScope, reply: AgentReply, *, is_once: bool) -> None:
-    """Read a reply to its end.
+async def _wait_for_end(attending: RequestScope, reply: AgentReply, *, is_once: bool) -> None:
+    """Read a reply to its end, for at most ten minutes.
 
-    Args:
-        attending: The scope of the request that waits.
-        reply: The reply.
-        is_once: Whether a retry of the same request is delivered only once. Otherwise a header asks clients not to retry.
-
-    Raises:
-        Problem: The reply has not ended within ten minutes, this process stops, the principal has too many requests
-            waiting, or its access has ended.
+    Unless a retry is delivered only once, a header asks clients not to retry.
     """
     try:
         await _read_to_end(attending, reply)
@@ -237,20 +235,20 @@ async def _read_to_end(attending: RequestScope, reply: AgentReply) -> None:
         detail = f"{stops.detail}; the run {run_id} goes on"
         raise Problem(stops.status, stops.code, detail, then=stops.then, headers=stops.headers) from error
     except TimeoutError as error:
-        told = await explain_external_calls(attending.service, run_id)
+        why = await explain_external_calls(attending.service, run_id)
         on = "ask for a stream, or for a response in the background"
-        detail = f"the run {run_id} goes on; {on}. {told}".strip()
+        detail = f"the run {run_id} goes on; {on}. {why}".strip()
         raise Problem(504, "still_running", detail, then="Stream it.") from error
 
 
 def _require_model(service: Service, model: str) -> None:
     if service.app.agent(model) is None:
         detail = f"The model `{model[:200]}` does not exist: the models are the agents of the app"
-        raise refused(detail, "model", status=404, code="model_not_found")
+        raise bad_request(detail, "model", status=404, code="model_not_found")
 
 
 def _no_response(id: str) -> Problem:
-    return refused(f"Response with id '{id[:200]}' not found.", status=404, code="response_not_found")
+    return bad_request(f"Response with id '{id[:200]}' not found.", status=404, code="response_not_found")
 
 
 def _model(agent_id: str) -> dict[str, Any]:

@@ -71,8 +71,6 @@ class VercelBody(CamelBody):
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest(TurnRequest):
-    """The turn that a request asks for."""
-
     message_id: str = ""
     """The id of the assistant's message that is streamed."""
     calls: frozenset[str] = frozenset()
@@ -82,10 +80,7 @@ class ChatRequest(TurnRequest):
 
     @property
     def replies(self) -> Sequence[ClientAnswer]:
-        """Answers that are the text of a message.
-
-        The text may also be a message of its own.
-        """
+        """Answers that are the text of a message, which may also be a message of its own."""
         return [each for each in self.answers if each.message_id] if self.reply else ()
 
     def as_message(self) -> "ChatRequest":
@@ -98,14 +93,7 @@ class ChatRequest(TurnRequest):
 
 
 def read(messages: Sequence[VercelMessage]) -> ChatRequest:
-    """Parse a chat's messages into what they request.
-
-    These are the user's messages at the end, or the decisions and results in the assistant's last
-    message.
-
-    Raises:
-        InvalidInput: The user's message has a part that agents do not read.
-    """
+    """Parse a chat: the user's messages at the end, or the decisions and results in the last message."""
     last = messages[-1]
     earlier = [each for message in messages[:-1] for each in _decisions(message, is_old=True)]
     if last.role != "assistant":
@@ -123,10 +111,6 @@ def read(messages: Sequence[VercelMessage]) -> ChatRequest:
 
 
 def _decisions(message: VercelMessage, *, is_old: bool = False) -> Iterator[ClientAnswer]:
-    """Yield the decisions in a message of the assistant.
-
-    A call in an earlier message may still be open.
-    """
     if message.role != "assistant":
         return
     for part in message.parts:
@@ -152,29 +136,22 @@ def _of_user(messages: Sequence[VercelMessage]) -> ChatRequest:
         at -= 1
         if messages[at].role == "user":
             sent.insert(0, IncomingMessage(Message(role="user", parts=[]), messages[at].id))
-    asked = _questions(messages[at - 1]) if at and len(sent) == 1 else []
-    explicit = [each for each in _explicit(last) if each.id in asked]
+    questions = _questions(messages[at - 1]) if at and len(sent) == 1 else []
+    explicit = [each for each in _explicit(last) if each.id in questions]
     if explicit:
         opening, seen = _opening(messages, at - 1)
         return ChatRequest(opening, explicit, seen=seen, message_id=f"{ANSWER}{explicit[-1].id}")
     sent = [_sent(each) for each in messages[at:] if each.role == "user"]
     text = sent[-1].message.text if sent else ""
-    if len(asked) == 1 and text:
+    if len(questions) == 1 and text:
         opening, seen = _opening(messages, at - 1)
-        answers = [ClientAnswer(asked[0], payload=text, message_id=last.id)]
-        return ChatRequest(opening, answers, seen=seen, message_id=f"{ANSWER}{asked[0]}", reply=sent[-1])
+        answers = [ClientAnswer(questions[0], payload=text, message_id=last.id)]
+        return ChatRequest(opening, answers, seen=seen, message_id=f"{ANSWER}{questions[0]}", reply=sent[-1])
     return ChatRequest(sent, message_id=f"{ANSWER}{last.id}")
 
 
 def _opening(messages: Sequence[VercelMessage], at: int) -> tuple[list[IncomingMessage], list[str]]:
-    """Return the message that opened an assistant message's turn, and the question.
-
-    The answer to that question led to the assistant's message.
-
-    Args:
-        messages: The messages.
-        at: The index of the assistant's message.
-    """
+    """Return the message that opened an assistant message's turn, and the question whose answer led to it."""
     seen: list[str] = []
     while at > 0:
         user = at - 1
@@ -183,9 +160,9 @@ def _opening(messages: Sequence[VercelMessage], at: int) -> tuple[list[IncomingM
         if user < 0:
             break
         before = user - 1
-        asked = _questions(messages[before]) if before >= 0 else []
+        questions = _questions(messages[before]) if before >= 0 else []
         answered = messages[at].id.removeprefix(ANSWER)
-        if answered not in asked:
+        if answered not in questions:
             return [_sent(messages[user])], seen
         seen = seen or [answered]
         at = before
@@ -239,10 +216,8 @@ def _part(part: Any) -> Part | None:
 
 
 def card_id(wait_id: str, message_id: str) -> str:
-    """Return the id of an approval in a message of the assistant."""
     return f"{wait_id}~{message_id}"
 
 
 def wait_id(card_id: str) -> str:
-    """Return the id of the wait that a card displays."""
     return _CARD.sub(r"\1", card_id)

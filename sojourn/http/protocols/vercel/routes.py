@@ -22,7 +22,7 @@ from sojourn.http.protocols.reply import read as read_reply
 from sojourn.http.protocols.reply import read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.turn import Begin, TurnStream
-from sojourn.http.protocols.turn_request import OnDisconnect, begin, find_closed, interrupting
+from sojourn.http.protocols.turn_request import OnDisconnect, begin, disconnect_callback, find_closed
 from sojourn.http.protocols.vercel.request import ANSWER, ChatRequest, VercelBody, read
 from sojourn.http.protocols.waits import waits_of_status
 from sojourn.http.routes.parameters import STREAM, AgentId, Serving, problems
@@ -68,8 +68,8 @@ async def send_messages(
     audit.bind(answers=[each.id for each in chat.answers])
     count_stream(request.scope)
     turn = await begin(service, asking, agent_id, body.id, chat)
-    left = interrupting(turn, asking) if on_disconnect else None
-    return await _streamed(turn, chat.message_id, chat.calls, left)
+    left = disconnect_callback(turn, asking) if on_disconnect else None
+    return await _stream(turn, chat.message_id, chat.calls, left)
 
 
 @routes.get(
@@ -89,19 +89,13 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
     if newest is None:
         return Response(status_code=204)
     begins, message_id = newest
-    return await _streamed(TurnStream(service.feeds, run, begins), message_id, frozenset())
+    return await _stream(TurnStream(service.feeds, run, begins), message_id, frozenset())
 
 
 async def _require_open(
     service: Service, asking: Principal, agent_id: str, chat_id: str, chat: ChatRequest
 ) -> None:
-    """Check that a message that a page wants answered again has no answer yet.
-
-    While its turn is under way, the page continues to read it.
-
-    Raises:
-        Problem: The message has an answer.
-    """
+    """Check that a message that a page wants answered again has no answer yet, only a turn under way."""
     try:
         run = await service.conversation(asking, agent_id, chat_id)
         tree = await read_timeline(service, ReplyToken(run.id))
@@ -121,7 +115,7 @@ async def _require_open(
     )
 
 
-async def _streamed(
+async def _stream(
     turn: TurnStream, message_id: str, calls: frozenset[str], left: DisconnectCallback | None = None
 ) -> Response:
     stream: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel.stream")
@@ -129,10 +123,7 @@ async def _streamed(
 
 
 async def _is_reply(run: Run, chat: ChatRequest) -> bool:
-    """Return whether a text after a question is its answer.
-
-    It is if the question is open, or has this answer.
-    """
+    """Return whether a text after a question answers it: the question is open, or has this answer."""
     (reply,) = chat.replies
     if any(each.id == reply.id for each in waits_of_status(await run.status())):
         return True
@@ -141,7 +132,6 @@ async def _is_reply(run: Run, chat: ChatRequest) -> bool:
 
 
 async def _newest(service: Service, run: Run) -> tuple[Begin, str] | None:
-    """Return the start and id of the assistant's newest message, or None."""
     tree = await read_timeline(service, ReplyToken(run.id))
     turns = [(turn, [*(each.message_id for each in turn.messages), *turn.missing]) for turn in tree.top.turns]
     turn, (message_id, *_) = next(((turn, ids) for turn, ids in reversed(turns) if ids), (None, ("",)))

@@ -40,13 +40,7 @@ _PARTS = {"question": "data-question", "approval": "data-approval", "tool_result
 
 
 class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
-    """The encoder.
-
-    Args:
-        turn: The turn.
-        message_id: The id of the assistant's message.
-        calls: The calls that the client's message has already.
-    """
+    """Encodes a turn as the assistant's message, for a client whose message has some calls already."""
 
     def __init__(self, turn: TurnStream, message_id: str, calls: frozenset[str]) -> None:
         super().__init__(run_input=None, sdk_version=6, server_message_id=message_id, message_id=message_id)
@@ -55,7 +49,6 @@ class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
         self._calls = calls
 
     async def handle_custom_event(self, event: CustomEvent) -> AsyncIterator[BaseChunk]:
-        """Encode the events that pydantic-ai has no type for."""
         if isinstance(event, StatusSnapshot):
             yield DataChunk(type="data-status", id="status", data=event.status, transient=True)
         elif isinstance(event, RunEvent):
@@ -100,10 +93,7 @@ class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
             )
 
     def _call_id(self, run_id: str, tool_call_id: str | None) -> str:
-        """Return a call's id in the chat.
-
-        The id of a child run's call includes the run's.
-        """
+        """Return a call's id in the chat. That of a child run's call includes the run's."""
         below = run_id.removeprefix(self.turn.run.id)
         return f"{below}/{tool_call_id}" if below else tool_call_id or ""
 
