@@ -1,9 +1,4 @@
-"""Reply marks in chat texts, and endings for markup that a model left open.
-
-A mark in a text names its reply. Only this service writes marks. If a model, or a tool that it quotes,
-has written one, it is removed before the text is sent, so that a text in a client has no mark but ours.
-A mark alone decides nothing: it counts in the chat that showed it (`openai/bound.py`).
-"""
+"""Ends for the markup that a model's text leaves open, so that it hides no call."""
 
 import re
 from functools import cache
@@ -11,80 +6,7 @@ from functools import cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from sojourn.http.protocols.reply_token import ReplyToken
-
-__all__ = ["REMOVED", "MarkFilter", "closing", "mark_of", "remove_marks", "remove_tokens"]
-
-OPENING = "[//]: # (sojourn:"
-"""Prefix of a mark: a Markdown comment, which pages do not render."""
-
-REMOVED = "…"
-"""Replacement for a removed mark, so that the texts around it cannot form a new mark."""
-
-_TOKEN = re.compile(r"[A-Za-z0-9_-]*")
-_TOKENS = re.compile(r"[A-Za-z0-9_-]{16,}")
-
-
-def mark_of(token: ReplyToken) -> str:
-    """Return the mark to append to a reply that asks a question."""
-    return f"\n\n{OPENING}{token.text})"
-
-
-def remove_marks(text: str) -> str:
-    """Return a model's whole text without marks."""
-    filter = MarkFilter()
-    return filter.take(text) + filter.end()
-
-
-def remove_tokens(text: str) -> str:
-    """Return a model's whole text without marks and task ids."""
-    return _TOKENS.sub(lambda found: REMOVED if ReplyToken.parse(found[0]) else found[0], remove_marks(text))
-
-
-class MarkFilter:
-    """Removes marks from a text that arrives in pieces.
-
-    It holds back text that may be the beginning of a mark.
-    """
-
-    def __init__(self) -> None:
-        self._held = ""
-        self._is_inside = False
-
-    def take(self, piece: str) -> str:
-        text, sent = self._held + piece, ""
-        while True:
-            if self._is_inside:
-                text = text[_length_of_token(text) :]
-                if not text:
-                    break
-                text = text.removeprefix(")")
-                self._is_inside = False
-            before, opening, after = text.partition(OPENING)
-            if not opening:
-                break
-            sent += before + REMOVED
-            text, self._is_inside = after, True
-        self._held = "" if self._is_inside else _beginning(text)
-        return sent + text[: len(text) - len(self._held)]
-
-    def end(self) -> str:
-        held, self._held, self._is_inside = self._held, "", False
-        return held
-
-
-def _length_of_token(text: str) -> int:
-    found = _TOKEN.match(text)
-    return found.end() if found else 0
-
-
-def _beginning(text: str) -> str:
-    """Return the longest suffix of a text that may be the beginning of a mark."""
-    for length in range(min(len(text), len(OPENING) - 1), 0, -1):
-        if OPENING.startswith(text[-length:]):
-            return text[-length:]
-    return ""
-
+__all__ = ["close_markup"]
 
 _AFTER = "after"
 _TAG = re.compile(r"<([A-Za-z][A-Za-z0-9-]*)")
@@ -126,7 +48,7 @@ def _blocks() -> MarkdownIt:
     return parser
 
 
-def closing(text: str, *, exact: int = EXACT) -> str:
+def close_markup(text: str, *, exact: int = EXACT) -> str:
     """Return what closes the markup that a model's text leaves open.
 
     It is empty for a short text that leaves nothing open. After a text longer than `exact` it closes everything

@@ -20,8 +20,8 @@ from sojourn.errors import RunNotFound
 from sojourn.events import Cursor
 from sojourn.events.stream import stream
 from sojourn.http.event_streams import HEARTBEAT
-from sojourn.http.protocols.markup import MarkFilter, closing, remove_marks
-from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.protocols.markup import close_markup
+from sojourn.http.protocols.reply_token import MarkFilter, ReplyToken, remove_marks
 from sojourn.http.protocols.waits import chat_prompt, chat_text
 from sojourn.http.redaction import redact
 from sojourn.http.security.limits import heavy_read
@@ -244,7 +244,7 @@ class AgentReply:
     def _ask(self, view: WaitView) -> None:
         self.text += self._marks.end()
         if view.call:  # markup left open by earlier text must not hide a call
-            self.text += closing(self.text)
+            self.text += close_markup(self.text)
         question = chat_prompt(view)
         self.text += f"{_GAP}{question}" if self.text else question
         self.state, self.wait = "asked", view

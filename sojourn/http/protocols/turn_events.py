@@ -37,8 +37,8 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.http.event_streams import StreamCut
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.markup import MarkFilter
 from sojourn.http.protocols.reply import SentText
+from sojourn.http.protocols.reply_token import MarkFilter
 from sojourn.http.protocols.turn import Blocked, SeenEvent, TurnStream
 from sojourn.http.protocols.waits import ClientWait, client_waits
 from sojourn.http.redaction import redact

@@ -10,7 +10,7 @@ from typing import Any
 from sojourn.answers import NO_EDIT, WaitView, disclose, open_waits
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import InvalidInput
-from sojourn.http.protocols.markup import remove_marks
+from sojourn.http.protocols.reply_token import remove_marks
 from sojourn.http.service import Service
 from sojourn.values.numbers import exact
 from sojourn.values.visible import fence, inert, visible

@@ -70,7 +70,7 @@ def test_a_message_whose_turn_has_not_begun_is_followed():
 
 def test_the_oldest_turns_go_first(monkeypatch):
     """A long thread begins with the message of a turn, and a turn that is too long alone with a message of the agent."""
-    monkeypatch.setattr(stream, "MOST", 4)
+    monkeypatch.setattr(stream, "MAX_MESSAGES", 4)
     assert contents(told("+a", "[a", "1", "2", "]", "+b", "[b", "3", "4", "5", "]")) == ["b", "3", "4", "5"]
     assert contents(told("+a", "[a", "1", "2", "]", "+b", "[b", "3", "4", "]")) == ["b", "3", "4"]
     assert contents(told("+a", "[a", "1", "2", "3", "4", "5", "]")) == ["2", "3", "4", "5"]

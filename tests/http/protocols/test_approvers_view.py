@@ -19,7 +19,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.awaits.confirmation import shown_confirmation, whole_call
 from sojourn.core.run.approval import confirmation_of
-from sojourn.http.protocols.markup import closing
+from sojourn.http.protocols.markup import close_markup
 from sojourn.http.protocols.mcp.content import elicitation_of
 from sojourn.http.protocols.waits import chat_prompt, client_waits
 from sojourn.values.numbers import exact, is_same
@@ -58,7 +58,7 @@ def test_chats_show_what_runs(subtests: pytest.Subtests) -> None:
         with subtests.test(before=before):
             for payload in PAYLOADS:
                 view = wait_view(wait_of(payload), RUN)
-                tokens = MARKDOWN.parse(f"{before}{closing(before)}\n\n{chat_prompt(view)}")
+                tokens = MARKDOWN.parse(f"{before}{close_markup(before)}\n\n{chat_prompt(view)}")
                 *_, block, opened, prompt, closed, how_opened, how, how_closed = tokens
                 assert (block.type, block.level) == ("fence", 0)
                 tool, *lines = block.content.rstrip("\n").split("\n")

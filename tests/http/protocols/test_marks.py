@@ -4,9 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.http.protocols.markup import REMOVED, MarkFilter, mark_of, remove_marks, remove_tokens
 from sojourn.http.protocols.openai.chat import _MARK
-from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.protocols.reply_token import (
+    REMOVED,
+    MarkFilter,
+    ReplyToken,
+    mark_of,
+    remove_marks,
+    remove_tokens,
+)
 
 MARK = mark_of(ReplyToken("run-1"))
 PARTS = [MARK, MARK[:9], MARK[9:], "[//]: # (soj", "ourn:", "WyJy", ")", "[", "a", "\n\n"]

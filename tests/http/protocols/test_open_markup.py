@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from sojourn.http.protocols.markup import closing
+from sojourn.http.protocols.markup import close_markup
 
 PIECES = [
     "<!--", "-->", "<details>", "</details>", '<div title="', "<div title='", "<p ", ">", "<script>", "</script>", "<textarea>",
@@ -52,7 +52,7 @@ class _Open(HTMLParser):
 @example("<!----><![CDATA[")  # Python 3.13.5 reads CDATA to its own end
 def test_what_follows_is_a_paragraph_of_its_own(text: str) -> None:
     """Whatever a text opens, a paragraph after it is one, in no comment, and in no element that hides or is code."""
-    html = MARKDOWN.render(f"{text}{closing(text)}\n\nAFTER")
+    html = MARKDOWN.render(f"{text}{close_markup(text)}\n\nAFTER")
     around = _Open().of(html)
     assert around is not None, html
     assert set(around) <= {"p", "blockquote", "ul", "li"}, html
@@ -61,7 +61,7 @@ def test_what_follows_is_a_paragraph_of_its_own(text: str) -> None:
 @given(st.text(alphabet="ab *_#`\n1.-"))
 def test_a_text_without_html_gets_at_most_the_end_of_its_block(text: str) -> None:
     """Nothing is added but the end of a block of code."""
-    assert closing(text).strip("`\n") == ""
+    assert close_markup(text).strip("`\n") == ""
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
@@ -71,7 +71,7 @@ def test_a_text_without_html_gets_at_most_the_end_of_its_block(text: str) -> Non
 @example("- a\n  ```\n")
 def test_what_follows_a_long_text_is_a_paragraph_too(text: str) -> None:
     """A text that is too long to be parsed is ended just as well."""
-    html = MARKDOWN.render(f"{text}{closing(text, exact=0)}\n\nAFTER")
+    html = MARKDOWN.render(f"{text}{close_markup(text, exact=0)}\n\nAFTER")
     around = _Open().of(html)
     assert around is not None, html
     assert set(around) <= {"p", "blockquote", "ul", "li"}, html
@@ -98,5 +98,5 @@ def test_no_text_takes_long_to_end(subtests: pytest.Subtests) -> None:
         with subtests.test(str(piece)):
             text = piece * (1_000_000 // len(piece)) + "<b"
             began = time.process_time()
-            closing(text)
+            close_markup(text)
             assert time.process_time() - began < 1

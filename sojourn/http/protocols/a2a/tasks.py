@@ -20,7 +20,6 @@ from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, SojournError, StaleDigest
 from sojourn.http.answering import read_answer, read_verdict, submit_answer
 from sojourn.http.problems import Problem
-from sojourn.http.protocols.markup import remove_marks
 from sojourn.http.protocols.messages import (
     IncomingMessage,
     deliver_to_session,
@@ -32,7 +31,7 @@ from sojourn.http.protocols.messages import (
     token_of_task,
 )
 from sojourn.http.protocols.reply import AgentReply, read
-from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.protocols.reply_token import ReplyToken, remove_marks
 from sojourn.http.protocols.waits import chat_text, check_fields, client_waits
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service

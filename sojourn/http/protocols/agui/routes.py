@@ -71,13 +71,13 @@ async def _reopen(
     require(asking, "viewer")
     try:
         run = await service.conversation(asking, agent_id, body.thread_id)
-        thread = await stream.read(run, service.app, service.feeds)
+        thread = await stream.read_thread(run, service.app, service.feeds)
     except RunNotFound:
         run = service.client.session(agent_id, body.thread_id, principal=asking).run
         thread = stream.Thread(Timeline(run.id))
     turn = TurnStream(service.feeds, run, thread.begin or Begin("", None))
     encoder = stream.AguiEncoder(turn, service.app, body.thread_id, body.run_id, [])
-    return (turn if thread.begin else None), encoder.frames(stream.opening(thread, encoder))
+    return (turn if thread.begin else None), encoder.frames(stream.open_thread(thread, encoder))
 
 
 def _warning(service: Service, agent_id: str, offered: list[AguiTool]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Encode a turn as AG-UI events, with the model layer's encoder.
 
-The encoder's ids and the outcome of the run are replaced by Sojourn's own.
+The encoder's ids and the outcome of the run are replaced by Sojourn's own. `Thread` folds the encoder's events
+as a client does, since the messages of a reloaded page need the ids that they had in the streams.
 """
 
 import re
@@ -58,7 +59,7 @@ from sojourn.http.security.limits import heavy_read
 from sojourn.reader import Feeds
 from sojourn.timeline import EntryChange, Timeline, UserMessage
 
-__all__ = ["AguiEncoder", "Thread", "ThreadMessages", "opening", "read"]
+__all__ = ["AguiEncoder", "Thread", "ThreadMessages", "open_thread", "read_thread"]
 
 APPROVAL: dict[str, Any] = {
     "type": "object",
@@ -217,7 +218,7 @@ def _expiry(wait: ClientWait, since: datetime | None) -> str | None:
     return (since + after).isoformat() if since and after else None
 
 
-MOST = 2_000
+MAX_MESSAGES = 2_000
 """Most messages of a thread that a page gets. The oldest turns are dropped first."""
 
 
@@ -300,7 +301,7 @@ class Thread:
 
         They begin with a message of the user. In a long turn they begin with one of the assistant.
         """
-        most = len(self.messages) - MOST
+        most = len(self.messages) - MAX_MESSAGES
         if most > 0:
             rest = list(enumerate(self.messages))[most:]
             users = [index for index, each in rest if each["role"] == "user"]
@@ -315,7 +316,7 @@ class Thread:
         return self._by_id[message_id]
 
 
-async def read(run: Run, app: App, feeds: Feeds) -> Thread:
+async def read_thread(run: Run, app: App, feeds: Feeds) -> Thread:
     turn = TurnStream(feeds, run, Begin("", None))
     thread, faults = Thread(turn.tree.top), list[Exception]()
     encoder: Any = AguiEncoder(turn, app, run.id, run.id, [])
@@ -367,7 +368,7 @@ def _file(part: ImagePart | DocumentPart) -> dict[str, Any]:
     return {"type": part.type, "source": {"type": kind, "value": value, "mimeType": part.media_type}}
 
 
-async def opening(thread: Thread, encoder: AguiEncoder) -> AsyncGenerator[Any]:
+async def open_thread(thread: Thread, encoder: AguiEncoder) -> AsyncGenerator[Any]:
     """Yield the native events of a reloaded page: its messages, then the turn in progress."""
     yield ThreadMessages(messages=thread.messages)
     if thread.begin is not None:

@@ -28,9 +28,8 @@ from sojourn.errors import NotApprover, SojournError
 from sojourn.forms import elicitation_schema
 from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.protocols.markup import remove_tokens
 from sojourn.http.protocols.reply import AgentReply
-from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.protocols.reply_token import ReplyToken, remove_tokens
 from sojourn.http.protocols.waits import chat_text, check_fields
 from sojourn.http.routes.parameters import RequestScope
 from sojourn.http.security import audit

@@ -15,10 +15,9 @@ from sojourn.contracts.message import Message, TextPart
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.protocols.markup import OPENING, mark_of
 from sojourn.http.protocols.openai.request import error_of
 from sojourn.http.protocols.reply import AgentReply, follow
-from sojourn.http.protocols.reply_token import ReplyToken
+from sojourn.http.protocols.reply_token import OPENING, ReplyToken, mark_of
 from sojourn.http.service import Service
 
 __all__ = ["chunks", "completion", "failure", "last_reply", "strip_marks"]
