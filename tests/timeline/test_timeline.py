@@ -211,6 +211,37 @@ def test_a_message_id_is_what_was_accepted_under_it_first(feed):
     )
 
 
+def test_a_timeline_says_where_a_turn_begins_and_which_messages_it_took(feed):
+    """A page that reads a turn anew begins before its first event; a message that steered is taken by the turn's id."""
+    feed(events.MessageReceivedEvent, message_id="m1", message=Message.user("one"))
+    before = feed(events.MessageReceivedEvent, message_id="m2", message=Message.user("two")).cursor
+    feed(events.TurnStartedEvent, message_ids=["m1"])
+    assert feed.timeline.taken == {"m1": "t1"}
+    timeline = feed(events.TurnSteeredEvent, message_ids=["m2", "gone"])
+    assert timeline.taken == {"m1": "t1", "m2": "t1", "gone": "t1"}
+    (turn,) = timeline.turns
+    assert (turn.before, turn.is_opened, timeline.begun_at) == (before, True, turn.at - timedelta(seconds=2))
+
+
+def test_a_call_is_resolved_once_and_its_plan_is_known(feed):
+    """The result comes before the end of the call; the plan whose message has the call is found by the call's id."""
+    feed(events.PlanStartedEvent)
+    feed(events.AssistantMessageEvent, message=Message.calls([request("x", n=1)]))
+    timeline = feed(events.ToolStartEvent, call=request("x", n=1))
+    assert (timeline.plan_of("x"), timeline.plan_of("y")) == (timeline.plan, None)
+    place = {"run_id": "r", "time": BEGIN, "turn_id": "t1"}
+    kinds = [
+        [change.kind for change in timeline.feed(event)]
+        for event in (
+            events.ToolResultReceivedEvent(**place, event_id="0-000008-00000", result=result("x", result=1)),
+            events.ToolEndEvent(
+                **place, event_id="0-000008-00001", result=result("x", result=1), duration=timedelta(0)
+            ),
+        )
+    ]
+    assert kinds == [["resolved"], ["ended"]]
+
+
 def test_a_verdict_is_one_word(subtests: pytest.Subtests) -> None:
     """For every reader the same one."""
     rows = [
@@ -233,6 +264,7 @@ def test_a_draft_is_bounded_and_begins_anew_with_another_attempt(feed):
         timeline = feed(events.TextDeltaEvent, text="x" * 10_000)
     (plan,) = timeline.entries
     assert len(plan.draft.text) <= 60_000
+    assert plan.draft.text_start + len(plan.draft.text) == 70_000
     feed(events.ToolRetryEvent, tool_call_id="", attempt=2, error="overloaded")
     assert plan.draft.retry.error == "overloaded"
     feed(events.StreamRestartedEvent, plan=1, attempt=2)
@@ -264,6 +296,7 @@ def test_everything_of_a_timeline_is_bounded():
             timeline.delivered,
             timeline.turns,
             timeline.queued,
+            timeline.taken,
         ),
     )
     assert max(sizes) <= 11
@@ -300,3 +333,17 @@ def test_a_tree_of_runs_has_one_list_of_waits_decisions_and_deliveries():
     assert list(tree.open_waits) == [("r", "q")]
     take(events.TurnCompletedEvent, 10, output=end_of("x"))
     assert (tree.open_waits, len(tree.runs)) == ({}, 2)
+
+
+def test_a_wait_that_is_opened_again_is_the_newest_one():
+    """A call whose arguments have changed is asked about again under the wait's id: the tree has what is asked now."""
+    tree = TimelineTree("r")
+    for number, (await_id, payload) in enumerate([("w", {"n": 1}), ("v", {}), ("w", {"n": 2})], 1):
+        wait = AwaitConfirmation(id=await_id, tool_call_id=await_id, tool="a.b.c", payload=payload)
+        place = {"run_id": "r", "event_id": f"0-{number:06}-00000", "turn_id": "t1", "time": BEGIN}
+        tree.feed(asked := events.AwaitConfirmationEvent(**place, confirmation=wait))
+        assert tree.opened_by(asked).wait == wait
+    assert [each.wait.id for each in tree.open_waits.values()] == ["v", "w"]
+    note = events.PlannerNoteEvent(run_id="r", event_id="0-000004-00000", time=BEGIN, text="x")
+    tree.feed(note)
+    assert tree.opened_by(note) is None

@@ -16,7 +16,6 @@ from pydantic.alias_generators import to_camel
 
 from sojourn.answers import ClosedWait, WaitView, is_same_answer, open_waits, wait_view
 from sojourn.client.run import Run
-from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.event import MessageReceivedEvent
 from sojourn.contracts.message import Accepted, DocumentPart, ImagePart, Message, Part, TextPart
 from sojourn.contracts.principal import Principal
@@ -306,8 +305,8 @@ async def _answer_open(
         closed = decision.wait and ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)
         if closed and code and closed.view.ref.code == code and _is_repeated(closed, asking, message):
             return ReplyToken(run_id, decision.opened.after if decision.opened else "")
-    waits = [each for each in tree.open_waits.values() if not isinstance(each.wait, AwaitExternalTools)]
-    views = [(opened, wait_view(opened.wait, opened.run_id)) for opened in waits]
+    opened_views = [(each, wait_view(each.wait, each.run_id)) for each in tree.open_waits.values()]
+    views = [each for each in opened_views if each[1].is_for_people]
     named = [each for each in views if code and each[1].ref.code == code]
     for opened, view in named or views:
         may_decide = bool(named) and (approves or not read_verdict(message.text).is_approved)

@@ -106,3 +106,11 @@ def test_an_attempt_that_writes_the_same_sends_nothing_twice():
     assert text.finish("The site is dark.") == (" dark.", False)
     text.grow("The site")
     assert text.grow("A site") == ("A site", True)
+
+
+def test_a_draft_that_was_cut_goes_on_where_it_was_sent():
+    """A very long draft loses its beginning, which the client has."""
+    text = SentText()
+    assert text.grow("0123") == ("0123", False)
+    assert text.grow("345", start=3) == ("45", False)
+    assert text.finish("0123456") == ("6", False)
