@@ -164,7 +164,7 @@ def digest_of(*texts: str) -> str:
 async def start_once(
     service: Service, asking: Principal, agent_id: str, messages: Sequence[Message], key: str = ""
 ) -> ReplyToken:
-    """Start a run for one request, with all its messages. With a key the start is idempotent."""
+    """Start a run with all messages of a request. With a key this is idempotent."""
     require(asking, "user")
     opening = [message.model_dump(mode="json", exclude_defaults=True) for message in messages]
     body = StartBody.model_validate({"agent_id": agent_id, "input": opening})
@@ -266,7 +266,7 @@ async def token_of_task(service: Service, asking: Principal, task_id: str) -> Re
 async def _answer_in_session(
     service: Service, asking: Principal, run: Run, message: IncomingMessage, *, approves: bool
 ) -> ReplyToken | None:
-    """Return the reply token of an answer or a repeated message, or None for a new message."""
+    """Return the token of an answer or a repeated message, or None for a new one."""
     try:
         # Another request may have started the conversation since `Service.session` looked for it.
         status = await (await service.run(asking, run.id)).status()
@@ -343,7 +343,7 @@ async def answer_reply(
     message: IncomingMessage,
     shown: str | None = None,
 ) -> ReplyToken | None:
-    """Answer the wait at the end of a reply, once, and return the token of the next reply.
+    """Answer the wait at the end of a reply once, and return the next reply's token.
 
     Return None if the reply had no wait, or the question has another answer. `shown` is what the client has
     displayed of the reply, if the protocol knows it: a question that it does not end with is displayed again.
@@ -381,7 +381,7 @@ def _ends_with(text: str, end: str) -> bool:
 
 
 async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
-    """End a conversation's turn, or a run. The principal that started a run may end it."""
+    """End a conversation's turn, or a run that the principal started or operates."""
     require(asking, "user")
     run = await service.run(asking, token.run_id)
     if token.message_id:
@@ -396,7 +396,7 @@ async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
 
 
 async def _begun(service: Service, token: ReplyToken) -> str:
-    """Wait until the turn of a message has begun. The present one may be that of another message."""
+    """Wait until a message has its turn. The present one may be another message's."""
     reply = AgentReply(token)
     with suppress(TimeoutError):
         async with asyncio.timeout(BEGINS), aclosing(follow(service, reply)) as steps:

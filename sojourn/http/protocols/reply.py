@@ -1,4 +1,4 @@
-"""Read the events after a token as one reply: text, then an answer, a question or an error.
+"""Read the events after a token as text, then an answer, a question or an error.
 
 A reply ends at the first of these in the history, so every process reads the same. A task has one id from
 its message to its answer: it continues after its questions. The timeline reads the events. A reply has
@@ -76,7 +76,7 @@ class SentText:
         self.text = ""
 
     def grow(self, draft: str, start: int = 0) -> tuple[str, bool]:
-        """Follow a draft, of which the characters before `start` were cut.
+        """Follow a draft whose characters before `start` were cut.
 
         Nothing is sent while another attempt writes the same again.
         """
@@ -147,7 +147,7 @@ class AgentReply:
 
     @property
     def is_there(self) -> bool:
-        """Whether the history has any events of the reply. It has none for a token that a client made up."""
+        """Whether the history has events of the reply, so that its token is not made up."""
         message_id = self.token.message_id
         return self.at is not None and (self._is_mine or message_id in self.tree.delivered)
 
@@ -191,7 +191,7 @@ class AgentReply:
         return self.text[before:]
 
     def _note(self, event: Event) -> None:
-        """Record the message of a task, and its questions once they are answered. Until then its status has them."""
+        """Record the message of a task, and its questions once they are answered."""
         if isinstance(event, MessageReceivedEvent) and event.message_id == self.token.message_id:
             self.history.append(HistoryMessage("user", event.message_id, event.message.text))
         elif isinstance(event, AwaitAnsweredEvent) and self._is_mine:
@@ -354,7 +354,7 @@ def _check_is_there(reply: AgentReply) -> None:
 
 
 async def read_events(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[Event, str]]:
-    """Yield the recorded events of a run and its child runs after a token, each with the cursor behind it."""
+    """Yield the recorded events of a tree of runs after a token, each with a cursor."""
     client, cursor = service.client, _cursor_of(token)
     events = stream(
         client.temporal,

@@ -106,7 +106,7 @@ class TurnStream:
         return opened.since if opened else None
 
     async def events(self) -> AsyncGenerator[SeenEvent | Blocked]:
-        """Yield the events of the conversation's run and its child runs. The last one may be `Blocked`."""
+        """Yield the events of the run and its child runs. The last one may be `Blocked`."""
         cursor = Cursor(self.run.id, self._begin.after)
         with self._feeds.subscribe(self.run.id, cursor, children=True, deltas=True) as subscription:
             async with aclosing(subscription.batches(ALWAYS)) as batches:

@@ -1,4 +1,4 @@
-"""Map what changed in a timeline to the model layer's events, which the encoders of user interfaces take.
+"""Map what changed in a timeline to the events that pydantic-ai's encoders take.
 
 Beside the timeline there is only the state of the client's stream: which part and step are open, and what
 was sent of the present plan.
@@ -120,7 +120,7 @@ class CallSettled(CustomEvent, name="sojourn_settled"):
 
 
 class NativeEvents:
-    """Maps the changes of the timeline of a conversation's run, which takes each event first.
+    """Maps the changes of a timeline, which takes each event first.
 
     Events of its child runs are in the result of their call.
     """
@@ -204,7 +204,7 @@ class NativeEvents:
             text.begin()
 
     def close(self) -> Iterator[AgentStreamEvent]:
-        """End the open part and step, after the outcome of a plan or at the end of the stream."""
+        """End the open part and step, with a plan or with the stream."""
         yield from self._end_part()
         if self._step:
             yield PlanStep(step=self._step, is_begin=False)
@@ -253,7 +253,7 @@ class NativeEvents:
             yield FunctionToolCallEvent(part=part, args_valid=True)
 
     def call(self, call_id: str) -> ToolCallPart | None:
-        """Return a call as its plan's message has it, or None if the message is not among the events."""
+        """Return a call as its plan's message has it, or None without that message."""
         plan = self.timeline.plan_of(call_id)
         parts = _call_parts(plan.message) if plan and plan.message else []
         return next((part for part in parts if part.tool_call_id == call_id), None)

@@ -169,7 +169,7 @@ async def begin(
     session_id: str,
     request: TurnRequest,
 ) -> TurnStream:
-    """Send the messages and the answers, each once by its id, and return the turn to read."""
+    """Send the messages and the answers, each once by its id, and return the turn."""
     service.agent(agent_id)
     sent, answers, results = request.sent, request.answers, request.results
     if answers:
@@ -270,7 +270,7 @@ async def _check_repeated(run: Run, asking: Principal, answer: ClientAnswer) -> 
 
 
 def disconnect_callback(turn: TurnStream, asking: Principal) -> DisconnectCallback | None:
-    """Return a disconnect callback that ends the streamed turn, if the principal may interrupt.
+    """Return a callback that ends the turn, if the principal may interrupt.
 
     A message whose turn has not begun stays queued.
     """

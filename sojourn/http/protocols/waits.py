@@ -58,7 +58,10 @@ class ClientWait:
 
 
 def client_waits(view: WaitView, root: str) -> Iterator[ClientWait]:
-    """Yield the answers that a wait asks for, one per external call, for a client of the run `root`."""
+    """Yield the answers that a wait asks a client of the run `root` for.
+
+    There is one for each external call.
+    """
     below = view.run_id.removeprefix(root).strip("/").partition("/")[0]
     for ref, call in view.refs():
         own = call.tool_call_id if call else view.tool_call_id

@@ -53,7 +53,7 @@ class TaskEventBus(EventBus):
 
     @asynccontextmanager
     async def subscribe(self, task_id: str, *, to_end: bool = False) -> AsyncGenerator[Any]:
-        """Follow a task from its present state until it ends or, without `to_end`, asks a question."""
+        """Follow a task until it ends or, without `to_end`, asks a question."""
         self._attending.release()
         token = await token_of_task(self._service, self._asking, task_id)
         context_id = (await self._service.client.get_run(token.run_id).status()).session_id
@@ -156,7 +156,7 @@ class RunBroker(Broker):
 
 
 async def require_open(service: Service, asking: Principal, task_id: str) -> None:
-    """Check that a client may subscribe to this task, which has not ended (A2A 1.0, section 3.1.6)."""
+    """Check that a task has not ended, to which a client subscribes (A2A 1.0, 3.1.6)."""
     token = await token_of_task(service, asking, task_id)
     await _check_open(service, token, "task_ended")
 

@@ -177,7 +177,7 @@ def _check(rpc: Any) -> None:
 
 
 def _with_json_names(rpc: dict[str, Any], body: bytes) -> bytes:
-    """The protocol's schema has the field's snake_case name, which readers of its JSON accept too."""
+    """Rename a field that the protocol's schema has in snake_case."""
     params = rpc.get("params", {})
     if "history_length" not in params or "historyLength" in params:
         return body
@@ -311,7 +311,7 @@ class _LiveResponse:
             self._told.set()
 
     async def beat(self) -> None:
-        """Send a comment whenever the stream has been idle for `HEARTBEAT`, from its first event on."""
+        """Send a comment when a stream that has begun is idle for `HEARTBEAT`."""
         while not self.is_dropped:
             try:
                 async with asyncio.timeout(HEARTBEAT):

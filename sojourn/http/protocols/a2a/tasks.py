@@ -211,7 +211,7 @@ class RunStorage(Storage[Any]):
         return self._submitted
 
     async def refresh(self, reply: AgentReply) -> None:
-        """Update the submitted task from this reply, with its context, which the library does not know."""
+        """Update the submitted task. Its context stays, which a reply does not know."""
         data = await artifact_data(self._service, self._asking, reply)
         self._submitted.update(task_of(reply, self._submitted["context_id"], data))
 
@@ -246,7 +246,7 @@ class RunStorage(Storage[Any]):
     async def _check_repeated(
         self, reply: AgentReply, await_id: str, fields: dict[str, Any], text: str
     ) -> None:
-        """Accept an answer that a closed wait has, since a client that got no reply retries it."""
+        """Accept an answer that a closed wait has, since clients retry without a reply."""
         for decision in reply.tree.decisions:
             if decision.wait is not None and decision.event.await_id == await_id:
                 closed = ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)

@@ -95,7 +95,7 @@ class AguiBody(CamelBody):
 
 
 def read(body: AguiBody) -> TurnRequest:
-    """Parse an AG-UI body: the last messages of the user, answers to interrupts, and results of calls."""
+    """Parse AG-UI: the user's last messages, answers, results of calls."""
     return TurnRequest(
         sent=_sent(body.messages, body.context),
         answers=[
@@ -128,7 +128,7 @@ def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[Incom
 
 
 def _document(context: AguiContext) -> DocumentPart:
-    """Return a page's context as a document, which the planner does not take for the user's words."""
+    """Return a page's context as a document, and not as the user's words."""
     data = base64.b64encode(context.value.encode(errors="replace")).decode()
     return DocumentPart(
         type="document", media_type="text/plain", data=data, title=context.description or None

@@ -81,7 +81,10 @@ async def _reopen(
 
 
 def _warning(service: Service, agent_id: str, offered: list[AguiTool]) -> dict[str, str]:
-    """Name the page's tools that the agent does not use. Pages send all their tools with each request."""
+    """Name the page's tools that the agent does not use.
+
+    Pages send all their tools with each request.
+    """
     known = service.app.tools_of(agent_id)
     unread = [
         each.name for each in offered if each.name not in known or known[each.name].spec.kind != "external"

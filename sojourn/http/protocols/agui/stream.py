@@ -105,7 +105,7 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
         self._turn = None
 
     async def handle_event(self, event: Any) -> AsyncIterator[BaseEvent]:
-        """Yield before the first event of the turn a snapshot of the messages that the client keeps."""
+        """Send a snapshot of the messages that the client keeps before the first event."""
         if not self._is_begun and not isinstance(event, (StatusSnapshot, ThreadMessages)):
             self._is_begun = True
             if snapshot := self._snapshot():
@@ -117,7 +117,7 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
             yield each
 
     def _settle_id(self, event: BaseEvent, name: str) -> None:
-        """Replace the random id of a reasoning message, which the encoder draws, by one of its position."""
+        """Replace the random id of a reasoning message by one of its position."""
         given = getattr(event, name, None)
         if isinstance(given, str) and not _MADE.match(given):
             if given not in self._random:
@@ -241,7 +241,7 @@ class Thread:
         return bool(self._timeline.last_event_id)
 
     def take(self, event: Event) -> Sequence[EntryChange]:
-        """Feed the timeline an event, and add the user's messages that a turn takes with it."""
+        """Feed the timeline an event, and add the messages that a turn takes with it."""
         changes = self._timeline.feed(event)
         for change in changes:
             if isinstance(change.entry, UserMessage) and change.kind == "taken":
@@ -355,7 +355,7 @@ async def _past(
 
 
 def _of_user(message_id: str, message: Message) -> dict[str, Any]:
-    """Return a message without its text documents, which are the context that a page sends beside it."""
+    """Return a message without the context of the page, which is its text documents."""
     content: Any = message.text
     if files := [part for part in message.parts if isinstance(part, (ImagePart, DocumentPart))]:
         shown_files = [_file(part) for part in files if part.media_type != "text/plain"]
@@ -369,7 +369,7 @@ def _file(part: ImagePart | DocumentPart) -> dict[str, Any]:
 
 
 async def open_thread(thread: Thread, encoder: AguiEncoder) -> AsyncGenerator[Any]:
-    """Yield the native events of a reloaded page: its messages, then the turn in progress."""
+    """Yield the native events of a reloaded page: its messages, then the open turn."""
     yield ThreadMessages(messages=thread.messages)
     if thread.begin is not None:
         async with aclosing(encoder.native_events()) as events:

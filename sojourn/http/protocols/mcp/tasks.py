@@ -107,7 +107,10 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
 
 
 def _check_request(context: Context, params: TaskParams) -> None:
-    """Check that a client has declared tasks, and that the header by which proxies route names the task (SEP-2663)."""
+    """Check that a client has declared tasks, and names the task in the header.
+
+    Proxies route by this header (SEP-2663).
+    """
     if not declares_tasks(context):
         needed = ClientCapabilities(extensions={TASKS: {}})
         data = MissingRequiredClientCapabilityErrorData(required_capabilities=needed)

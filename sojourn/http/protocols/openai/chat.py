@@ -110,7 +110,7 @@ async def last_reply(
 
 
 def _has_begun_with(before: list[Message], opening: list[Message], run_id: str) -> bool:
-    """Check that a chat has the run's start messages, then only replies of that run, each with an answer."""
+    """Check that a chat is the run's first messages, then its replies with answers."""
     first, rest = before[: len(opening)], before[len(opening) :]
     if [_content_of(each) for each in strip_marks(first)] != [_content_of(each) for each in opening]:
         return False

@@ -1,4 +1,4 @@
-"""Request bodies of OpenAI's API, and errors in the shape that its clients turn into exceptions.
+"""Request bodies of OpenAI's API, and errors in its shape.
 
 Parameters that steer a model belong to the agent, and are ignored. So are tools, and the calls of other
 models in a chat, which clients send with each request. If the service ignores something that a client

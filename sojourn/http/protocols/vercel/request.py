@@ -93,7 +93,7 @@ class ChatRequest(TurnRequest):
 
 
 def read(messages: Sequence[VercelMessage]) -> ChatRequest:
-    """Parse a chat: the user's messages at the end, or the decisions and results in the last message."""
+    """Parse a chat: the user's last messages, or the decisions in the assistant's."""
     last = messages[-1]
     earlier = [each for message in messages[:-1] for each in _decisions(message, is_old=True)]
     if last.role != "assistant":
@@ -151,7 +151,7 @@ def _of_user(messages: Sequence[VercelMessage]) -> ChatRequest:
 
 
 def _opening(messages: Sequence[VercelMessage], at: int) -> tuple[list[IncomingMessage], list[str]]:
-    """Return the message that opened an assistant message's turn, and the question whose answer led to it."""
+    """Return the message that opened a turn, and the question before its last reply."""
     seen: list[str] = []
     while at > 0:
         user = at - 1

@@ -95,7 +95,7 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
 async def _require_open(
     service: Service, asking: Principal, agent_id: str, chat_id: str, chat: ChatRequest
 ) -> None:
-    """Check that a message that a page wants answered again has no answer yet, only a turn under way."""
+    """Check that a message that a page wants answered again has no answer yet."""
     try:
         run = await service.conversation(asking, agent_id, chat_id)
         tree = await read_timeline(service, ReplyToken(run.id))
@@ -123,7 +123,7 @@ async def _stream(
 
 
 async def _is_reply(run: Run, chat: ChatRequest) -> bool:
-    """Return whether a text after a question answers it: the question is open, or has this answer."""
+    """Return whether a text answers a question, which is open or has this answer."""
     (reply,) = chat.replies
     if any(each.id == reply.id for each in waits_of_status(await run.status())):
         return True

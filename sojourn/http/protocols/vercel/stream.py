@@ -40,7 +40,7 @@ _PARTS = {"question": "data-question", "approval": "data-approval", "tool_result
 
 
 class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
-    """Encodes a turn as the assistant's message, for a client whose message has some calls already."""
+    """Encodes a turn as the assistant's message. The client has some of its calls."""
 
     def __init__(self, turn: TurnStream, message_id: str, calls: frozenset[str]) -> None:
         super().__init__(run_input=None, sdk_version=6, server_message_id=message_id, message_id=message_id)
