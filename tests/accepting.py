@@ -37,11 +37,13 @@ async def accepting(serve: Serve, **options: Any) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks)
+        closing = asyncio.ensure_future(server.wait_closed())
+        await asyncio.sleep(0)
+        while tasks or not closing.done():  # a connection that was just accepted has its task a turn later
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait({closing, *tasks}, timeout=0.05)
         await asyncio.sleep(0)  # a transport that was aborted closes in the loop's next turn
-        await server.wait_closed()
 
 
 async def relay(
