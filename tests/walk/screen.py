@@ -32,9 +32,15 @@ def steady(text: str) -> str:
     return "\n".join(line.strip() for line in text.strip("\n").split("\n")) + "\n"
 
 
+UNSERVED = r"(?:! no worker polls(?:.*\n){1,2})?"
+
+
 def pattern_of(shown: str) -> str:
-    """Return the pattern of a screen as a page shows it: `...` is any lines, or any text in a line."""
+    """Return the pattern of a screen as a page shows it: `...` is any lines, or any text in a line.
+
+    Where a worker starts slowly, the screen says between two lines that there is none.
+    """
     return "".join(
-        r"(?:.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*?") + r"\n"
+        r"(?:.*\n)*?" if line == "..." else UNSERVED + re.escape(line).replace(r"\.\.\.", ".*?") + r"\n"
         for line in steady(shown).splitlines()
     )
