@@ -32,6 +32,7 @@ from sojourn.core.awaits.confirmation import changed_since, role_options
 from sojourn.core.awaits.deciding import in_words, is_restricted, may_decide, needed_roles, roles_of
 from sojourn.core.awaits.disclosure import Disclosure, disclose
 from sojourn.core.awaits.envelope import as_json
+from sojourn.core.run.approval import APPROVE
 from sojourn.values.numbers import is_exact
 
 __all__ = [
@@ -241,6 +242,11 @@ class WaitView(_Shape):
     @property
     def question(self) -> AwaitClarification | None:
         return self.wait if isinstance(self.wait, AwaitClarification) else None
+
+    @property
+    def is_of_flow(self) -> bool:
+        """Whether a flow asks for the approval. No call runs after it, but what the flow does next."""
+        return self.tool == APPROVE
 
     @property
     def tools(self) -> list[str]:

@@ -19,27 +19,32 @@ from sojourn.archive import store_segment
 from sojourn.client.conversation_id import conversation_id, conversation_prefix
 from sojourn.client.start import generated_id
 from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal, principal_fault
 from sojourn.contracts.run import ForkedFrom, RunInput
+from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.deciding import in_fork, why_not
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.awaits.deciding import in_fork, may_decide, why_not
 from sojourn.core.awaits.factories import other_call_of
 from sojourn.core.awaits.principals import askers_of, without_roles
 from sojourn.core.history.fork import Change, cannot_edit, changes_of, forked, reopened
 from sojourn.core.history.fork_points import ForkPoint
+from sojourn.core.payload.boundary import parsed_call
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.approval import APPROVE, confirmation_id
 from sojourn.core.run.continuation import Continuation, written
-from sojourn.core.run.effects import is_settled
+from sojourn.core.run.effects import has_acted, is_settled
 from sojourn.core.run.run_input import messages_fault
 from sojourn.core.run.transcript import Packed
 from sojourn.errors import InvalidInput, NoWorker
 from sojourn.events.exported import histories_in
 from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_server
 from sojourn.serving.pace import run_in_thread
+from sojourn.timeline import Call
 from sojourn.values.frozen import changed
 from sojourn.values.json_fault import json_fault
 from sojourn.values.text import clip, is_writable
@@ -57,6 +62,9 @@ __all__ = [
     "ForkReview",
     "UnknownEvent",
     "decided",
+    "decisions_in_fork",
+    "edit_warning",
+    "editable_call",
     "fork_of",
     "read_histories",
 ]
@@ -299,6 +307,26 @@ async def decided(
     except TimeoutError as error:
         late = f"no worker has judged the call within {UNTIL_ASKED}; decide on it once the run asks"
         raise NoWorker(late, run_id=run.id) from error
+
+
+def decisions_in_fork(wait: AwaitConfirmation, principal: Principal) -> list[str]:
+    """Return the decisions on a call, `approve` and `deny`, that a principal may make in a fork."""
+    asked = in_fork(wait, principal)
+    return [name for name in ("approve", "deny") if may_decide(asked, principal, approved=name == "approve")]
+
+
+def editable_call(call: Call) -> Call | None:
+    """Return a call with its arguments parsed, or None if a fork cannot run it with other arguments."""
+    read = None if call.child else parsed_call(call.call)
+    return replace(call, call=read) if isinstance(read, ToolRequest) else None
+
+
+def edit_warning(call: Call, tool: ToolSpec | None) -> str:
+    """Return a warning if the run carried out a call, or may have: with other arguments it is another call."""
+    has_begun = call.state == "running" if call.result is None else has_acted(call.result)
+    if not has_begun or (tool and changes_nothing(tool)):
+        return ""
+    return other_call_of(call.call, "This run")
 
 
 def _no_event(run_id: str, at: str, oldest: str) -> str:

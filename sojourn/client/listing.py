@@ -5,7 +5,7 @@ Labels never change, so each is read once from the input of its run, however man
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from weakref import WeakKeyDictionary
@@ -31,6 +31,7 @@ __all__ = [
     "listed",
     "message_of",
     "page_of",
+    "parse_labels",
     "quoted",
     "started_at_of",
     "with_labels",
@@ -137,6 +138,21 @@ class _KnownLabels:
 
 
 _KNOWN: WeakKeyDictionary[Client, _KnownLabels] = WeakKeyDictionary()
+
+
+def parse_labels(pairs: Sequence[str]) -> dict[str, str]:
+    """Return labels from pairs `NAME=VALUE`.
+
+    Raises:
+        InvalidInput: An item is not such a pair.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise InvalidInput(f"label: {pair[:100]!r} is not NAME=VALUE")
+        found[name] = value
+    return found
 
 
 async def labels_of_run(client: Client, run_id: str) -> dict[str, str]:

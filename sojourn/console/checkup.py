@@ -27,7 +27,7 @@ from sojourn.errors import SojournError
 from sojourn.http.service import Service
 from sojourn.reader import Cache
 
-__all__ = ["Checkup", "Looked"]
+__all__ = ["CheckResults", "Checkup"]
 
 FRESH = 8.0
 """Seconds for which a result is cached."""
@@ -43,27 +43,20 @@ MAX_CHECKS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """The results of all checks, and their time."""
-
+class CheckResults:
     at: datetime
     groups: dict[str, list[Check]]
     """The checks by title of their group."""
 
 
 class Checkup:
-    """Runs the checks of the Health page, and caches their results.
-
-    Args:
-        service: The service that is checked.
-    """
+    """Runs the checks of the Health page, and caches their results."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._found: Cache[str, Any] = Cache(MAX_CHECKS, FRESH)
 
-    async def look(self) -> Looked:
-        """Return the results of all checks, cached for some seconds."""
+    async def look(self) -> CheckResults:
         return await self._found.get("all", self._look)
 
     async def queues(self) -> list[ServedQueue]:
@@ -83,7 +76,7 @@ class Checkup:
         except RPCError as error:
             raise translated(error, None) from error
 
-    async def _look(self) -> Looked:
+    async def _look(self) -> CheckResults:
         app, client = self._service.app, self._service.client
         temporal, config = client.temporal, client.temporal.service_client.config
         options = {
@@ -125,7 +118,7 @@ class Checkup:
             ),
         )
         titles = ("The Temporal server", "Workers", "The app", "This process")
-        return Looked(datetime.now(UTC), dict(zip(titles, groups, strict=True)))
+        return CheckResults(datetime.now(UTC), dict(zip(titles, groups, strict=True)))
 
     async def _checks_of_workers(self) -> list[Check]:
         client, app = self._service.client, self._service.app
@@ -156,7 +149,6 @@ class Checkup:
         return [*found, *(each for each in shared if each.ok is False), *([twice] if twice else [])]
 
     async def _check_remote(self) -> Check:
-        """Workers connect to the MCP servers, and this process does not."""
         app = self._service.app
         uses = [toolset for each in app.list_agents() if (agent := app.agent(each)) for toolset in agent.uses]
         remote = sorted({toolset.id for toolset in uses if isinstance(toolset, RemoteToolset)})
@@ -169,7 +161,6 @@ class Checkup:
         return list(await asyncio.gather(*(self._one(*each) for each in wanted)))
 
     async def _one(self, name: str, fresh: float, check: Callable[[], Awaitable[Check]]) -> Check:
-        """Return the result of a check, which may be a time-out or an error."""
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._found.get(name, check, seconds=fresh)

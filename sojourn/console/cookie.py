@@ -27,17 +27,11 @@ _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?\Z")
 
 
 def is_key(text: str) -> bool:
-    """Check whether a text can be a key or a token that fits in a cookie."""
     return len(text) <= MAX_KEY and _KEY.match(text) is not None
 
 
 def key_of(scope: Scope, base: str) -> str:
-    """Return the key or token in a request's cookie, or an empty text.
-
-    Args:
-        scope: The request.
-        base: The prefix of all paths of the console.
-    """
+    """Return the key or token in a request's cookie, or an empty text."""
     name = _name(scope)
     found = cookie_of(scope, f"{_prefix(base)}{name}")
     if not found and not _is_by_tls(scope):
@@ -46,14 +40,7 @@ def key_of(scope: Scope, base: str) -> str:
 
 
 def keep(answer: Response, request: Request, base: str, key: str) -> None:
-    """Set the cookie with a key, until the browser is closed or signs out.
-
-    Args:
-        answer: The response that sets it.
-        request: The form with the key.
-        base: Beginning of all paths of the console.
-        key: The key.
-    """
+    """Set the cookie with a key, until the browser is closed or signs out."""
     is_by_tls = _is_by_tls(request.scope)
     answer.set_cookie(
         f"{_prefix(base) if is_by_tls else ''}{_name(request.scope)}",
@@ -66,7 +53,6 @@ def keep(answer: Response, request: Request, base: str, key: str) -> None:
 
 
 def forget(answer: Response, request: Request, base: str) -> None:
-    """Delete the cookie."""
     is_by_tls = _is_by_tls(request.scope)
     answer.delete_cookie(
         f"{_prefix(base) if is_by_tls else ''}{_name(request.scope)}",
@@ -82,10 +68,7 @@ def _prefix(base: str) -> str:
 
 
 def _name(scope: Scope) -> str:
-    """Return the cookie's name, which includes the port.
-
-    Browsers share cookies among all services of a machine.
-    """
+    # With the port, since browsers share cookies among all services of a machine.
     _, port = _host_of(scope)
     return f"sojourn_key_{port}" if port else "sojourn_key"
 

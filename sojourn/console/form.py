@@ -1,14 +1,85 @@
-"""The fields and files of a page's form, as a browser encodes them."""
+"""The fields and files of a form, and the message that it sends."""
 
+import base64
+import re
+from dataclasses import dataclass
 from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from sojourn.console.views.attachments import File
+from sojourn.client.listing import parse_labels
+from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part, TextPart
 from sojourn.http.problems import Problem
 
-__all__ = ["Form", "form_of", "form_with_files"]
+__all__ = [
+    "MOST_BYTES",
+    "PICTURES",
+    "Attachment",
+    "File",
+    "Form",
+    "attachments_of",
+    "form_of",
+    "form_with_files",
+    "labels_in",
+    "message_in",
+    "part_of",
+]
+
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""Pictures that models read and every browser shows."""
+
+MOST_BYTES = 180_000
+"""Most bytes of all files of a message together.
+
+A message has at most 256 KB as JSON, where files are a third larger.
+"""
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,100}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    title: str
+    media_type: str
+    size: int
+    """Size in bytes. 0 if only a URL is known."""
+    picture: str = ""
+    """A data URL of a picture that a page may show."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    name: str
+    media_type: str
+    body: bytes
+
+
+def attachments_of(message: Message) -> list[Attachment]:
+    found: list[Attachment] = []
+    for part in message.parts:
+        if isinstance(part, ImagePart | DocumentPart):
+            data, is_document = part.data or "", isinstance(part, DocumentPart)
+            title = (part.title if isinstance(part, DocumentPart) else None) or part.url or ""
+            is_shown = not is_document and part.media_type in PICTURES and _BASE64.match(data)
+            picture = f"data:{part.media_type};base64,{data}" if data and is_shown else ""
+            found.append(Attachment(title, part.media_type, len(data) * 3 // 4, picture))
+    return found
+
+
+def part_of(file: File) -> Part:
+    """Return a file as a part of a message.
+
+    A picture that models read becomes an image, anything else a document.
+    """
+    given = file.media_type.partition(";")[0].strip().lower()
+    media_type = given if _MEDIA_TYPE.match(given) else "application/octet-stream"
+    data = base64.b64encode(file.body).decode()
+    if media_type in PICTURES:
+        return ImagePart(type="image", media_type=media_type, data=data)
+    return DocumentPart(type="document", media_type=media_type, data=data, title=file.name[:200] or None)
+
 
 MAX_FIELDS = 1_000
 """Most fields of a form, and most files."""
@@ -18,17 +89,10 @@ MAX_FIELD_BYTES = 2_000_000
 
 
 class Form:
-    """The fields of a form.
-
-    Args:
-        fields: By name, the values in their order.
-    """
-
     def __init__(self, fields: dict[str, list[str]]) -> None:
         self._fields = fields
 
     def __contains__(self, name: object) -> bool:
-        """Check whether a field was sent, also an empty one."""
         return name in self._fields
 
     def text(self, name: str) -> str:
@@ -36,11 +100,9 @@ class Form:
         return self._fields.get(name, [""])[-1].replace("\r\n", "\n")
 
     def texts(self, name: str) -> list[str]:
-        """Return the texts of all fields of a name."""
         return [each.replace("\r\n", "\n") for each in self._fields.get(name, [])]
 
     def names(self) -> list[str]:
-        """Return the names of the fields."""
         return list(self._fields)
 
 
@@ -95,5 +157,35 @@ def _media_type(request: Request) -> str:
 
 
 def _unquoted(name: str) -> str:
-    """Undo the browser's escaping of a quoted name (HTML, multipart/form-data)."""
     return name.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")
+
+
+def message_in(form: Form, files: list[File]) -> str | Message:
+    """Return the message of a form's field `text`, with its files.
+
+    Raises:
+        Problem: There is nothing in it, or the files are too large.
+    """
+    text = form.text("text")
+    if sum(len(file.body) for file in files) > MOST_BYTES:
+        raise Problem(
+            413,
+            "too_large",
+            f"the files have more than {MOST_BYTES // 1000} kB together",
+            then="Attach smaller ones, or say where they are.",
+        )
+    if not text.strip() and not files:
+        raise Problem(422, "invalid_input", "there is no message", then="Write something, and send it again.")
+    if not files:
+        return text
+    texts = [TextPart(type="text", text=text)] if text.strip() else []
+    return Message(role="user", parts=[*texts, *(part_of(file) for file in files)])
+
+
+def labels_in(form: Form) -> dict[str, str]:
+    """Return the labels of a form's field `labels`. Raises as `parse_labels`.
+
+    The field has one `name=value` per line, or several between commas.
+    """
+    given = form.text("labels").replace(",", "\n").split("\n")
+    return parse_labels([each.strip() for each in given if each.strip()])

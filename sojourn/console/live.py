@@ -15,7 +15,7 @@ from markupsafe import escape
 
 from sojourn.console.page import Visit
 from sojourn.console.templating import render
-from sojourn.console.watching import News
+from sojourn.console.watched import News
 from sojourn.errors import SojournError
 from sojourn.http.event_streams import BEAT, HEARTBEAT, SseResponse, Write
 from sojourn.http.problems import Problem, problem_of
@@ -47,24 +47,11 @@ _LINE = re.compile(r"\r\n|\r|\n")
 
 
 def part(target: str, html: str, swap: str = "outerMorph") -> str:
-    """Return HTML for one place of a page.
-
-    Args:
-        target: The id of the place.
-        html: The new content of the place. It has the same id if it replaces the place itself.
-        swap: The value of `hx-swap`. By default, unchanged elements keep their focus and their open folds.
-    """
+    """Return HTML for one place of a page."""
     return f'<hx-partial hx-target="#{escape(target)}" hx-swap="{swap}">{html}</hx-partial>'
 
 
 class Live(SseResponse):
-    """A stream of parts.
-
-    Args:
-        visit: The visitor's request.
-        parts: Yields the changes at least every ten seconds, empty if there are none.
-    """
-
     def __init__(self, visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> None:
         super().__init__()
         self._visit = visit
@@ -96,7 +83,6 @@ class Live(SseResponse):
 
 
 async def _with_count(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> AsyncGenerator[News]:
-    """Yield the parts, and the number of waits next to the inbox when it changes."""
     shown: int | None = -1
     async with aclosing(parts()) as found:
         async for news in found:
@@ -114,10 +100,6 @@ def _count(waiting: int | None) -> str:
 
 
 async def _with_availability(visit: Visit, parts: Callable[[], AsyncGenerator[News]]) -> AsyncGenerator[News]:
-    """Yield the parts, and `unavailable` events when the server goes down or is back.
-
-    The event has a text if the server does not answer, and none once it answers again.
-    """
     service, told = visit.service, ""
     coming: asyncio.Task[News | None] | None = None
     async with aclosing(parts()) as found:

@@ -8,15 +8,13 @@ from typing import NamedTuple
 
 from sojourn.console.live import part
 from sojourn.console.page import Visit
-from sojourn.console.views.entries import MOST_TEXT, markdown_of_message
-from sojourn.console.views.event_rows import MOST_ROWS, EventRow, event_row
+from sojourn.console.views.entries import MOST_TEXT, EventRow, event_row, markdown_of_message
 from sojourn.console.views.markdown import prepare
-from sojourn.console.views.values import line_of, shown_value
-from sojourn.console.watched import WatchedRun
+from sojourn.console.watched import MOST_ROWS, WatchedRun
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.contracts.message import Message
-from sojourn.core.run.set_aside import SetAsideRequest, requests_by_message
 from sojourn.reader import read_part
+from sojourn.timeline import SetAsideRequest, requests_by_message
 
 __all__ = ["Newer", "newer_events", "newer_messages"]
 
@@ -25,8 +23,6 @@ MOST_MESSAGES = 120
 
 
 class Newer(NamedTuple):
-    """Entries that were added to a page."""
-
     html: str
     added: int
     """How much came to the page since it was opened."""
@@ -35,14 +31,7 @@ class Newer(NamedTuple):
 
 
 async def newer_events(visit: Visit, watched: WatchedRun, seen: int, added: int) -> Newer:
-    """Return newer events that pass the page's filter. Raises as `read_part`.
-
-    Args:
-        visit: The visit. Its query has the page's last event, and its filter.
-        watched: The run.
-        seen: The version that the page has, or -1 if it is unknown.
-        added: Number of events that were added to the page before.
-    """
+    """Return newer events that pass the page's filter. Raises as `read_part`."""
     begin, kind = visit.query("after"), visit.query("type")
     after = begin if EVENT_ID.match(begin) else ""
     rows = watched.rows.since(seen) if seen >= 0 else await _rows_after(visit, watched, after)
@@ -58,10 +47,7 @@ async def newer_events(visit: Visit, watched: WatchedRun, seen: int, added: int)
 
 
 async def _rows_after(visit: Visit, watched: WatchedRun, after: str) -> Sequence[EventRow] | None:
-    """Return the rows after an event.
-
-    Return None if the run has continued in another execution since.
-    """
+    """Return the rows after an event. None if the run has continued in another execution since."""
     if (rows := watched.rows.after(after)) is not None:
         return rows
     found = await read_part(visit.service.client, watched.run_id)
@@ -82,12 +68,6 @@ async def newer_messages(visit: Visit, watched: WatchedRun, seen: int, added: in
     """Return newer messages.
 
     The page's last message is among them, since results may have been added to it.
-
-    Args:
-        visit: The visit. Its query has the number of messages that the page began with.
-        watched: The run.
-        seen: The version that the page has, or -1 if it is unknown.
-        added: Number of messages that were added to the page before.
 
     Raises:
         RunUnreadable: The run's records cannot be decoded here, or its beginning is in a storage that is not here.
@@ -125,7 +105,6 @@ def _message(
     def make() -> str:
         values = {"index": index, "message": message, "only": None, "most": MOST_TEXT}
         values |= {"set_aside": set_aside, "may_set_aside": may}
-        shown = {"value": shown_value, "line": line_of}
-        return visit.render("message.html", run_id=watched.run_id, shown=shown, **values)
+        return visit.render("message.html", run_id=watched.run_id, **values)
 
     return watched.once((visit.url.base, "message", index, may), version, make).html

@@ -1,14 +1,11 @@
-"""A visit to a page, and the ways to answer it.
-
-A page answers with a template, a redirect, or a problem in words.
-"""
+"""A visit to a page, the state that pages share, and the ways to answer."""
 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from http import HTTPStatus
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import structlog
@@ -17,19 +14,73 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
+from sojourn.console.checkup import Checkup
 from sojourn.console.cookie import key_of
 from sojourn.console.form import Form, form_of
-from sojourn.console.rooms import ROOMS
-from sojourn.console.state import ConsoleState
-from sojourn.console.talk_place import talk_place
 from sojourn.console.templating import render
+from sojourn.console.views.wait_history import WaitHistory
+from sojourn.console.watched import WatchedRun, WatchedTalk
+from sojourn.contracts.ids import EVENT_ID
 from sojourn.contracts.principal import Principal, Role
 from sojourn.errors import ServerUnavailable, SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import principal_of, require
 from sojourn.http.service import Service
+from sojourn.reader import Cache, LiveTimelines
 
-__all__ = ["Links", "Pages", "Visit", "problem_page"]
+__all__ = [
+    "ROOMS",
+    "ConsoleState",
+    "Filters",
+    "Links",
+    "Pages",
+    "Room",
+    "Visit",
+    "problem_page",
+    "talk_place",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    title: str
+    path: str
+    """Its first page."""
+    icon: str
+    """Its sign in `icons.html`."""
+
+
+ROOMS = (
+    Room("Runs", "/runs", "runs"),
+    Room("Inbox", "/inbox", "inbox"),
+    Room("Talk", "/talk", "talk"),
+    Room("Decisions", "/decisions", "decisions"),
+    Room("Agents", "/agents", "agents"),
+    Room("Health", "/health-checks", "health"),
+)
+"""A new page of the navigation is a line here."""
+
+
+MAX_READS = 8
+MAX_HISTORIES = 500
+
+
+class ConsoleState:
+    """Shared state, one for each application.
+
+    A page reaches it as `visit.console`.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.runs = LiveTimelines(lambda run_id: WatchedRun(service.client, service.feeds, run_id))
+        self.talks = LiveTimelines(lambda run_id: WatchedTalk(service.client, service.feeds, run_id))
+        self.checkup = Checkup(service)
+        self.reading_decisions = asyncio.Semaphore(MAX_READS)
+        """Limits the histories that are read for decisions at the same time."""
+        self.wait_histories: Cache[tuple[str, str, bool], WaitHistory] = Cache(MAX_HISTORIES)
+        """Histories of waits, by run, wait, and whether it is open."""
+
 
 T = TypeVar("T")
 
@@ -47,7 +98,6 @@ class Links:
     """Beginning of all paths: the mount path of the application, and its prefix."""
 
     def __call__(self, path: str, **query: Any) -> str:
-        """Return the URL of a console path, without empty fields in its query."""
         known = [(name, each) for name, value in query.items() for each in _each(value)]
         return f"{self.base}{quote(path, safe='/@:=,;+~!$*()')}{'?' if known else ''}{urlencode(known)}"
 
@@ -57,8 +107,21 @@ class Links:
         return self(above + path, **named, **query)
 
     def static(self, name: str) -> str:
-        """Return the URL of an asset, by its name with its digest."""
         return f"{self.base}/static/{name}"
+
+
+_FOLDED = frozenset({"", ".", ".."})
+"""Segments of a path that browsers and proxies remove, encoded or not. The rest is the path of another page."""
+
+
+def talk_place(agent_id: str, session_id: str) -> tuple[str, dict[str, str]]:
+    """Return the path of a conversation's page, and its query.
+
+    The query has the session if a path would not preserve it.
+    """
+    if _FOLDED.isdisjoint(session_id.split("/")):
+        return f"/talk/{agent_id}/{session_id}", {}
+    return f"/talk/{agent_id}", {"session": session_id}
 
 
 def _each(value: Any) -> list[str]:
@@ -87,7 +150,6 @@ class Visit:
 
     @property
     def is_part(self) -> bool:
-        """Whether a script requests a part of a page."""
         return "hx-request" in self.request.headers
 
     @property
@@ -111,19 +173,27 @@ class Visit:
         return role in self.asking.roles
 
     def query(self, name: str) -> str:
-        """Return a query field without spaces around it, or an empty text."""
         return self.request.query_params.get(name, "").strip()
 
+    def event_id(self, name: str) -> str:
+        """Return a query field that names an event, or an empty text.
+
+        Raises:
+            Problem: It names none.
+        """
+        text = self.query(name)
+        if text and not EVENT_ID.match(text):
+            then = "Open the page without it."
+            raise Problem(422, "invalid_input", f"{name}: {text[:100]!r} is no event", then=then)
+        return text
+
     async def form(self) -> Form:
-        """Return the form that was sent. Raises as `form_of`."""
         return await form_of(self.request)
 
     def render(self, template: str, **values: Any) -> str:
-        """Render a template as HTML, with the visitor."""
         return render(template, visit=self, url=self.url, rooms=ROOMS, **values)
 
     def page(self, template: str, *, http_status: int = 200, **values: Any) -> Response:
-        """Return a rendered template as the response."""
         return HTMLResponse(self.render(template, **values), http_status)
 
     def go(self, path: str, **query: Any) -> Response:
@@ -132,6 +202,24 @@ class Visit:
         Going back then sends nothing again.
         """
         return RedirectResponse(self.url(path, **query), 303)
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Filters of a list, as in the fields of its form and of its URL."""
+
+    @classmethod
+    def of(cls, visit: Visit) -> Self:
+        """Read the filters of a visit, each cut to 300 characters unless its `most` says otherwise."""
+        return cls(*(visit.query(each.name)[: each.metadata.get("most", 300)] for each in fields(cls)))
+
+    @property
+    def query(self) -> dict[str, str]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def is_any(self) -> bool:
+        return any(self.query.values())
 
 
 Show: TypeAlias = Callable[..., Awaitable[Response]]
@@ -148,7 +236,6 @@ class Pages:
         self._found: list[tuple[str, str, Role, Show]] = []
 
     def get(self, path: str, *, role: Role = "viewer") -> Callable[[Show], Show]:
-        """Register a page for visitors with the role."""
         return self._add("GET", path, role)
 
     def post(self, path: str, *, role: Role) -> Callable[[Show], Show]:
@@ -163,11 +250,9 @@ class Pages:
         return added
 
     def paths(self) -> list[str]:
-        """Their paths."""
         return [path for _, path, _, _ in self._found]
 
     def routes(self, console: ConsoleState, prefix: str) -> list[Route]:
-        """Return the routes, for an application."""
         return [
             _Counted(prefix + path, _endpoint(show, console, prefix, role), methods=[method])
             for method, path, role, show in self._found
@@ -175,10 +260,7 @@ class Pages:
 
 
 class _Counted(Route):
-    """A route with its path, for the metrics."""
-
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match a request, and add the route to its scope."""
         match, found = super().matches(scope)
         return match, {**found, "route": self} if match is Match.FULL else found
 
@@ -213,11 +295,6 @@ def _endpoint(
 
 
 async def _while_up(service: Service, making: Awaitable[T]) -> T:
-    """Await a result for as long as the server answers.
-
-    Raises:
-        ServerUnavailable: The server does not answer.
-    """
     task = asyncio.ensure_future(making)
     try:
         while not (await asyncio.wait({task}, timeout=PATIENCE))[0]:

@@ -14,25 +14,22 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from sojourn.console.cookie import key_of
-from sojourn.console.page import Links, problem_page
+from sojourn.console.page import ConsoleState, Links, problem_page
 from sojourn.console.routes import (
     agents,
-    assets,
     conversation,
     decisions,
     health,
     inbox,
     run,
     run_actions,
-    run_artifacts,
     run_views,
     runs,
     sign_in,
     start,
     talk,
 )
-from sojourn.console.state import ConsoleState
-from sojourn.console.templating import render
+from sojourn.console.templating import asset_routes, render
 from sojourn.http.problems import Problem
 from sojourn.http.security.principals import Auth, principal_of
 from sojourn.http.security.requests import Site, header_values, path_of
@@ -42,7 +39,6 @@ __all__ = ["ConsoleSite", "install"]
 
 ROUTES: Sequence[ModuleType] = (
     runs,
-    run_artifacts,
     run_views,
     run_actions,
     run,
@@ -66,18 +62,7 @@ POLICY = (
 
 
 def install(web: FastAPI, service: Service, auth: Auth | None, prefix: str) -> Site:
-    """Add the pages to an application.
-
-    Args:
-        web: The application, whose own paths come first.
-        service: What the pages show.
-        auth: Authenticates visitors. None admits requests of this machine only.
-        prefix: The prefix of all paths.
-
-    Returns:
-        What the security middleware has to know of the pages.
-    """
-    open_pages = [*assets.routes(prefix), *sign_in.routes(auth, prefix)]
+    open_pages = [*asset_routes(prefix), *sign_in.routes(auth, prefix)]
     console = ConsoleState(service)
     behind = [route for module in ROUTES for route in module.pages.routes(console, prefix)]
     web.router.routes.extend([*open_pages, *behind])
@@ -90,13 +75,6 @@ def install(web: FastAPI, service: Service, auth: Auth | None, prefix: str) -> S
 
 
 class ConsoleSite:
-    """Facts about the console for the security middleware.
-
-    Args:
-        prefix: Beginning of all paths.
-        rooms: The first words of the paths that are behind the security middleware.
-    """
-
     def __init__(self, prefix: str, rooms: set[str]) -> None:
         self._prefix = prefix
         self._rooms = rooms
@@ -106,7 +84,6 @@ class ConsoleSite:
         }
 
     def covers(self, path: str) -> bool:
-        """Check whether a path is one of the console."""
         return (word := self._word(path)) in self._rooms or word in _OPEN
 
     def is_open(self, path: str) -> bool:
@@ -157,13 +134,6 @@ _Answer = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def _nothing_there(site: ConsoleSite, otherwise: _Answer) -> _Answer:
-    """Return a handler that answers unknown paths with a "not found" page.
-
-    Args:
-        site: The pages.
-        otherwise: Answers a request of a program.
-    """
-
     async def answer(request: Request, error: Exception) -> Response:
         path = path_of(request.scope)
         if not (site.covers(path) or "text/html" in request.headers.get("accept", "")):

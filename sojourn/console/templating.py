@@ -1,40 +1,77 @@
-"""Render templates, which escape every text.
+"""Render templates, which escape every text, and serve the files that pages load."""
 
-It also has their filters for moments, amounts and texts from outside.
-"""
-
+import hashlib
 import uuid
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from importlib.resources import files
 from typing import Any, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from sojourn.console.assets import name_of
-from sojourn.console.views.amounts import ago, exact, money, short_number, size
-from sojourn.console.views.artifacts import artifact_place
-from sojourn.console.views.attachments import attachments_of
-from sojourn.console.views.entries import end_title, note_text
-from sojourn.console.views.health import parted
-from sojourn.console.views.markdown import rendered, rendered_draft
-from sojourn.console.views.run_rows import doing
-from sojourn.console.views.states import word_of
-from sojourn.console.views.talk import (
+from sojourn.console.form import attachments_of
+from sojourn.console.views.entries import (
     call_text,
     end_text,
-    json_text,
+    end_title,
     newest_entries,
     note_line,
+    note_text,
     outcome_of,
     request_text,
     turn_facts,
 )
-from sojourn.console.views.text import lines_of, shown
-from sojourn.console.views.wait_view import wait_form
+from sojourn.console.views.markdown import rendered, rendered_draft
+from sojourn.console.views.runs import doing
+from sojourn.console.views.text import ago, exact, lines_of, money, parted, short_number, shown, size, word_of
+from sojourn.console.views.values import artifact_place, json_beginning, line_of, shown_value
+from sojourn.console.views.waits import form_in_place, verdict_word
 from sojourn.contracts.message import Message
 from sojourn.values.visible import one_line, readable, took
 
-__all__ = ["new_mark", "render"]
+__all__ = ["Asset", "asset", "asset_routes", "name_of", "new_mark", "render"]
+
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    body: bytes
+    media_type: str
+    digest: str
+
+
+@cache
+def _assets() -> dict[str, Asset]:
+    found: dict[str, Asset] = {}
+    for file in files("sojourn.console").joinpath("static").iterdir():
+        suffix = file.name.rpartition(".")[2]
+        if suffix in _TYPES:
+            body = file.read_bytes()
+            found[file.name] = Asset(body, _TYPES[suffix], hashlib.sha256(body).hexdigest()[:16])
+    return found
+
+
+def asset(name: str) -> Asset | None:
+    return _assets().get(name)
+
+
+def name_of(name: str) -> str:
+    """Return the path of a file, below `/static/`, with its digest.
+
+    Raises:
+        KeyError: There is none.
+    """
+    return f"{name}?v={_assets()[name].digest}"
 
 
 @cache
@@ -56,8 +93,9 @@ def _templates() -> Environment:
         "end_text": end_text,
         "end_title": end_title,
         "exact": exact,
-        "json_text": json_text,
+        "json_text": json_beginning,
         "lasted": took,
+        "line_of": line_of,
         "lines": lines_of,
         "markdown": rendered,
         "markdown_draft": rendered_draft,
@@ -74,9 +112,11 @@ def _templates() -> Environment:
         "readable": readable,
         "short_number": short_number,
         "shown": shown,
+        "shown_value": shown_value,
         "size": size,
         "status_word": word_of,
-        "wait_form": wait_form,
+        "verdict_word": verdict_word,
+        "wait_form": form_in_place,
     }
     made.filters.update(words)
     cast("dict[str, Any]", made.globals).update(asset=name_of, new_mark=new_mark)
@@ -84,17 +124,24 @@ def _templates() -> Environment:
 
 
 def new_mark() -> str:
-    """Return a unique mark for a form, which makes sending it idempotent."""
     return uuid.uuid4().hex
 
 
 def render(name: str, **values: Any) -> str:
-    """Render a template as HTML.
-
-    The template gets `now`, unless it is among the values.
-
-    Args:
-        name: The file in `templates/`.
-        **values: The template's variables.
-    """
     return _templates().get_template(name).render({"now": datetime.now(UTC), **values})
+
+
+_FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable"}
+
+
+def asset_routes(prefix: str) -> list[Route]:
+    """Return the route at `{prefix}/static/{name}`."""
+    return [Route(f"{prefix}/static/{{name}}", _file, methods=["GET"])]
+
+
+async def _file(request: Request) -> Response:
+    found = asset(request.path_params["name"])
+    if found is None:
+        return Response("there is no such file\n", 404, media_type="text/plain")
+    kept = _FOR_GOOD if request.query_params.get("v") == found.digest else {}
+    return Response(found.body, headers={"Content-Type": found.media_type, **kept})

@@ -1,50 +1,206 @@
-"""Run and conversation of an open page.
-
-Each has a timeline that a feed extends, shared by all visitors.
-"""
+"""What open pages show of a run or of a conversation, rendered once for all visitors."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+import uuid
+from abc import abstractmethod
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from sojourn.client.stuck import Stuck, stuck_runs
-from sojourn.console.views.entries import markdown_of
-from sojourn.console.views.event_rows import LatestRows, event_row
+from sojourn.client.client import Client
+from sojourn.console.views.entries import EventRow, event_row, markdown_of, markdown_of_turn
 from sojourn.console.views.markdown import prepare
-from sojourn.console.views.talk import markdown_of as markdown_of_turn
-from sojourn.console.views.talk import turns_before
-from sojourn.console.watching import Watched
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
-from sojourn.events import Cursor
-from sojourn.events.cursor import MAX_OPEN
-from sojourn.http.service import Service
-from sojourn.reader import (
-    MAX_TURNS,
-    Snapshot,
-    conversation_timeline,
-    may_be_stuck,
-    read_conversation,
-    read_snapshot,
-)
-from sojourn.timeline import MOST_ENTRIES, Timeline
+from sojourn.reader import MAX_TURNS, Cache, Feeds, LiveConversation, LiveRun, LiveTimeline
+from sojourn.timeline import MOST_ENTRIES
 
-__all__ = ["KEPT", "SharedTranscript", "WatchedRun", "WatchedTalk"]
+__all__ = [
+    "MAX_MESSAGES",
+    "MOST_ROWS",
+    "Changes",
+    "LatestRows",
+    "News",
+    "RenderedPart",
+    "SharedTranscript",
+    "WatchedRun",
+    "WatchedTalk",
+]
 
-KEPT = 180
+IDLE = 10.0
+"""Seconds without news after which a stream yields nevertheless."""
+
+MAX_PARTS = 2_000
+"""Most rendered parts of a run's pages. The least recently used are evicted."""
+
+MAX_MESSAGES = 180
 """Number of the last messages that are cached."""
 
-SOON = 1.0
-"""Least seconds between two readings."""
+MOST_ROWS = 600
+"""Most rows that are added to an open page."""
+
+TRANSCRIPT_PAUSE = 1.0
+"""Least seconds between two readings of a transcript."""
+
+_SILENT = ("agent_run_started", "memory_changed", "planner_note", "policy_decision", "tool_start", "usage")
+"""Events that add no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    html: str = ""
+    """HTML of `live.part`, for each place that has changed."""
+    mark: str = ""
+    """Version of the page after the changes. It reconnects with this `Last-Event-ID`."""
+    events: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Events for the page's script by name, each with its text on one line.
+
+    After `ended` the page does not reconnect.
+    """
+
+
+class Changes(NamedTuple):
+    """Changes of a page, as in `News`, before they have a mark."""
+
+    html: str = ""
+    events: Mapping[str, Sequence[str]] = {}
+    added: int = 0
+    """Entries that the page has then beside those that it began with."""
+
+
+class RenderedPart(NamedTuple):
+    """A part of pages, rendered once for all pages that have the same."""
+
+    of: int
+    """The version of what it shows."""
+    since: int
+    """The version of the run since which it looks so."""
+    html: str
+
+
+class _Watched(LiveTimeline):
+    """A run that visitors watch, with its rendered parts."""
+
+    PAUSE: ClassVar[float] = 0.3
+    """Seconds between two changes of a page: what happens in between comes together."""
+
+    LAST_WORD: ClassVar[str]
+    """What a page is told at the end. Then it does not come back."""
+
+    def __init__(self, client: Client, feeds: Feeds, run_id: str) -> None:
+        super().__init__(client, feeds, run_id)
+        self._id = uuid.uuid4().hex[:8]
+        """Versions of another watching say nothing of this one."""
+        self._parts: Cache[tuple[Hashable, ...], RenderedPart] = Cache(MAX_PARTS)
+
+    @abstractmethod
+    async def prepare(self, since: int) -> None:
+        """Render the texts that have changed since a version in a thread. -1 prepares all."""
+
+    @property
+    def mark(self) -> str:
+        """Mark of a page that shows the current version."""
+        return f"{self._id}.{self.version}"
+
+    async def news(
+        self, came: str, changes: Callable[[int, int], Awaitable[Changes]]
+    ) -> AsyncGenerator[News]:
+        """Yield what changes on a page, until the run ends.
+
+        Args:
+            came: The mark of the page.
+            changes: Renders the changes since a version, on a page to which this many entries were added. The
+                version is -1 if the page's version is unknown. It must read the changes before its first await:
+                later changes come with the next news.
+
+        Raises:
+            SojournError: There are no more news, although the run is open.
+        """
+        seen, added = self._seen(came)
+        while True:
+            await self.prepare(seen)
+            at = self.version
+            html, events, added = await changes(seen, added) if at != seen else Changes(added=added)
+            yield News(html, f"{self._id}.{at}.{added}", events)
+            seen = at
+            if self.is_ended and self.version == seen:
+                if self.failure:
+                    raise self.failure
+                yield News(events={"ended": [self.LAST_WORD]})
+                return
+            await asyncio.sleep(self.PAUSE)
+            await self.changed(seen, IDLE)
+
+    def _seen(self, came: str) -> tuple[int, int]:
+        whose, version, added = (*came.split("."), "", "", "")[:3]
+        if whose != self._id or not version.isdecimal():
+            return -1, 0
+        return int(version), int(added) if added.isdecimal() else 0
+
+    def once(self, place: tuple[Hashable, ...], of: int, make: Callable[[], str]) -> RenderedPart:
+        """Render a part of pages once for all visitors.
+
+        Args:
+            place: The key of the part, with all that it depends on besides the timeline and the status.
+            of: The version of its content.
+            make: Renders it.
+        """
+        known = self._parts.peek(place)
+        if known is None or known.of != of:
+            html = make()
+            since = known.since if known and known.html == html else self.version
+            known = RenderedPart(of, since, html)
+            self._parts.put(place, known)
+        return known
+
+
+class WatchedRun(_Watched, LiveRun):
+    LAST_WORD: ClassVar[str] = "the run has ended"
+
+    def __init__(self, client: Client, feeds: Feeds, run_id: str) -> None:
+        super().__init__(client, feeds, run_id)
+        self.rows = LatestRows()
+        """The events that have come since it was read."""
+        self.transcript = SharedTranscript(client.get_run(run_id).transcript)
+        self.spoke = 0
+        """The version when a message may have come."""
+
+    async def load(self) -> None:
+        await super().load()
+        self.rows = LatestRows(self.timeline.last_event_id)
+
+    def feed(self, event: Event) -> None:
+        super().feed(event)
+        if event.run_id == self.run_id and event.event_id:
+            self.rows.add(event_row(event), self.version)
+            self.spoke = self.spoke if event.type in _SILENT else self.version
+
+    async def prepare(self, since: int) -> None:
+        changed = self.timeline.changed(since) if since >= 0 else self.timeline.last(MOST_ENTRIES)
+        await prepare(text for entry in changed for text in markdown_of(entry))
+
+
+class WatchedTalk(_Watched, LiveConversation):
+    PAUSE: ClassVar[float] = 0.1
+    LAST_WORD: ClassVar[str] = "the conversation is over"
+
+    def feed(self, event: Event) -> None:
+        first = self.timeline.turns[0] if self.timeline.turns else None
+        super().feed(event)
+        if first and self.timeline.turns[0] is not first:  # earlier turns were dropped
+            self._parts.clear()
+
+    async def prepare(self, since: int) -> None:
+        turns = [turn for turn in self.timeline.turns[-MAX_TURNS:] if turn.version > since]
+        await prepare(text for turn in turns for text in markdown_of_turn(turn))
 
 
 class LastMessages(NamedTuple):
-    """The last messages of a transcript."""
-
     version: int = -1
-    """Of what is told of the run, when the reading began."""
+    """The version of the run when the reading began."""
     total: int = 0
     """Messages of the whole."""
     messages: tuple[Message, ...] = ()
@@ -56,11 +212,7 @@ class LastMessages(NamedTuple):
 
 
 class SharedTranscript:
-    """Reads the transcript of a run.
-
-    Args:
-        read: Reads all of it.
-    """
+    """Reads the transcript of a run, at most as often as its length allows."""
 
     def __init__(self, read: Callable[[], Awaitable[list[Message]]]) -> None:
         self._read = read
@@ -87,145 +239,40 @@ class SharedTranscript:
             messages = await self._read()
         finally:
             took = time.monotonic() - began
-            self._due = began + took + max(SOON, 4 * took)
-        self._last = LastMessages(version, len(messages), tuple(messages[-KEPT:]))
+            self._due = began + took + max(TRANSCRIPT_PAUSE, 4 * took)
+        self._last = LastMessages(version, len(messages), tuple(messages[-MAX_MESSAGES:]))
 
 
-LOOKS = 10.0
-"""Seconds between two checks whether a run is stuck."""
+class LatestRows:
+    """Buffer of the newest rows of a run's events."""
 
-_SILENT = ("agent_run_started", "memory_changed", "planner_note", "policy_decision", "tool_start", "usage")
-"""Events that add no message."""
+    def __init__(self, begin: str = "", most: int = MOST_ROWS) -> None:
+        self._begin = begin
+        self._since = -1
+        self._most = most
+        self._rows: deque[tuple[int, EventRow]] = deque()
 
+    def add(self, row: EventRow, version: int) -> None:
+        self._rows.append((version, row))
+        if len(self._rows) > self._most:
+            self._since, gone = self._rows.popleft()
+            self._begin = gone.event_id
 
-class WatchedRun(Watched):
-    """A run that is watched for its timeline, and for what happens in child runs.
+    def since(self, version: int) -> list[EventRow] | None:
+        """Return the rows added after a version.
 
-    Args:
-        service: The service.
-        run_id: The run.
-    """
-
-    CHILDREN: ClassVar[bool] = True
-    LAST_WORD: ClassVar[str] = "the run has ended"
-
-    def __init__(self, service: Service, run_id: str) -> None:
-        super().__init__(service, run_id)
-        self.timeline = Timeline(run_id)
-        self.snapshot: Snapshot
-        """The run when it was read last."""
-        self.stuck: Stuck | None = None
-        """Why it does not go on; None where it does."""
-        self._looked_at = 0.0
-        self.children: dict[str, int] = {}
-        """By child run, the version of the timeline when something happened in it."""
-        self.rows = LatestRows()
-        """The events that have come since it was read."""
-        self.transcript = SharedTranscript(service.client.get_run(run_id).transcript)
-        """Its messages, for who reads along."""
-        self.spoke = 0
-        """The version of the timeline when a message may have come."""
-
-    async def load(self) -> None:
-        """Read the run as it is now. Raises as `read_snapshot`."""
-        found = await read_snapshot(self._service.client, self.run_id, most=MOST_ENTRIES)
-        self.snapshot, self.timeline, self.status = found, found.timeline, found.status
-        self.rows = LatestRows(self.timeline.last_event_id)
-        self.stuck, self._looked_at = found.stuck, time.monotonic()
-
-    async def ask(self) -> None:
-        """Read the status, and every `LOOKS` seconds whether the run is stuck."""
-        await super().ask()
-        if time.monotonic() - self._looked_at > LOOKS:
-            self._looked_at, client = time.monotonic(), self._service.client
-            found = await stuck_runs(client, [self.run_id]) if may_be_stuck(self.status) else {}
-            if (stuck := found.get(self.run_id)) != self.stuck:
-                self.stuck = stuck
-                self.change()
-
-    async def prepare(self, since: int) -> None:
-        """Render the texts of the entries that have changed since a version in a thread."""
-        changed = self.timeline.changed(since) if since >= 0 else self.timeline.last(MOST_ENTRIES)
-        await prepare(text for entry in changed for text in markdown_of(entry))
-
-    def feed(self, event: Event) -> None:
-        """Take the next event, of this run or of a child run."""
-        if event.run_id == self.run_id:
-            self.timeline.feed(event)
-            if event.event_id:
-                self.rows.add(event_row(event), self.timeline.version)
-                self.spoke = self.spoke if event.type in _SILENT else self.timeline.version
-        else:
-            self.timeline.version += 1
-            self.children[event.run_id] = self.timeline.version
-
-    def cursor(self) -> Cursor:
-        """Cursor at the end of the timeline.
-
-        Open child runs are read from their beginning.
+        Return None if the buffer has dropped some of them.
         """
-        open_calls = [call for call in self.timeline.calls if call.child and call.result is None]
-        below = [f"{call.child.run_id.removeprefix(self.run_id)}=" for call in open_calls if call.child]
-        last = self.timeline.last_event_id
-        return Cursor(self.run_id, after=f"{last};{';'.join(below[:MAX_OPEN])}" if last else None)
+        if version < self._since:
+            return None
+        return [row for came, row in self._rows if came > version]
 
+    def after(self, event_id: str) -> list[EventRow] | None:
+        """Return the rows after an event.
 
-class WatchedTalk(Watched):
-    """A conversation that is watched: its last turns, and those before that somebody's page has.
-
-    Args:
-        service: The service.
-        run_id: The conversation's run.
-    """
-
-    BEAT: ClassVar[float] = 2.0  # questions of child runs are not events here
-    PAUSE: ClassVar[float] = 0.1
-    LAST_WORD: ClassVar[str] = "the conversation is over"
-
-    def __init__(self, service: Service, run_id: str) -> None:
-        super().__init__(service, run_id)
-        self.timeline = conversation_timeline(run_id)
-        self._reaching = asyncio.Lock()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the timeline has the end of the conversation."""
-        return self.timeline.end is not None
-
-    async def load(self) -> None:
-        """Read the last turns. Raises as `read_conversation`."""
-        client = self._service.client
-        self.timeline, self.status = await asyncio.gather(
-            read_conversation(client, self.run_id), client.get_run(self.run_id).status()
-        )
-
-    async def reach(self, begin: str) -> None:
-        """Read the turns from an event on, unless they are already loaded.
-
-        Raises as `read_conversation`.
+        Return None if the buffer has dropped some of them, or does not reach back to the event.
         """
-        async with self._reaching:
-            earlier = turns_before(self.timeline)
-            if begin and earlier and place_of(begin) < place_of(earlier):
-                read = await read_conversation(self._service.client, self.run_id, begin=begin)
-                self.timeline.prepend_turns(read)
-
-    async def prepare(self, since: int) -> None:
-        """Render the texts of the turns that have changed since a version in a thread."""
-        await prepare(
-            text
-            for turn in self.timeline.turns[-MAX_TURNS:]
-            if turn.version > since
-            for text in markdown_of_turn(turn)
-        )
-
-    def feed(self, event: Event) -> None:
-        """Take the next event."""
-        self.timeline.feed(event)
-        if len(self.timeline.turns) > 2 * MAX_TURNS:
-            self.timeline.keep_turns(MAX_TURNS)
-            self.forget_parts()
-
-    def cursor(self) -> Cursor:
-        """Return the cursor at the end of the timeline."""
-        return Cursor(self.run_id, after=self.timeline.last_event_id or None)
+        place = place_of(event_id)
+        if place < place_of(self._begin):
+            return None
+        return [row for _, row in self._rows if place_of(row.event_id) > place]

@@ -10,7 +10,7 @@ in a workflow. The package imports the core alone. Begin at `fields.py`, then `v
 
 from sojourn.forms.elicitation import elicitation_schema, sanitize_form
 from sojourn.forms.fields import Choice, FormField, choices_of, form_fields, resolve_field, whole_field
-from sojourn.forms.schema_table import SchemaRow, SchemaTable, schema_table
+from sojourn.forms.schema_table import SchemaRow, SchemaTable, example_of, schema_table
 from sojourn.forms.values import (
     MISSING,
     FilledForm,
@@ -33,6 +33,7 @@ __all__ = [
     "check_answer",
     "choices_of",
     "elicitation_schema",
+    "example_of",
     "form_fields",
     "read_fields",
     "read_number",

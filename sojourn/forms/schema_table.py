@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sojourn.core.payload.example import example_for
+from sojourn.core.schema.validate import Validator
 from sojourn.forms.fields import resolve_field
 from sojourn.values.json_value import Schema, is_array, is_object
 from sojourn.values.visible import one_line
 
-__all__ = ["MAX_ROWS", "SchemaRow", "SchemaTable", "schema_table"]
+__all__ = ["MAX_ROWS", "SchemaRow", "SchemaTable", "example_of", "schema_table"]
 
 MAX_ROWS = 200
 MAX_DEPTH = 6
@@ -193,3 +195,9 @@ def _rules(schema: Schema) -> list[str]:
 
 def _value(value: Any) -> str:
     return one_line(json.dumps(value, ensure_ascii=False, default=str), MAX_VALUE)
+
+
+def example_of(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a small object that a schema accepts, or None."""
+    made = example_for(Validator(dict(schema)))
+    return (made and made.payload) or None

@@ -30,6 +30,7 @@ from sojourn.http.security.audit import bind_answer
 from sojourn.http.service import Service
 
 __all__ = [
+    "MESSAGE_EDITED",
     "Delivered",
     "Verdict",
     "is_same_message",
@@ -38,6 +39,9 @@ __all__ = [
     "require_same",
     "submit_answer",
 ]
+
+MESSAGE_EDITED = "message_edited"
+"""Problem code of a message that was sent before under its id, with other words."""
 
 Delivered = MessageReceivedEvent | AwaitAnsweredEvent
 """Event of what a conversation accepted under a message id: the message, or the answer that it gave."""
@@ -151,7 +155,7 @@ async def require_same(turn: SessionTurn, message: Message, *, may_have_context:
     if delivered is not None and not is_same_message(delivered, message, may_have_context=may_have_context):
         raise Problem(
             409,
-            "message_edited",
+            MESSAGE_EDITED,
             f"the message {turn.message_id!r} was sent before with other words, which the conversation has",
             then="Send the new words as a message with an id of its own. A conversation has no branches; POST /v1/runs/{run_id}/fork "
             "starts another one that goes on from an earlier point.",

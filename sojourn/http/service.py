@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from temporalio.client import WorkflowExecutionDescription
@@ -30,7 +30,7 @@ from sojourn.contracts.event import AwaitAnsweredEvent, wait_in
 from sojourn.contracts.principal import Principal, mark_of
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.errors import DefinitionError, RunAlreadyExists, RunNotFound, SojournError
+from sojourn.errors import DefinitionError, RunAlreadyExists, RunNotFound, RunUnreadable, SojournError
 from sojourn.events.one_run import events_of
 from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.metrics import Metrics
@@ -40,8 +40,9 @@ from sojourn.http.security import audit
 from sojourn.http.security.disconnect import StoppableServer, signaled_server, wait_until_stopping
 from sojourn.http.security.tenancy import View, chosen_id, may_look_at, may_see, view_of
 from sojourn.reader import Cache, Feeds, FoundWait, FoundWaits, Reader, Runs, StuckRuns, WaitingRuns
+from sojourn.timeline import WaitEnd
 
-__all__ = ["Service"]
+__all__ = ["SeenDecisions", "Service"]
 
 COUNTING = 1.0
 """Seconds for which a count waits for runs that are not cached. The next count includes the rest."""
@@ -81,6 +82,16 @@ LEAST = 0.05
 
 MAX_VIEWS = 1_000
 """Most lists and counts to cache."""
+
+
+class SeenDecisions(NamedTuple):
+    """The decisions in a run that a principal may see."""
+
+    decisions: list[WaitEnd]
+    is_whole: bool
+    """Whether all of the run's events were read."""
+    is_hidden: bool
+    """Whether the principal may not see the run, but only these decisions."""
 
 
 class Service:
@@ -338,10 +349,6 @@ class Service:
         status = await self.client.get_run(described.id).status()
         return status.principal is not None and mark_of(status.principal) == view.viewer
 
-    async def may_see(self, asking: Principal, described: WorkflowExecutionDescription) -> bool:
-        """Return whether a principal may see a run, as Temporal describes it."""
-        return await self._may_see(view_of(asking), described)
-
     async def runs(
         self,
         asking: Principal,
@@ -371,6 +378,31 @@ class Service:
         view = view_of(asking)
         view = View(asking.tenant) if view.deciding else view
         return await self.reader.runs(self._restrict(selection, view), most=most, cursor=cursor)
+
+    async def decisions(self, asking: Principal, run_id: str) -> SeenDecisions:
+        """Return the decisions in a run of `decided_runs` that the principal may see.
+
+        Of a run that cannot be read, there are none. Raises ServerUnavailable.
+        """
+        view = view_of(asking)
+        is_hidden = bool(view.deciding)
+        try:
+            described = await self._described(run_id)
+            if described is None:
+                return SeenDecisions([], is_whole=False, is_hidden=is_hidden)
+            is_hidden = is_hidden and not await self._may_see(view, described)
+            found = await self.reader.decisions(described)
+        except (RunNotFound, RunUnreadable):
+            return SeenDecisions([], is_whole=False, is_hidden=is_hidden)
+        seen = [
+            each
+            for each in found.decisions
+            if not is_hidden
+            or may_look_at(
+                asking, each.wait if isinstance(each.wait, AwaitConfirmation) else None, each.event
+            )
+        ]
+        return SeenDecisions(seen, found.is_whole, is_hidden)
 
     async def waiting_runs(self, asking: Principal, selection: Selection) -> WaitingRuns:
         """Return the waiting runs of a selection that the principal may see.
@@ -485,9 +517,12 @@ class Service:
         if count := self._counts.peek(view := view_of(asking)):
             self._counts.put(view, count - 1)
 
-    def execution_url(self, workflow_id: str, execution: str) -> str:
-        """Return the URL of an execution in Temporal's UI, or "" without a UI."""
-        if not self._temporal_ui:
+    def execution_url(self, asking: Principal, workflow_id: str, execution: str) -> str:
+        """Return the URL of an execution in Temporal's UI.
+
+        Empty without a UI, or if the principal may not see the deployment.
+        """
+        if not self._temporal_ui or not self.sees_deployment(asking):
             return ""
         namespace = quote(self.client.temporal.namespace, safe="")
         place = "/".join(quote(each, safe="") for each in (workflow_id, execution) if each)

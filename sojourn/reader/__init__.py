@@ -20,6 +20,7 @@ from sojourn.reader.history import (
     read_part,
     read_snapshot,
 )
+from sojourn.reader.live_timeline import LiveConversation, LiveRun, LiveTimeline, LiveTimelines
 from sojourn.reader.reader import Detail, Reader, StuckRuns
 from sojourn.reader.runs import ListedRun, Runs, decode_cursor, encode_cursor
 from sojourn.reader.subscription import (
@@ -46,6 +47,10 @@ __all__ = [
     "Gauges",
     "HistoryPart",
     "ListedRun",
+    "LiveConversation",
+    "LiveRun",
+    "LiveTimeline",
+    "LiveTimelines",
     "Preview",
     "Reader",
     "RunDecisions",

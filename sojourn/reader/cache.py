@@ -31,15 +31,23 @@ class _Cached(Generic[V]):
 class Cache(Generic[K, V]):
     """A bounded cache of values by key. Errors are not cached.
 
-    A key contains everything that the value depends on, such as the version of a history, or the view of a principal.
+    A key contains everything that the value depends on, such as the version of a history, or the view of a principal. With `weigh`, `size` is the greatest
+    sum of the weights of all values.
     """
 
     def __init__(
-        self, size: int, seconds: float = math.inf, *, clock: Callable[[], float] = time.monotonic
+        self,
+        size: int,
+        seconds: float = math.inf,
+        *,
+        weigh: Callable[[V], int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._entries: TLRUCache[K, _Cached[V]] = TLRUCache(size, _expires, timer=clock)
+        self._entries: TLRUCache[K, _Cached[V]] = TLRUCache(
+            size, _expires, timer=clock, getsizeof=weigh and (lambda entry: weigh(entry.value))
+        )
         self._reads: dict[K, asyncio.Task[V]] = {}
 
     def __len__(self) -> int:

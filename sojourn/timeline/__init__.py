@@ -7,6 +7,8 @@ The package is pure, and imports only contracts and core. Begin with `Timeline`.
 covers child runs too.
 """
 
+from sojourn.core.run.set_aside import SetAsideRequest as SetAsideRequest
+from sojourn.core.run.set_aside import requests_by_message as requests_by_message
 from sojourn.timeline.entries import RUN_END_TYPES as RUN_END_TYPES
 from sojourn.timeline.entries import Attempt as Attempt
 from sojourn.timeline.entries import Call as Call
@@ -51,6 +53,7 @@ __all__ = [
     "OpenWait",
     "Plan",
     "RunEnd",
+    "SetAsideRequest",
     "Timeline",
     "TimelineTree",
     "TokenUsage",
@@ -63,6 +66,7 @@ __all__ = [
     "is_last_result",
     "is_run_end",
     "is_turn_end",
+    "requests_by_message",
     "verdict_of",
     "wait_in",
 ]

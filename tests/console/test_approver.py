@@ -6,12 +6,12 @@ import random
 import pytest
 
 from sojourn import Principal
+from sojourn.console.answering import read_answer
 from sojourn.console.form import Form
 from sojourn.console.page import Links, Visit
-from sojourn.console.reading_answers import read_answer
 from sojourn.console.templating import _templates as templates
-from sojourn.console.views.arguments import MOST_ROWS, arguments_of
-from sojourn.console.views.wait_view import wait_form
+from sojourn.console.views.values import MOST_ROWS, arguments_of
+from sojourn.console.views.waits import form_in_place
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.network import http_client
 from tests.console.approver import json_shown, leaves, table_shown
@@ -24,7 +24,7 @@ PAYLOADS = list(payloads(int(os.environ.get("SOJOURN_CASES", "120"))))
 
 TABLE = '{% from "arguments.html" import arguments_table %}{{ arguments_table(arguments) }}'
 ALONE = '{% from "wait_form.html" import wait_form %}{{ wait_form(view, "/here", visit, is_alone=true) }}'
-PLACE = '{% from "wait_form.html" import wait_in_place %}{{ wait_in_place(wait, view, "/here", visit) }}'
+PLACE = '{% from "wait_form.html" import wait_in_place %}{{ wait_in_place(view, "/here", visit) }}'
 
 
 def same(value, other) -> bool:
@@ -56,7 +56,7 @@ def test_the_arguments_beside_other_things_show_what_runs():
     page, shown = templates().from_string(PLACE), 0
     for payload in filter(None, PAYLOADS):
         wait = AwaitConfirmation(id="w", tool_call_id="c", tool="a.b.c", payload=payload, payload_digest="d")
-        html = page.render(wait=wait, view=wait_form(wait, "r", lambda _: None), visit=visit)
+        html = page.render(view=form_in_place(wait, "r", lambda _: None), visit=visit)
         if "too long" in html:
             assert 'name="do"' not in html
         else:
@@ -76,16 +76,18 @@ LONG = 100_001
 def test_what_is_not_shown_whole_is_not_approved_there(payload):
     """Arguments of which a page shows only a part are approved by the command that shows all of them; they can be denied there."""
     wait = AwaitConfirmation(id="w", tool_call_id="c", tool="a.b.c", payload=payload, payload_digest="d")
-    view = wait_form(wait, "r", lambda _: None)
+    view = form_in_place(wait, "r", lambda _: None)
     visit = Visit(None, None, Principal(subject="ana", roles=["approver"]), Links(""))  # type: ignore[arg-type]
     html = templates().from_string(ALONE).render(view=view, visit=visit)
     assert ('value="approve' in html, 'value="deny"' in html) == (False, True)
     assert "<bdi>r</bdi> <bdi>w</bdi> --full" in html
     for do, is_taken in (("approve", False), ("approve_tool", False), ("deny", True)):
-        read = read_answer(wait, view, Form({"do": [do], "digest": ["d"]}))
-        assert (read.body is not None) == is_taken
+        body, _ = read_answer(view, Form({"do": [do], "digest": ["d"]}))
+        assert (body is not None) == is_taken
     at_most = AwaitConfirmation.model_copy(wait, update={"payload": {"memo": "x" * (LONG - 1)}})
-    html = templates().from_string(ALONE).render(view=wait_form(at_most, "r", lambda _: None), visit=visit)
+    html = (
+        templates().from_string(ALONE).render(view=form_in_place(at_most, "r", lambda _: None), visit=visit)
+    )
     assert 'value="approve"' in html
 
 

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from sojourn import Client, Worker
 from sojourn.asgi import create_app
-from sojourn.console.views.health import parted
+from sojourn.console.views.text import parted
 from sojourn.network import http_client
 from tests.http.conftest import listening
 

@@ -10,7 +10,7 @@ from playwright.async_api import expect
 
 from sojourn import Agent, AgentTool, App, Client, PlanResult, Toolset, Turn, WithArtifacts
 from sojourn.asgi import create_app
-from sojourn.console.views.artifacts import MOST_SHOWN
+from sojourn.console.views.values import MOST_SHOWN
 from sojourn.network import http_client
 from sojourn.storage import FolderStorage
 from tests.console.axe import violations

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
 from sojourn.asgi import create_app
 from sojourn.console import newer
-from sojourn.console.watched import KEPT, SharedTranscript
+from sojourn.console.watched import MAX_MESSAGES, SharedTranscript
 from sojourn.contracts.message import Message
 from sojourn.network import http_client
 from tests.console.axe import violations
@@ -211,7 +211,7 @@ async def test_a_page_that_would_grow_too_long_is_opened_anew(probing, visit, mo
 
 async def test_all_who_read_along_cost_one_reading_and_seldom():
     """Those who ask at the same time get the same reading, the next one waits, a failure is told to all and tried again; only the last messages are kept."""
-    readings, messages = 0, [Message.user(str(n)) for n in range(KEPT + 20)]
+    readings, messages = 0, [Message.user(str(n)) for n in range(MAX_MESSAGES + 20)]
 
     async def read():
         nonlocal readings
@@ -229,5 +229,7 @@ async def test_all_who_read_along_cost_one_reading_and_seldom():
     found = await asyncio.gather(*[shared.at(1 + n % 2) for n in range(50)])
     assert asyncio.get_running_loop().time() - began > 1.0
     assert readings <= 3
-    assert {(each.total, each.first, len(each.messages)) for each in found} == {(KEPT + 20, 20, KEPT)}
+    assert {(each.total, each.first, len(each.messages)) for each in found} == {
+        (MAX_MESSAGES + 20, 20, MAX_MESSAGES)
+    }
     assert (await shared.at(1)).version == 2

@@ -10,10 +10,9 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 
-from sojourn.console import watched
 from sojourn.console.page import Visit
 from sojourn.network import http_client
-from sojourn.reader import read_conversation
+from sojourn.reader import live_timeline, read_conversation
 from tests.console.office import office
 from workflows import history_budget
 
@@ -767,7 +766,7 @@ async def test_many_who_look_cost_one_reader_and_one_rendering(console, talk, mo
         return await read_conversation(client, run_id, **options)
 
     monkeypatch.setattr(Visit, "render", counted)
-    monkeypatch.setattr(watched, "read_conversation", reads)
+    monkeypatch.setattr(live_timeline, "read_conversation", reads)
     session = await talk(*(f"say {n}" for n in range(3)))
     address = f"/live/talk/shop.clerk/{session.session_id}?since=none"
     limits = httpx2.Limits(max_connections=40)

@@ -5,14 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from sojourn import AwaitClarification, Principal
+from sojourn.answers import wait_view
 from sojourn.console.page import Links, Visit
 from sojourn.console.templating import _templates as templates
 from sojourn.console.templating import render
-from sojourn.console.views.values import line_of, shown_value
-from sojourn.console.views.wait_history import WaitHistory
-from sojourn.console.views.wait_view import MAX_TEXT, wait_view
+from sojourn.console.views.waits import MAX_TEXT, wait_form
 from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
@@ -21,9 +19,8 @@ from sojourn.timeline import Call
 
 
 def view_of(wait, asked=""):
-    """The view of an open wait."""
-    status = RunStatus(run_id="r-1", agent_id="shop.clerk")
-    return wait_view(wait, status, WaitHistory(), lambda _: None, asked=asked, said="", is_open=True)
+    """The form of an open wait."""
+    return wait_form(wait_view(wait, "r-1"), lambda _: None, asked=asked)
 
 
 @pytest.mark.parametrize(("length", "is_cut"), [(6_000, False), (MAX_TEXT, False), (MAX_TEXT + 1, True)])
@@ -51,12 +48,16 @@ def test_who_is_offered_to_approve():
     ana, ben = (Principal(subject=name, roles=["approver"]) for name in ("ana", "ben"))
     call = {"id": "w", "tool_call_id": "c", "tool": "shop.refund", "payload": {}, "payload_digest": "d"}
     view = view_of(AwaitConfirmation(**call, four_eyes=True, asked_by=Principal(subject="ana")))
-    assert (view.may_settle(ana), view.may_approve(ana)) == (True, False)
-    assert (view.may_settle(ben), view.may_approve(ben)) == (True, True)
+    assert (view.wait.may_answer(ana), view.wait.may_approve(ana)) == (True, False)
+    assert (view.wait.may_answer(ben), view.wait.may_approve(ben)) == (True, True)
     user = Principal(subject="eva", roles=["user"])
-    assert (view.may_settle(user), view.may_approve(user)) == (False, False)
+    assert (view.wait.may_answer(user), view.wait.may_approve(user)) == (False, False)
     question = view_of(AwaitClarification(question="which?"))
-    assert (question.may_settle(user), question.may_settle(ana), question.may_approve(ana)) == (
+    assert (
+        question.wait.may_answer(user),
+        question.wait.may_answer(ana),
+        question.wait.may_approve(ana),
+    ) == (
         True,
         False,
         False,
@@ -106,8 +107,8 @@ def test_an_outcome_that_is_unknown_is_said_wherever_the_call_is_shown(said, is_
     call = {"id": "w", "tool_call_id": "c", "tool": "a.b.pay", "payload": {"to": "x"}, "payload_digest": "d"}
     wait = AwaitConfirmation(**call, shown=tool, outcome_unknown=is_unknown)
     visit = Visit(None, None, Principal(subject="ana", roles=["approver"]), Links(""))  # type: ignore[arg-type]
-    source = '{% from "wait_form.html" import wait_in_place %}{{ wait_in_place(wait, view, "/here", visit) }}'
-    in_place = templates().from_string(source).render(wait=wait, view=view_of(wait), visit=visit)
+    source = '{% from "wait_form.html" import wait_in_place %}{{ wait_in_place(view, "/here", visit) }}'
+    in_place = templates().from_string(source).render(view=view_of(wait), visit=visit)
     told = {each.text for each in view_of(wait).consequences}
     assert ("Repeating it changes nothing more." in told) is not is_unknown
     assert ("An earlier attempt may have taken effect; its outcome is unknown." in told) is is_unknown
@@ -137,5 +138,4 @@ def tree_of(error: ToolError) -> str:
         state="failed",
     )
     visit = Visit(None, None, Principal(subject="ana", roles=["approver"]), Links(""))  # type: ignore[arg-type]
-    shown = {"value": shown_value, "line": line_of}
-    return render("entry.html", run_id="r", entry=entry, shown=shown, visit=visit, url=Links(""))
+    return render("entry.html", run_id="r", entry=entry, visit=visit, url=Links(""))

@@ -13,22 +13,17 @@ from typing import Any
 from starlette.responses import HTMLResponse, Response
 
 from sojourn.client.run import Run
-from sojourn.console import settling
-from sojourn.console.form import Form, form_with_files
+from sojourn.console.answering import VERDICTS, find_wait, submit_form
+from sojourn.console.form import MOST_BYTES, File, Form, form_with_files, message_in
 from sojourn.console.live import Live, part
-from sojourn.console.opening import message_in
-from sojourn.console.page import Pages, Visit
-from sojourn.console.reading_answers import VERDICTS
-from sojourn.console.routes.talk import form_page
-from sojourn.console.saying import message_id_for, say
-from sojourn.console.talk_place import talk_place
-from sojourn.console.views.amounts import ago_now
-from sojourn.console.views.attachments import MOST_BYTES, File
+from sojourn.console.page import Pages, Visit, talk_place
+from sojourn.console.routes.talk import form_page, message_id_for, say
+from sojourn.console.views.entries import markdown_of_turn, turns_before
 from sojourn.console.views.markdown import prepare
-from sojourn.console.views.talk import markdown_of, turns_before
-from sojourn.console.watched import WatchedTalk
-from sojourn.console.watching import Changes, Made, News
-from sojourn.contracts.ids import EVENT_ID, place_of
+from sojourn.console.views.text import ago_now
+from sojourn.console.views.waits import WaitForm
+from sojourn.console.watched import Changes, News, RenderedPart, WatchedTalk
+from sojourn.contracts.ids import place_of
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import require
@@ -63,22 +58,12 @@ SMALL = {
 """Small parts of the page, by their ids, with their templates."""
 
 
-def _event_id(visit: Visit, name: str) -> str:
-    """Return an event id of the query. Raises InvalidInput if it is not one."""
-    text = visit.query(name)
-    if text and not EVENT_ID.match(text):
-        raise InvalidInput(f"{name}: {text[:60]!r} is no event of a run")
-    return text
-
-
 def _session_id(visit: Visit) -> str:
-    """Return the session that the query names, exactly."""
     return visit.request.query_params.get("session", "")
 
 
 @pages.get(NAMED)
 async def named_conversation(visit: Visit, agent_id: str) -> Response:
-    """The conversation that the query names; without one, those of the agent."""
     session_id = _session_id(visit)
     if not session_id:
         return visit.go("/talk", agent=agent_id)
@@ -105,22 +90,23 @@ async def _page(
     *,
     problem: Problem | None = None,
     form: Form | None = None,
-    refused: settling.Refused | None = None,
+    refused: WaitForm | None = None,
 ) -> Response:
-    before = _event_id(visit, "before") if visit.request.method == "GET" else ""
+    before = visit.event_id("before") if visit.request.method == "GET" else ""
     talk = await visit.console.talks.look(run.id, 0)
     shown = await read_conversation(visit.service.client, run.id, before=before) if before else talk.timeline
     turns, origin = shown.turns[-TURNS:], shown.started and shown.started.forked_from
-    await prepare(text for turn in turns for text in markdown_of(turn))
-    view = refused.seen.view if refused else None
+    await prepare(text for turn in turns for text in markdown_of_turn(turn))
     values = _values(visit, agent_id, session_id, talk)
     values |= {
-        "turns": [visit.render("talk_turn.html", turn=turn, **{**values, "refused": view}) for turn in turns],
+        "turns": [
+            visit.render("talk_turn.html", turn=turn, **{**values, "refused": refused}) for turn in turns
+        ],
         "earlier": turns[0].key if len(shown.turns) > TURNS else turns_before(shown),
         "forked_from": origin.run_id if origin else "",
         "begin": turns[0].key if turns else "",
         "mark": talk.mark,
-        "refused": view,
+        "refused": refused,
         "before": before,
         "problem": problem,
         "text": form.text("text") if form else "",
@@ -129,7 +115,7 @@ async def _page(
         "focus": False,
     }
     name = "talk_earlier.html" if before and visit.is_part else "conversation.html"
-    status = problem.status if problem else refused.status if refused else 200
+    status = problem.status if problem else refused.http_status if refused else 200
     return visit.page(name, http_status=status, **values)
 
 
@@ -158,7 +144,6 @@ def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> 
 
 @pages.get(f"/live{NAMED}")
 async def live_named(visit: Visit, agent_id: str) -> Response:
-    """What changes in the conversation that the query names."""
     return await live(visit, agent_id, _session_id(visit))
 
 
@@ -166,7 +151,7 @@ async def live_named(visit: Visit, agent_id: str) -> Response:
 async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
     """What changes in the conversation; where nobody knows what the page has, all from the turn `begin` on."""
     run = await visit.service.conversation(visit.asking, agent_id, session_id)
-    begin = _event_id(visit, "begin")
+    begin = visit.event_id("begin")
     came = visit.request.headers.get("last-event-id") or visit.query("since")
 
     async def parts() -> AsyncGenerator[News]:
@@ -185,12 +170,7 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
 
 
 def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, begin: str) -> Generator[str]:
-    """Yield the parts that have changed since a version.
-
-    Each part is rendered once for all visitors with the same permissions.
-    """
-
-    def made(name: str, of: int, template: str, **more: Any) -> Made:
+    def made(name: str, of: int, template: str, **more: Any) -> RenderedPart:
         return talk.once((*visit.audience, name), of, lambda: visit.render(template, **values, **more))
 
     def html_of(turn: UserTurn) -> str:
@@ -218,7 +198,6 @@ def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, be
 
 @pages.post(NAMED, role="viewer")
 async def said_named(visit: Visit, agent_id: str) -> Response:
-    """Do what a form says, in the conversation that the query names."""
     return await said(visit, agent_id, _session_id(visit))
 
 
@@ -266,12 +245,6 @@ async def _do(visit: Visit, agent_id: str, session_id: str, form: Form, files: l
 
 
 async def _stop(run: Run, turn_id: str, reason: str, by: str) -> None:
-    """End the turn that the page shows, and no other.
-
-    Raises:
-        Problem: It has ended.
-        InvalidInput: The form names no turn.
-    """
     try:
         had_turn = await run.interrupt(reason, by=by, turn_id=turn_id)
     except AwaitClosed:
@@ -286,23 +259,15 @@ async def _stop(run: Run, turn_id: str, reason: str, by: str) -> None:
         )
 
 
-async def _settle(visit: Visit, run: Run, form: Form) -> settling.Refused | None:
+async def _settle(visit: Visit, run: Run, form: Form) -> WaitForm | None:
     run_id = form.text("run_id") or run.id
     if run_id != run.id and not run_id.startswith(f"{run.id}/"):
         raise InvalidInput("the question is of another conversation", run_id=run.id)
-    seen = await settling.seen(visit, run_id, form.text("await_id"))
-    return await settling.settle(visit, seen, form)
+    return await submit_form(visit, await find_wait(visit, run_id, form.text("await_id")), form)
 
 
-async def _not_settled(
-    visit: Visit, agent_id: str, session_id: str, run: Run, refused: settling.Refused
-) -> Response:
-    """Return the form again, with the submitted values and their errors.
-
-    A wait that is no longer open has no form.
-    """
-    seen = refused.seen
-    if seen.place is None:
+async def _not_settled(visit: Visit, agent_id: str, session_id: str, run: Run, refused: WaitForm) -> Response:
+    if refused.found is None:
         raise Problem(
             409, "await_closed", "this is no longer open", then="The conversation has how it ended."
         )
@@ -310,15 +275,13 @@ async def _not_settled(
         return await _page(visit, run, agent_id, session_id, refused=refused)
     html = visit.render(
         "talk_refused.html",
-        wait=seen.wait,
-        refused=seen.view,
+        refused=refused,
         here=visit.url.talk(agent_id, session_id),
     )
-    return HTMLResponse(part(seen.view.anchor, html, "outerHTML"), refused.status)
+    return HTMLResponse(part(refused.anchor, html, "outerHTML"), refused.http_status)
 
 
 async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File]) -> str:
-    """Send a message, and return the emptied form if a script sent it."""
     require(visit.asking, "user")
     mode: Any = form.text("mode") or "queue"
     if mode not in MODES:
@@ -350,7 +313,6 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
 
 
 async def _refused(visit: Visit, agent_id: str, session_id: str, form: Form, problem: Problem) -> Response:
-    """Return the form with the reason and the text, which can be sent again."""
     if visit.is_part:
         html = visit.render("problem_notice.html", problem=problem)
         if form.text("do") == "send":

@@ -1,24 +1,100 @@
-"""Health page at `/health-checks`.
-
-It shows the checks of `sojourn doctor`, and the runs that are stuck.
-"""
+"""Health page at `/health-checks`: the checks of `sojourn doctor`, and the stuck runs."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
 
+from sojourn.checks import Check
+from sojourn.checks.stuck import mend_of
 from sojourn.client.listing import Selection
+from sojourn.client.stuck import Stuck
 from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit
-from sojourn.console.views.health import health_of, stuck_rows
-from sojourn.console.watching import News
+from sojourn.console.views.text import parted
+from sojourn.console.watched import News
 from sojourn.errors import SojournError
+from sojourn.reader import ListedRun
+from sojourn.values.text import counted
+from sojourn.values.visible import one_line
 
-__all__ = ["pages"]
+__all__ = ["HealthSummary", "StuckRow", "health_of", "pages", "parted", "stuck_rows"]
 
 pages = Pages()
+
+MOST = 100
+"""Most stuck runs that are listed."""
+
+_KINDS = {
+    "task": "Its workflow task fails again and again.",
+    "planner": "Its planner fails again and again.",
+    "blocked": "A call blocks its worker, which then serves nobody.",
+    "unserved": "No worker serves it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSummary:
+    is_well: bool
+    title: str
+    wrong: Sequence[str]
+    """Names of the failed checks, as links to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckRow:
+    run_id: str
+    agent_id: str
+    asked: str
+    what: str
+    reason: str
+    attempt: int
+    since: datetime | None
+    advice: str
+    """Advice in words. Empty if the command is enough."""
+    command: str
+    """The command that repairs the run. Empty if there is none."""
+
+
+def health_of(groups: Mapping[str, Sequence[Check]], stuck: int, fault: str) -> HealthSummary:
+    wrong = [check.name for checks in groups.values() for check in checks if check.ok is False]
+    parts = [
+        *([f"{counted(len(wrong), 'check')} failed"] if wrong else []),
+        *([f"{counted(stuck, 'run')} {'is' if stuck == 1 else 'are'} stuck"] if stuck else []),
+        *(["the runs cannot be read"] if fault else []),
+    ]
+    return HealthSummary(
+        not parts, one_line("; ".join(parts)).capitalize() if parts else "All is well", wrong
+    )
+
+
+def stuck_rows(runs: Sequence[ListedRun], reasons: Mapping[str, Stuck]) -> list[StuckRow]:
+    """Return the stuck runs, the longest stuck first."""
+    rows: list[StuckRow] = []
+    for run in runs:
+        why = reasons.get(run.run_id)
+        if why is None:
+            continue
+        advice, command = parted(mend_of(run.run_id, why))
+        rows.append(
+            StuckRow(
+                run.run_id,
+                run.agent_id,
+                one_line(run.asked, 160),
+                _KINDS[why.kind],
+                why.reason,
+                why.attempt,
+                why.since,
+                advice,
+                command,
+            )
+        )
+    rows.sort(key=lambda row: row.since.timestamp() if row.since else 0.0)
+    return rows[:MOST]
+
 
 INTERVAL = 5.0
 """Seconds between two reads."""
@@ -28,14 +104,11 @@ PARTS = ("head", "stuck", "checks")
 
 @pages.get("/health-checks")
 async def health(visit: Visit) -> Response:
-    """Whether all is well."""
     return visit.page("health.html", **await _look(visit))
 
 
 @pages.get("/live/health-checks")
 async def live(visit: Visit) -> Response:
-    """What changes of it."""
-
     async def parts() -> AsyncGenerator[News]:
         sent: dict[str, str] = {}
         while not visit.service.feeds.is_closed:

@@ -13,17 +13,14 @@ from urllib.parse import urlencode
 from starlette.responses import HTMLResponse, Response
 
 from sojourn.answers import WaitView
-from sojourn.client.listing import Selection
-from sojourn.console import settling
+from sojourn.client.listing import Selection, parse_labels
+from sojourn.console.answering import DONE, VERDICTS, find_wait, given_results, no_wait, submit_form
 from sojourn.console.live import Live, part
-from sojourn.console.page import Pages, Visit
-from sojourn.console.reading_answers import DONE, VERDICTS
-from sojourn.console.views.wait_view import WaitForm, without_calls
-from sojourn.console.views.waits import KINDS, title_of
-from sojourn.console.watching import News
+from sojourn.console.page import Filters, Pages, Visit
+from sojourn.console.views.waits import KINDS, WaitForm, title_of, verdict_word, without_calls
+from sojourn.console.watched import News
 from sojourn.errors import ApprovalVoid, InvalidInput, RunNotFound
 from sojourn.http.problems import Problem
-from sojourn.http.routes.runs import labels_of
 from sojourn.reader import FoundWait, FoundWaits
 
 __all__ = ["pages"]
@@ -47,49 +44,33 @@ LIVE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """Filters of the page, as in the fields of the form and of the URL."""
-
+class InboxFilters(Filters):
     tool: str = ""
     agent: str = ""
     kind: str = ""
     label: str = ""
 
     @property
-    def query(self) -> dict[str, str]:
-        """The fields of a URL."""
-        return {"tool": self.tool, "agent": self.agent, "kind": self.kind, "label": self.label}
-
-    @property
-    def is_any(self) -> bool:
-        """Whether anything is filtered by."""
-        return any(self.query.values())
-
-    @property
     def selection(self) -> Selection:
-        """The runs."""
         return Selection(self.agent or None)
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels that a run needs. Raises as `labels_of`."""
-        return labels_of(self.label.replace(",", " ").split())
+        """Labels that a run needs. Raises as `parse_labels`."""
+        return parse_labels(self.label.replace(",", " ").split())
 
     def fits(self, found: FoundWait) -> bool:
-        """Check whether a wait passes the filters."""
-        tool = self.tool.casefold()
-        if self.kind and found.view.kind != self.kind:
+        view, tool = found.view, self.tool.casefold()
+        if self.kind and view.kind != self.kind:
             return False
-        if tool and not any(tool in each.casefold() for each in found.view.tools):
+        if tool and not any(tool in each.casefold() for each in view.tools):
             return False
         return self.labels.items() <= found.labels.items()
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Content of the page."""
-
-    filters: Filters
+    filters: InboxFilters
     cursor: str
     found: FoundWaits
     rows: list[WaitView]
@@ -102,8 +83,8 @@ class _Shown:
     """The next open wait after one that has ended. The visitor has to open it."""
 
 
-def _filters(visit: Visit) -> Filters:
-    filters = Filters(*(visit.query(name)[:300] for name in ("tool", "agent", "kind", "label")))
+def _filters(visit: Visit) -> InboxFilters:
+    filters = InboxFilters.of(visit)
     return filters if filters.kind in KINDS else replace(filters, kind="")
 
 
@@ -113,13 +94,12 @@ def _path(run_id: str, await_id: str) -> str:
 
 @pages.get("/inbox")
 async def inbox(visit: Visit) -> Response:
-    """The inbox, and the oldest wait."""
     filters, cursor = _filters(visit), visit.query("cursor")
     found = await _found(visit, filters, cursor)
     view: WaitForm | None = None
     for first in found.waits[:3]:
         try:
-            view = (await settling.seen(visit, first.view.run_id, first.view.await_id)).view
+            view = await find_wait(visit, first.view.run_id, first.view.await_id)
             break
         except (Problem, RunNotFound):
             continue  # it has ended in the meantime
@@ -129,40 +109,34 @@ async def inbox(visit: Visit) -> Response:
 
 @pages.get("/inbox/{path:path}")
 async def one(visit: Visit, path: str) -> Response:
-    """One wait, and the inbox beside it."""
     filters, cursor = _filters(visit), visit.query("cursor")
-    seen, found = await asyncio.gather(_of_path(visit, path), _found(visit, filters, cursor))
-    view = without_calls(seen.view, visit.query("given").split())
+    view, found = await asyncio.gather(_of_path(visit, path), _found(visit, filters, cursor))
+    view = without_calls(view, visit.query("given").split())
     shown = _shown(visit, filters, cursor, found, view, is_chosen=True)
-    return _answer(visit, _told(visit, shown, seen))
+    return _answer(visit, replace(shown, done=_confirmation(visit, view)))
 
 
 @pages.post("/inbox/{path:path}", role="viewer")
 async def settle(visit: Visit, path: str) -> Response:
-    """Answer a wait; whoever may not is refused by what the API refuses by."""
-    seen, form = await _of_path(visit, path), await visit.form()
-    filters = _filters(visit)
+    view, form = await _of_path(visit, path), await visit.form()
+    filters, run_id, entry = _filters(visit), view.wait.run_id, view.found
     try:
-        refused = await settling.settle(visit, seen, form)
+        refused = await submit_form(visit, view, form)
     except ApprovalVoid as error:
-        return visit.go(_path(seen.status.run_id, error.await_id or ""), done="void", **filters.query)
-    if refused:
-        return await _again(visit, filters, refused.seen, refused.status)
-    assert seen.place is not None, "what is not open is refused"
-    path = _path(seen.status.run_id, seen.wait.id)
+        return visit.go(_path(run_id, error.await_id or ""), done="void", **filters.query)
     found = await _found(visit, filters, "")
-    after = next((each for each in found.waits if each.place > seen.place.place), None)
-    then = f"{after.view.run_id} {after.view.await_id}" if after else ""
-    back = form.text("back") if _is_of(seen.status.run_id, form.text("back")) else ""
-    given = " ".join(settling.given(seen, form))
+    if refused:
+        return _answer(visit, _shown(visit, filters, "", found, refused, is_chosen=True), refused.http_status)
+    after = next((each for each in found.waits if entry and each.place > entry.place), None)
+    then = after.view.key if after else ""
+    back = form.text("back") if _is_of(run_id, form.text("back")) else ""
+    given = " ".join(given_results(view, form))
+    path = _path(run_id, view.wait.await_id)
     return visit.go(path, done=form.text("do"), given=given, next=then, back=back, **filters.query)
 
 
 def _is_of(run_id: str, other: str) -> bool:
-    """Check whether a run is the other one, or a descendant of it.
-
-    The page of that other run also has the form for its waits.
-    """
+    """Check whether the page of the other run has the form for a run's waits too."""
     return run_id == other or (bool(other) and run_id.startswith(f"{other}/"))
 
 
@@ -197,10 +171,6 @@ async def live(visit: Visit) -> Response:
 
 
 async def _fate(visit: Visit, run_id: str, await_id: str, digest: str) -> tuple[str, str]:
-    """Return the state of a wait that a visitor has open, and a notice about it.
-
-    The state is `open`, `changed` or `closed`.
-    """
     waiting = await visit.service.reader.waits.of_run(run_id)
     wait = waiting.wait(await_id) if waiting else None
     if wait is not None:
@@ -210,13 +180,13 @@ async def _fate(visit: Visit, run_id: str, await_id: str, digest: str) -> tuple[
             "inbox_fate.html", view=None, fate="changed", path=_path(run_id, await_id)
         )
     try:
-        view = (await settling.seen(visit, run_id, await_id)).view
+        view = await find_wait(visit, run_id, await_id)
     except (Problem, RunNotFound):
         view = None
     return "closed", visit.render("inbox_fate.html", view=view, fate="closed", path=_path(run_id, await_id))
 
 
-async def _found(visit: Visit, filters: Filters, cursor: str, patience: float = HURRY) -> FoundWaits:
+async def _found(visit: Visit, filters: InboxFilters, cursor: str, patience: float = HURRY) -> FoundWaits:
     return await visit.service.waits(
         visit.asking,
         filters.selection,
@@ -228,55 +198,47 @@ async def _found(visit: Visit, filters: Filters, cursor: str, patience: float = 
     )
 
 
-async def _of_path(visit: Visit, path: str) -> settling.Seen:
-    """Return the wait that a path names.
-
-    Both the run's id and the wait's id may contain slashes.
-    """
+async def _of_path(visit: Visit, path: str) -> WaitForm:
     words = path.split("/")
     fault: Exception | None = None
     for at in range(len(words) - 1, max(len(words) - 1 - MAX_SPLITS, 0), -1):
         try:
-            return await settling.seen(visit, "/".join(words[:at]), "/".join(words[at:]))
+            return await find_wait(visit, "/".join(words[:at]), "/".join(words[at:]))
         except (RunNotFound, Problem, InvalidInput) as error:
             fault = fault or error
-    raise fault or settling.no_wait(path)
-
-
-async def _again(visit: Visit, filters: Filters, seen: settling.Seen, status: int) -> Response:
-    found = await _found(visit, filters, "")
-    return _answer(visit, _shown(visit, filters, "", found, seen.view, is_chosen=True), status)
+    raise fault or no_wait(path)
 
 
 def _shown(
-    visit: Visit, filters: Filters, cursor: str, found: FoundWaits, view: WaitForm | None, *, is_chosen: bool
+    visit: Visit,
+    filters: InboxFilters,
+    cursor: str,
+    found: FoundWaits,
+    view: WaitForm | None,
+    *,
+    is_chosen: bool,
 ) -> _Shown:
     rows = [each.view for each in found.waits]
     shown = _Shown(filters, cursor, found, rows, view, is_chosen)
-    if view is None or any(row.key == view.key for row in rows):
+    if view is None or any(row.key == view.wait.key for row in rows):
         return shown
     return replace(shown, next=_next(visit, rows))
 
 
-def _told(visit: Visit, shown: _Shown, seen: settling.Seen) -> _Shown:
-    """Return the page with a confirmation of the action in the URL, if that happened."""
+def _confirmation(visit: Visit, view: WaitForm) -> str:
     done = visit.query("done")
-    if done == "void" and seen.view.changes:
-        told = "The tool was changed since you saw it, so the call did not run. Decide on it as it is now."
-        return replace(shown, done=told)
+    if done == "void" and view.changes:
+        return "The tool was changed since you saw it, so the call did not run. Decide on it as it is now."
     if done not in DONE:
-        return shown
-    if seen.place is not None:
-        return replace(shown, done="Further results are waited for") if done == "provide" else shown
-    if seen.view.ended is None or seen.view.ended.verdict != VERDICTS[done]:
-        return shown
-    return replace(shown, done=DONE[done])
+        return ""
+    if view.found is not None:
+        return "Further results are waited for" if done == "provide" else ""
+    return DONE[done] if view.ended and verdict_word(view.ended) == VERDICTS[done] else ""
 
 
 def _back(visit: Visit, view: WaitForm | None) -> list[tuple[str, str]]:
-    """Return a link back to the run or conversation that the visitor came from."""
     back = visit.query("back")
-    if view is None or not _is_of(view.run_id, back):
+    if view is None or not _is_of(view.wait.run_id, back):
         return []
     agent_id, session_id = visit.query("talk_agent"), visit.query("talk_session")
     if agent_id and session_id:
@@ -285,10 +247,6 @@ def _back(visit: Visit, view: WaitForm | None) -> list[tuple[str, str]]:
 
 
 def _next(visit: Visit, rows: list[WaitView]) -> WaitView | None:
-    """Return the open wait to show after one that has ended.
-
-    It is the one that followed it, if that is still open, or else the oldest.
-    """
     wanted = visit.query("next")
     return next((row for row in rows if row.key == wanted), rows[0] if rows else None)
 
@@ -314,7 +272,7 @@ def _render(visit: Visit, template: str, shown: _Shown, *, at: str = "") -> str:
 
 def _values(visit: Visit, shown: _Shown, *, at: str = "") -> dict[str, Any]:
     view, filters = shown.view, shown.filters
-    at = at or (view.key if view else "")
+    at = at or (view.wait.key if view else "")
     keys = [row.key for row in shown.rows]
     index = keys.index(at) if at in keys else -1
     query = urlencode(

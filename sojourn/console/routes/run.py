@@ -1,37 +1,70 @@
-"""Page of a run at `/runs/{run_id}`, and a page for each of its calls.
+"""Page of a run at `/runs/{run_id}`, live, and a page for each of its calls."""
 
-It shows the run's tree, live, with its open waits and its remaining budget.
-"""
-
+import asyncio
 import functools
 import hashlib
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from starlette.responses import Response
 
+from sojourn.client.listing import Selection
 from sojourn.console.live import Live, part
 from sojourn.console.newer import newer_events, newer_messages
 from sojourn.console.page import Pages, Visit
-from sojourn.console.run_links import RunLinks, links_of
-from sojourn.console.views.amounts import ago_now
 from sojourn.console.views.chart import WIDTH, chart_of
 from sojourn.console.views.entries import markdown_of
 from sojourn.console.views.markdown import prepare
-from sojourn.console.views.run_head import head_of
-from sojourn.console.views.values import line_of, shown_value
-from sojourn.console.watched import WatchedRun
-from sojourn.console.watching import Changes, News
+from sojourn.console.views.runs import head_of
+from sojourn.console.views.text import ago_now
+from sojourn.console.watched import Changes, News, WatchedRun
 from sojourn.contracts.ids import EVENT_ID, place_of
+from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
 from sojourn.reader import read_part
 from sojourn.timeline import Call, Entry, Timeline
 
-__all__ = ["call_of", "head_values", "pages"]
+__all__ = ["RunLinks", "call_of", "head_values", "links_of", "pages"]
 
 pages = Pages()
+
+FRESH = 5.0
+"""Seconds for which the forks of a run are cached."""
+
+PATIENCE = 0.5
+"""Seconds that a page waits for the forks. The read continues for the next page."""
+
+SHOWN = 3
+"""Number of the newest forks that are named. The list of runs has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLinks:
+    forks: tuple[str, ...] = ()
+    """The newest runs that were forked from it."""
+    more_forks: bool = False
+    """Whether there are more forks."""
+    temporal: str = ""
+    """URL of its execution in Temporal's UI.
+
+    Empty if no address of that UI is configured, or if the visitor may not see it.
+    """
+
+
+async def links_of(visit: Visit, watched: WatchedRun) -> RunLinks:
+    """Return the links of a run, without forks if the store is slow."""
+    service, asking, forks = visit.service, visit.asking, list[str]()
+    with suppress(SojournError, TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            wanted = Selection(fork_of=watched.run_id)
+            page = await service.runs(asking, wanted, most=SHOWN + 1, fresh=FRESH)
+            forks = [run.run_id for run in page.runs]
+    temporal = service.execution_url(asking, watched.run_id, watched.snapshot.execution)
+    return RunLinks(tuple(forks[:SHOWN]), len(forks) > SHOWN, temporal)
+
 
 WINDOW = 150
 """Number of the last entries of the tree that a page shows."""
@@ -41,15 +74,12 @@ WINDOW = 150
 
 @pages.get("/runs/{run_id:path}/live")
 async def live(visit: Visit, run_id: str) -> Response:
-    """What changes on the page of a run."""
     run = await visit.service.run(visit.asking, run_id)
     came = visit.request.headers.get("last-event-id") or visit.query("since")
 
     async def parts() -> AsyncGenerator[News]:
         async with visit.console.runs.follow(run.id) as watched:
-            changes = functools.partial(
-                _changes, visit, watched, await links_of(visit.service, visit.asking, watched)
-            )
+            changes = functools.partial(_changes, visit, watched, await links_of(visit, watched))
             async with aclosing(watched.news(came, changes)) as news:
                 async for each in news:
                     yield each
@@ -72,20 +102,12 @@ _NEWER = {"events": newer_events, "transcript": newer_messages}
 
 
 def _moved(watched: WatchedRun, seen: int) -> list[str]:
-    """Return the child runs that have changed since a version.
-
-    Return all of them for a page whose version is unknown.
-    """
     if seen < 0:
         return [call.child.run_id for call in watched.timeline.calls if call.child]
     return [child for child, version in watched.children.items() if version > seen]
 
 
 def _news(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: int) -> tuple[list[str], int]:
-    """Return the changed parts since a version, and the number of added entries.
-
-    Entries that the page began with are not counted.
-    """
     timeline, values = watched.timeline, head_values(watched, links)
     found = [part("head", _part(visit, watched, "run_head.html", values))]
     if visit.query("of") == "timeline":
@@ -114,21 +136,16 @@ async def inside(visit: Visit, run_id: str) -> Response:
         **_values(watched),
         entries=watched.timeline.last(WINDOW),
         within=_within(run.id),
-        shown=_SHOWN,
     )
 
 
 def _within(run_id: str) -> str:
-    """Return the prefix of a child run's entry ids in its parent's page.
-
-    The parent's entries may have the same ids.
-    """
+    """Return a prefix for the ids of a child run's entries: its parent's page may have the same ids."""
     return f"in-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}-"
 
 
 @pages.get("/runs/{run_id:path}/calls/{call_id}")
 async def call(visit: Visit, run_id: str, call_id: str) -> Response:
-    """A call with all of its arguments and of its result."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await visit.console.runs.look(run.id)
     found = await call_of(visit, watched, call_id, visit.query("at"))
@@ -140,22 +157,12 @@ async def call(visit: Visit, run_id: str, call_id: str) -> Response:
             then="The run's page has its calls.",
         )
     whole = {"most": 2_000_000}
-    links = await links_of(visit.service, visit.asking, watched)
-    return visit.page(
-        "call.html", **head_values(watched, links), entry=found, shown=_SHOWN, whole=whole, tab="call"
-    )
+    links = await links_of(visit, watched)
+    return visit.page("call.html", **head_values(watched, links), entry=found, whole=whole, tab="call")
 
 
 async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "") -> Call | None:
-    """Return the call with this id, or None. Raises as `read_part`.
-
-    Args:
-        visit: The visit.
-        watched: The run.
-        call_id: The call.
-        at: An event of the part of the run that has the call, if it is known. Otherwise all parts are searched,
-            the newest first.
-    """
+    """Return the call with this id, or None. Raises as `read_part`."""
     if found := watched.timeline.call(call_id):
         return found
     before, is_first = (f"{place_of(at)[0] + 1}-000000-00000" if EVENT_ID.match(at) else ""), True
@@ -170,20 +177,15 @@ async def call_of(visit: Visit, watched: WatchedRun, call_id: str, at: str = "")
 
 @pages.get("/runs/{run_id:path}")
 async def run(visit: Visit, run_id: str) -> Response:
-    """A run: the last part of its tree, or with `before` the part before an event."""
     found = await visit.service.run(visit.asking, run_id)
     watched = await visit.console.runs.look(found.id, 0)  # includes what the visitor has just done
-    before = visit.query("before")
-    if before and not EVENT_ID.match(before):
-        raise Problem(
-            422, "invalid_input", f"before: {before[:100]!r} is no event", then="Open the page without it."
-        )
+    before = visit.event_id("before")
     if before:
         part = await read_part(visit.service.client, found.id, before)
         timeline, earlier = part.timeline(), part.earlier
     else:
         timeline, earlier = watched.timeline, watched.snapshot.earlier
-    links = await links_of(visit.service, visit.asking, watched)
+    links = await links_of(visit, watched)
     await prepare(text for entry in timeline.last(WINDOW) for text in markdown_of(entry))
     # Nothing is awaited from here on, so the tree, its mark and the head are of one moment.
     entries = timeline.last(WINDOW)
@@ -199,15 +201,11 @@ async def run(visit: Visit, run_id: str) -> Response:
 
 
 def _before(timeline: Timeline, entries: list[Entry], earlier: str) -> str:
-    """Return the event before which there are earlier entries, or an empty text."""
     return (
         entries[0].event_id
         if entries and (len(timeline.entries) > len(entries) or timeline.dropped)
         else earlier
     )
-
-
-_SHOWN = {"value": shown_value, "line": line_of}
 
 
 def _values(watched: WatchedRun) -> dict[str, Any]:
@@ -222,10 +220,6 @@ def head_values(watched: WatchedRun, links: RunLinks) -> dict[str, Any]:
 
 
 def _part(visit: Visit, watched: WatchedRun, template: str, values: dict[str, Any]) -> str:
-    """Render a part next to the tree.
-
-    It is cached for all visitors with the same permissions and links.
-    """
     place = (*visit.audience, template, values["links"])
     return watched.once(place, watched.version, lambda: visit.render(template, **values)).html
 
@@ -241,10 +235,8 @@ def _tree(visit: Visit, watched: WatchedRun) -> str:
 
 
 def _entry(visit: Visit, watched: WatchedRun, entry: Entry, *, keep: bool = True) -> str:
-    """Return an entry as HTML, rendered once for all visitors."""
-
     def make() -> str:
-        return visit.render("entry.html", run_id=watched.run_id, entry=entry, shown=_SHOWN)
+        return visit.render("entry.html", run_id=watched.run_id, entry=entry)
 
     if not keep:
         return make()

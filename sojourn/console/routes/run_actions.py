@@ -3,30 +3,21 @@
 An operator can pause it, resume it, cancel it, set a message aside, retry it, or fork it with a change.
 """
 
-from dataclasses import replace
 from typing import Any, cast
 
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from sojourn.client.forking import MISSING
+from sojourn.client.forking import MISSING, decisions_in_fork, edit_warning, editable_call
 from sojourn.client.run import Run
 from sojourn.console.form import Form
 from sojourn.console.page import Pages, Visit
-from sojourn.console.routes.run import call_of, head_values
-from sojourn.console.run_links import links_of
+from sojourn.console.routes.run import call_of, head_values, links_of
 from sojourn.console.templating import new_mark
 from sojourn.console.views.values import json_text
 from sojourn.console.watched import WatchedRun
 from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
 from sojourn.contracts.ids import EVENT_ID
-from sojourn.contracts.principal import Principal
-from sojourn.contracts.tool_call import ToolRequest
-from sojourn.core.awaits.deciding import in_fork, may_decide
-from sojourn.core.awaits.factories import other_call_of
-from sojourn.core.payload.boundary import parsed_call
-from sojourn.core.payload.unknown_outcome import changes_nothing
-from sojourn.core.run.effects import has_acted
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
 from sojourn.http.problems import Problem, problem_of
@@ -102,7 +93,6 @@ async def retry(visit: Visit, run_id: str) -> Response:
 
 
 async def _fork(visit: Visit, run: Run, form: Form, body: ForkBody, result: Any) -> Run:
-    """Create the fork of a form, once even if the form is sent again."""
     if made := form.text("made"):
         return await visit.service.fork_once(visit.asking, run, body, result=result, made=made)
     return await visit.service.fork(visit.asking, run, body, result=result)
@@ -110,7 +100,6 @@ async def _fork(visit: Visit, run: Run, form: Form, body: ForkBody, result: Any)
 
 @pages.get("/runs/{run_id:path}/fork", role="operator")
 async def choose(visit: Visit, run_id: str) -> Response:
-    """The form of a fork."""
     run = await visit.service.run(visit.asking, run_id)
     return await _form(visit, run, visit.query("at"))
 
@@ -118,11 +107,6 @@ async def choose(visit: Visit, run_id: str) -> Response:
 async def _form(
     visit: Visit, run: Run, at: str, given: Form | None = None, fault: Problem | None = None
 ) -> Response:
-    """Return the fork form.
-
-    A rejected form has the submitted values, and the reason. Raises InvalidInput if `at` is not an
-    event.
-    """
     watched = await visit.console.runs.look(run.id)
     if at and not EVENT_ID.match(at):
         raise InvalidInput(f"at: {at[:100]!r} is no event", run_id=run.id)
@@ -135,13 +119,16 @@ async def _form(
         texts["answer"] = ""
     warning = ""
     if call := await _call(visit, watched, event):
-        texts["arguments"], warning = json_text(call.call.payload), _warning(visit, event, call)
-    decisions = _decisions(event, visit.asking)
+        tool = visit.service.app.tools_of(event.agent_id).get(call.call.name) if event else None
+        texts["arguments"] = json_text(call.call.payload)
+        warning = edit_warning(call, tool.spec if tool else None)
+    is_approval = isinstance(event, AwaitConfirmationEvent)
+    decisions = decisions_in_fork(event.confirmation, visit.asking) if is_approval else []
     first = (
         "nothing" if is_failed else next((each for each in ("result", "answer") if each in texts), "message")
     )
     change = (given.text("change") if given else "") or next(iter(decisions), first)
-    links = await links_of(visit.service, visit.asking, watched)
+    links = await links_of(visit, watched)
     return visit.page(
         "fork.html",
         http_status=fault.status if fault else 200,
@@ -158,41 +145,12 @@ async def _form(
     )
 
 
-def _decisions(event: Event | None, asking: Principal) -> list[str]:
-    """Return the decisions that the principal may make in a fork at an event.
-
-    They are `approve` and `deny`.
-    """
-    if not isinstance(event, AwaitConfirmationEvent):
-        return []
-    asked = in_fork(event.confirmation, asking)
-    return [name for name in ("approve", "deny") if may_decide(asked, asking, approved=name == "approve")]
-
-
 async def _call(visit: Visit, watched: WatchedRun, event: Event | None) -> Call | None:
-    """Return the call that an event is about, with its arguments parsed.
-
-    Return None for a call that cannot run with other arguments.
-    """
     if not isinstance(event, ToolEndEvent | AwaitConfirmationEvent):
         return None
     call_id = event.tool_call_id if isinstance(event, ToolEndEvent) else event.confirmation.tool_call_id
     call = await call_of(visit, watched, call_id, event.event_id)
-    read = None if call is None or call.child else parsed_call(call.call)
-    return replace(call, call=read) if call and isinstance(read, ToolRequest) else None
-
-
-def _warning(visit: Visit, event: Event | None, call: Call) -> str:
-    """Return a warning if the run has carried out a call, or may have.
-
-    With other arguments it is another call. Empty if the run did not carry it out.
-    """
-    result = call.result
-    may_have_acted = call.state == "running" if result is None else has_acted(result)
-    tool = visit.service.app.tools_of(event.agent_id).get(call.call.name) if event else None
-    if not may_have_acted or (tool and changes_nothing(tool.spec)):
-        return ""
-    return other_call_of(call.call, "This run")
+    return call and editable_call(call)
 
 
 @pages.post("/runs/{run_id:path}/fork", role="operator")
@@ -210,7 +168,6 @@ async def fork(visit: Visit, run_id: str) -> Response:
 
 
 def _told(error: InvalidInput | ValidationError, run_id: str) -> Problem:
-    """Return the problem to show in a form that has invalid input."""
     if isinstance(error, ValidationError):
         detail = str(error.errors(include_url=False, include_input=False)[0]["msg"])
     else:
@@ -220,10 +177,6 @@ def _told(error: InvalidInput | ValidationError, run_id: str) -> Problem:
 
 
 def _asked(form: Form) -> tuple[ForkBody, Any]:
-    """Parse a fork form into its body, and the result it gives or `MISSING`.
-
-    Raises InvalidInput.
-    """
     at, change = form.text("at").strip() or None, form.text("change")
     if change == "message":
         return ForkBody(at=at, message=form.text("message")), MISSING

@@ -1,33 +1,84 @@
-"""Other pages of a run.
+"""Other pages of a run: timeline, transcript, events, policy, and artifacts of calls."""
 
-They are its timeline, its transcript, its events, and its policy with its safeguards.
-"""
-
+import re
 from datetime import UTC, datetime
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
+from sojourn.client.access import whole_artifact
 from sojourn.console.page import Pages, Visit
-from sojourn.console.routes.run import head_values
-from sojourn.console.run_links import links_of
+from sojourn.console.routes.run import call_of, head_values, links_of
 from sojourn.console.views.chart import WIDTH, chart_of
-from sojourn.console.views.entries import MOST_TEXT, markdown_of_message
-from sojourn.console.views.event_rows import event_row, event_text
+from sojourn.console.views.entries import MOST_TEXT, event_row, event_text, markdown_of_message
 from sojourn.console.views.markdown import prepare
-from sojourn.console.views.values import line_of, shown_value
+from sojourn.console.views.values import MOST, artifact_place
 from sojourn.console.watched import WatchedRun
 from sojourn.contracts.event import EVENT_CLASSES
-from sojourn.contracts.ids import EVENT_ID, place_of
-from sojourn.core.run.set_aside import requests_by_message
-from sojourn.errors import RunNotFound
+from sojourn.contracts.ids import place_of
+from sojourn.contracts.tool_result import Artifact
+from sojourn.errors import ArtifactNotFound, RunNotFound, SojournError
 from sojourn.events.one_run import policy_in_history
-from sojourn.http.problems import Problem
+from sojourn.http.problems import Problem, problem_of
+from sojourn.http.security.limits import heavy_read
 from sojourn.reader import read_event, read_part
+from sojourn.timeline import requests_by_message
 
 __all__ = ["pages"]
 
 pages = Pages()
+
+_UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")
+"""Characters that the name of a downloaded file does not have."""
+
+# A kind may be any word, such as `events`, so this path comes before those with a word at their end.
+
+
+@pages.get("/runs/{run_id:path}/calls/{call_id}/artifacts/{kind:path}")
+async def artifact(visit: Visit, run_id: str, call_id: str, kind: str) -> Response:
+    """An artifact; with `as=json` its data, to be kept as a file."""
+    run = await visit.service.run(visit.asking, run_id)
+    watched = await visit.console.runs.look(run.id)
+    call = await call_of(visit, watched, call_id, visit.query("at"))
+    found = next((each for each in call.artifacts if each.kind == kind), None) if call else None
+    if found is None:
+        raise ArtifactNotFound(f"run {run.id} has no artifact {f'{call_id}/{kind}'[:200]!r}", run_id=run.id)
+    place = artifact_place(found)
+    if found.data is None and place and place.run_id != run.id:
+        return visit.go(place.path, **{"as": visit.query("as")})
+    if visit.query("as") == "json":
+        async with heavy_read():
+            whole = await _whole(visit, found, run.id)
+        name = _UNNAMED.sub("_", kind)[:60]
+        return JSONResponse(
+            whole.data, headers={"Content-Disposition": f'attachment; filename="{name}.json"'}
+        )
+    if place and place.is_shown:
+        try:
+            found = await _whole(visit, found, run.id)
+        except SojournError as error:
+            if not visit.is_part:
+                raise
+            problem = problem_of(error)  # shown in place of the artifact
+            return visit.page("problem_part.html", http_status=problem.status, problem=problem)
+    head: dict[str, Any] = {}
+    if not visit.is_part:
+        head = head_values(watched, await links_of(visit, watched))
+    return visit.page(
+        "artifact_part.html" if visit.is_part else "artifact.html",
+        **head,
+        artifact=found,
+        place=place,
+        call=call,
+        most=MOST if visit.is_part else WHOLE,
+        tab="call",
+    )
+
+
+async def _whole(visit: Visit, found: Artifact, run_id: str) -> Artifact:
+    client = visit.service.client
+    return await whole_artifact(client.temporal, client.storage, found, run_id)
+
 
 MESSAGES = 60
 """Messages of a page of the transcript."""
@@ -46,10 +97,9 @@ async def _watched(visit: Visit, run_id: str) -> WatchedRun:
 
 @pages.get("/runs/{run_id:path}/timeline")
 async def timeline(visit: Visit, run_id: str) -> Response:
-    """Plans and calls as bars."""
     watched = await _watched(visit, run_id)
     now = datetime.now(UTC)
-    links = await links_of(visit.service, visit.asking, watched)
+    links = await links_of(visit, watched)
     return visit.page(
         "timeline_page.html",
         **head_values(watched, links),
@@ -67,7 +117,7 @@ async def transcript(visit: Visit, run_id: str) -> Response:
     run = await visit.service.run(visit.asking, run_id)
     watched = await visit.console.runs.look(run.id)
     # Take the mark before the reads below: they include everything up to it, so live updates miss nothing.
-    links = await links_of(visit.service, visit.asking, watched)
+    links = await links_of(visit, watched)
     mark, values = watched.mark, head_values(watched, links)
     messages = await run.transcript()
     only, until, after = _number(visit, "message"), _number(visit, "before"), _number(visit, "after")
@@ -90,7 +140,6 @@ async def transcript(visit: Visit, run_id: str) -> Response:
         later=shown[-1][0] + 1 if later else None,
         only=only,
         most=WHOLE if only is not None else MOST_TEXT,
-        shown={"value": shown_value, "line": line_of},
         set_aside=requests_by_message(messages),
         may_set_aside=visit.may("operator") and values["head"].is_open,
         live=values["head"].is_open and only is None and until is None and not later,
@@ -112,14 +161,10 @@ def _number(visit: Visit, name: str) -> int | None:
 async def events(visit: Visit, run_id: str) -> Response:
     """The events, the last ones, those before one, or those after one; or one of them whole."""
     watched = await _watched(visit, run_id)
-    at, before, after, kind = (visit.query(name) for name in ("at", "before", "after", "type"))
-    for name, text in (("at", at), ("before", before), ("after", after)):
-        if text and not EVENT_ID.match(text):
-            raise Problem(
-                422, "invalid_input", f"{name}: {text[:100]!r} is no event", then="Open the page without it."
-            )
+    at, before, after = (visit.event_id(name) for name in ("at", "before", "after"))
+    kind = visit.query("type")
     # Take the mark before the reads below: they include everything up to it, so live updates miss nothing.
-    links = await links_of(visit.service, visit.asking, watched)
+    links = await links_of(visit, watched)
     mark, values = watched.mark, head_values(watched, links)
     if at:
         event = await read_event(visit.service.client, watched.run_id, at)
@@ -160,11 +205,10 @@ async def policy(visit: Visit, run_id: str) -> Response:
     watched = await _watched(visit, run_id)
     found = await policy_in_history(visit.service.client.temporal, watched.run_id)
     fields: dict[str, Any] = found.model_dump(mode="json")
-    links = await links_of(visit.service, visit.asking, watched)
+    links = await links_of(visit, watched)
     return visit.page(
         "policy.html",
         **head_values(watched, links),
         policy={name: value for name, value in fields.items() if value not in (None, {}, [], "")},
-        shown={"value": shown_value, "line": line_of},
         tab="policy",
     )

@@ -5,19 +5,17 @@ The first page is live.
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from starlette.responses import Response
 
-from sojourn.client.listing import Selection
+from sojourn.client.listing import Selection, parse_labels
 from sojourn.console.live import Live, part
-from sojourn.console.page import Pages, Visit
-from sojourn.console.views.run_rows import RunRow, row_of
-from sojourn.console.views.states import WORDS
-from sojourn.console.watching import News
-from sojourn.http.routes.runs import labels_of
+from sojourn.console.page import Filters, Pages, Visit
+from sojourn.console.views.runs import RunRow, row_of
+from sojourn.console.views.text import WORDS
+from sojourn.console.watched import News
 
 __all__ = ["pages"]
 
@@ -50,20 +48,7 @@ SILENT = "did not say in time what it does"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Selection of the runs to list."""
-
-    selection: Selection
-    labels: dict[str, str]
-    is_stuck: bool = False
-    """Whether to list stuck runs only."""
-    cursor: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A page of the list."""
-
+class RunsPage:
     rows: list[RunRow]
     cursor: str | None
     """Cursor of the next page. None on the last page."""
@@ -72,81 +57,54 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """Filters of the page, as in the fields of the form and of the URL."""
-
-    q: str
-    agent: str
-    status: str
-    session: str
-    label: str
-    since: str
-    children: bool
-    fork_of: str = ""
+class RunFilters(Filters):
+    q: str = ""
+    agent: str = ""
+    status: str = ""
+    session: str = ""
+    label: str = ""
+    since: str = ""
+    children: str = ""
+    """Not empty to list child runs too."""
+    fork_of: str = field(default="", metadata={"most": 1_000})
     """The run whose forks are listed."""
 
     @property
-    def query(self) -> dict[str, Any]:
-        """The fields of a URL."""
-        return {
-            "q": self.q,
-            "agent": self.agent,
-            "status": self.status,
-            "session": self.session,
-            "label": self.label,
-            "since": self.since,
-            "children": "1" if self.children else "",
-            "fork_of": self.fork_of,
-        }
-
-    @property
-    def is_any(self) -> bool:
-        """Whether anything is filtered by."""
-        return any(self.query.values())
-
-    def wanted(self, cursor: str = "") -> Wanted:
-        """Return the runs that the filters select. Raises as `labels_of`."""
+    def selection(self) -> Selection:
         period = PERIODS.get(self.since)
         since = (datetime.now(UTC) - period[1]).replace(second=0, microsecond=0) if period else None
-        selection = Selection(
+        return Selection(
             self.agent or None,
             self.session or None,
             self.status if self.status in WORDS and self.status != "stuck" else None,
             since,
-            children=self.children or bool(self.fork_of),
+            children=bool(self.children or self.fork_of),
             fork_of=self.fork_of or None,
             text=self.q,
         )
-        labels = labels_of(self.label.replace(",", " ").split())
-        return Wanted(selection, labels, is_stuck=self.status == "stuck", cursor=cursor)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the runs. Raises as `parse_labels`."""
+        return parse_labels(self.label.replace(",", " ").split())
 
 
-def _filters(visit: Visit) -> Filters:
-    names = ("q", "agent", "status", "session", "label", "since")
-    return Filters(
-        *(visit.query(name)[:300] for name in names),
-        children=bool(visit.query("children")),
-        fork_of=visit.query("fork_of")[:1000],
-    )
-
-
-async def _found(visit: Visit, wanted: Wanted) -> Found:
-    """Return a page of runs, at most a second old. Raises as `Service.runs`."""
-    service, asking = visit.service, visit.asking
-    stuck, counts = await asyncio.gather(service.stuck(asking), _counts(visit, wanted))
-    if wanted.is_stuck:
+async def _found(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPage:
+    service, asking, selection, labels = visit.service, visit.asking, filters.selection, filters.labels
+    stuck, counts = await asyncio.gather(service.stuck(asking), _counts(visit, selection))
+    if filters.status == "stuck":
         runs, cursor = [run for run in stuck.runs if run.run_id in stuck.why], None
     else:
         page = await service.runs(
             asking,
-            wanted.selection,
-            labels=wanted.labels,
+            selection,
+            labels=labels,
             most=MOST,
-            cursor=wanted.cursor or None,
+            cursor=cursor,
             fresh=FRESH,
         )
         runs, cursor = page.runs, page.cursor
-        if wanted.selection.status == "waiting":  # the store counts paused runs as waiting
+        if selection.status == "waiting":  # the store counts paused runs as waiting
             runs = [run for run in runs if run.status == "waiting"]
     details = await service.reader.details(runs)
     rows = [
@@ -158,15 +116,11 @@ async def _found(visit: Visit, wanted: Wanted) -> Found:
         )
         for run in runs
     ]
-    return Found(rows, cursor, {**counts, "stuck": len(stuck.why)})
+    return RunsPage(rows, cursor, {**counts, "stuck": len(stuck.why)})
 
 
-async def _counts(visit: Visit, wanted: Wanted) -> dict[str, int]:
-    """Count runs by status.
-
-    Waiting runs are counted as for the number next to the inbox.
-    """
-    among, service = replace(wanted.selection, text=""), visit.service
+async def _counts(visit: Visit, selection: Selection) -> dict[str, int]:
+    among, service = replace(selection, text=""), visit.service
     waiting, *others = await asyncio.gather(
         service.count_waiting(visit.asking, among, fresh=FRESH),
         *(service.count(visit.asking, replace(among, status=status), fresh=FRESH) for status in COUNTED),
@@ -176,15 +130,13 @@ async def _counts(visit: Visit, wanted: Wanted) -> dict[str, int]:
 
 @pages.get("/")
 async def home(visit: Visit) -> Response:
-    """Go on to the runs."""
     return visit.go("/runs")
 
 
 @pages.get("/runs")
 async def runs(visit: Visit) -> Response:
-    """The runs."""
-    filters, cursor = _filters(visit), visit.query("cursor")
-    found = await _found(visit, filters.wanted(cursor))
+    filters, cursor = RunFilters.of(visit), visit.query("cursor")
+    found = await _found(visit, filters, cursor or None)
     agents = visit.service.app.list_agents()
     return visit.page(
         "runs.html", found=found, filters=filters, cursor=cursor, agents=agents, periods=PERIODS, words=WORDS
@@ -193,14 +145,13 @@ async def runs(visit: Visit) -> Response:
 
 @pages.get("/live/runs")
 async def live(visit: Visit) -> Response:
-    """What changes on the first page."""
-    filters = _filters(visit)
-    wanted = filters.wanted()
+    filters = RunFilters.of(visit)
+    _ = filters.labels  # raises before the stream begins
 
     async def parts() -> AsyncGenerator[News]:
         sent = ""
         while not visit.service.feeds.is_closed:
-            found = await _found(visit, wanted)
+            found = await _found(visit, filters, None)
             html = _parts(visit, filters, found)
             yield News(html if html != sent else "")
             sent = html
@@ -209,7 +160,7 @@ async def live(visit: Visit) -> Response:
     return Live(visit, parts)
 
 
-def _parts(visit: Visit, filters: Filters, found: Found) -> str:
+def _parts(visit: Visit, filters: RunFilters, found: RunsPage) -> str:
     agents = visit.service.app.list_agents()
     values = {"found": found, "filters": filters, "cursor": "", "agents": agents}
     return "".join(part(name, visit.render(f"runs_{name}.html", **values)) for name in ("counts", "list"))

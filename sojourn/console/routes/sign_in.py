@@ -70,7 +70,6 @@ def _page(url: Links, after: str, *, fault: str = "", status: int = 200) -> Resp
 
 
 def _next(path: str) -> str:
-    """Return a path of the console to go on to: never one that leads to another site."""
     is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if is_ours else "/runs"
 

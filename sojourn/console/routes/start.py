@@ -1,24 +1,85 @@
-"""`/start`: a form that starts a run of any agent, made from what the agent takes."""
+"""Form at `/start` that starts a run of any agent, made from what the agent takes."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 from starlette.responses import Response
 
+from sojourn.authoring.agent import ExportedTool
+from sojourn.authoring.app import App
 from sojourn.client.start import generated_id
-from sojourn.console.form import Form, form_with_files
-from sojourn.console.opening import Way, labels_in, message_in, ways_of
+from sojourn.console.form import MOST_BYTES, Form, form_with_files, labels_in, message_in
 from sojourn.console.page import Pages, Visit
-from sojourn.console.views.attachments import MOST_BYTES
 from sojourn.contracts.message import Message
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import InvalidInput, RunAlreadyExists, SojournError
-from sojourn.forms import read_number
+from sojourn.forms import FormField, form_fields, read_number, read_value, whole_field
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem, problem_of
 
 __all__ = ["pages"]
 
 pages = Pages()
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to give an agent its task: the fields of a tool that wraps the agent.
+
+    Other agents call the agent with this tool.
+    """
+
+    tool: ExportedTool[..., Any]
+
+    @property
+    def id(self) -> str:
+        return self.tool.id
+
+    @property
+    def title(self) -> str:
+        return self.tool.spec.title
+
+    @property
+    def description(self) -> str:
+        return self.tool.spec.description
+
+    @property
+    def fields(self) -> tuple[FormField, ...]:
+        """Fields of the payload: one for each value, or one for all of them as JSON."""
+        schema, example = self.tool.spec.payload.json_schema, self.tool.declared.example
+        return form_fields(schema, "field", example) or (whole_field(schema, "whole", "Arguments", example),)
+
+    def read(self, form: Form) -> tuple[tuple[FormField, ...], dict[str, Any]]:
+        """Return the fields with the form's values and faults, and the payload."""
+        is_flat = self.fields[0].key != "whole"
+        return read_value(self.fields, self.tool.spec.payload.json_schema, form, is_flat=is_flat)
+
+    def message_of(self, payload: dict[str, Any]) -> str:
+        """Return the message that another agent's call with a payload would be.
+
+        Raises:
+            InvalidInput: It does not fit the tool.
+        """
+        checked = self.tool.check(ToolRequest(name=self.id, payload=payload))
+        if isinstance(checked, ToolResult):
+            raise InvalidInput(str(checked.error))
+        return self.tool.messages(checked)[-1].text
+
+
+def ways_of(app: App, agent_id: str) -> list[Way]:
+    """Return the tools that other agents of the app use to call an agent.
+
+    Only tools whose calls are a message and nothing else are included.
+    """
+    found: dict[str, Way] = {}
+    for user in app.list_agents():
+        for tool in app.tools_of(user).values():
+            if isinstance(tool, ExportedTool) and tool.agent.id == agent_id and tool.declared.system is None:
+                found[tool.id] = Way(tool)
+    return list(found.values())
+
 
 LIMITS = {"max_tool_calls": True, "max_tool_rounds": True, "max_tokens": True, "max_cost": False}
 """Limits that the form has, and whether they are whole numbers."""
@@ -64,7 +125,6 @@ def _way(visit: Visit, agent_id: str, way_id: str) -> Way | None:
 
 
 def _body(form: Form, agent_id: str, message: str | Message) -> StartBody:
-    """Return the body of the run to start. Raises InvalidInput if it is invalid."""
     try:
         return StartBody(
             agent_id=agent_id,
@@ -79,11 +139,6 @@ def _body(form: Form, agent_id: str, message: str | Message) -> StartBody:
 
 
 def _policy(form: Form) -> dict[str, Any] | None:
-    """Return the limits of the form, or None if it has none.
-
-    Raises:
-        InvalidInput: A limit is not a number above zero.
-    """
     limits: dict[str, Any] = {}
     for name, is_whole in LIMITS.items():
         if text := form.text(name).strip():

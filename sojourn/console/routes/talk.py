@@ -1,7 +1,4 @@
-"""Conversations at `/talk`, most recently active first.
-
-`/talk/new` has a form to begin one with any agent.
-"""
+"""Conversations at `/talk`, most recently active first, and the form that begins one."""
 
 import asyncio
 import uuid
@@ -13,23 +10,23 @@ from typing import Any
 from starlette.responses import Response
 
 from sojourn.client.listing import Selection
-from sojourn.console.form import Form, form_with_files
+from sojourn.client.session import Session
+from sojourn.console.form import MOST_BYTES, Form, form_with_files, labels_in, message_in
 from sojourn.console.live import Live, part
-from sojourn.console.opening import labels_in, message_in
-from sojourn.console.page import Pages, Visit
-from sojourn.console.saying import message_id_for, say
-from sojourn.console.talk_place import talk_place
-from sojourn.console.views.attachments import MOST_BYTES
-from sojourn.console.views.states import WORDS, word_of
-from sojourn.console.watching import News
+from sojourn.console.page import Filters, Pages, Visit, talk_place
+from sojourn.console.views.text import WORDS, word_of
+from sojourn.console.watched import News
+from sojourn.contracts.message import Message
 from sojourn.errors import SojournError
+from sojourn.http.answering import MESSAGE_EDITED, require_same
 from sojourn.http.problems import Problem, problem_of
 from sojourn.reader import ListedRun, Preview
 from sojourn.values.visible import one_line
 
-__all__ = ["pages"]
+__all__ = ["message_id_for", "pages", "say"]
 
 pages = Pages()
+
 
 INTERVAL = 2.0
 """Seconds between two reads of the list."""
@@ -51,8 +48,6 @@ _STATUSES = {name: word for name, word in WORDS.items() if name != "stuck"}
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A row of the list."""
-
     run_id: str
     agent_id: str
     session_id: str
@@ -68,10 +63,6 @@ class SessionRow:
 
     @classmethod
     def of(cls, run: ListedRun, preview: Preview | None) -> "SessionRow":
-        """Return the row of a conversation.
-
-        It lacks the last message if that was not read in time.
-        """
         known = preview or Preview()
         return cls(
             run.run_id,
@@ -86,15 +77,25 @@ class SessionRow:
         )
 
     def has(self, text: str) -> bool:
-        """Check whether the row contains a text, in any case."""
         wanted = text.casefold()
         return wanted in self.last.casefold() or wanted in self.session_id.casefold()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A page of the list, the most recently active first."""
+class TalkFilters(Filters):
+    q: str = ""
+    session: str = ""
+    agent: str = ""
+    status: str = ""
 
+    @property
+    def selection(self) -> Selection:
+        status = self.status if self.status in _STATUSES else None
+        return Selection(self.agent or None, self.session or None, status, children=False, only_sessions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TalkPage:
     rows: list[SessionRow]
     cursor: str | None
     unread: int
@@ -104,12 +105,11 @@ class Found:
     """
 
 
-async def _found(visit: Visit, filters: dict[str, str], cursor: str = "") -> Found:
-    """Return a page of conversations, at most a second old. Raises as `Service.runs`."""
-    text = filters["q"]
+async def _found(visit: Visit, filters: TalkFilters, cursor: str = "") -> TalkPage:
+    text = filters.q
     page = await visit.service.runs(
         visit.asking,
-        _selection(filters),
+        filters.selection,
         most=SEARCHED if text else MOST,
         cursor=cursor or None,
         fresh=FRESH,
@@ -117,40 +117,23 @@ async def _found(visit: Visit, filters: dict[str, str], cursor: str = "") -> Fou
     previews = await visit.service.reader.previews(run.run_id for run in page.runs)
     rows = [SessionRow.of(run, previews.get(run.run_id)) for run in page.runs]
     rows = sorted((row for row in rows if row.has(text)), key=_activity, reverse=True)
-    return Found(rows, page.cursor, len(page.runs) - len(previews) if text else 0)
+    return TalkPage(rows, page.cursor, len(page.runs) - len(previews) if text else 0)
 
 
 def _activity(row: SessionRow) -> float:
     return row.active_at.timestamp() if row.active_at else 0.0
 
 
-def _filters(visit: Visit) -> dict[str, str]:
-    return {name: visit.query(name)[:300] for name in ("q", "session", "agent", "status")}
-
-
-def _selection(filters: dict[str, str]) -> Selection:
-    status = filters["status"] if filters["status"] in _STATUSES else None
-    return Selection(
-        filters["agent"] or None,
-        filters["session"] or None,
-        status,
-        children=False,
-        only_sessions=True,
-    )
-
-
 @pages.get("/talk")
 async def talk(visit: Visit) -> Response:
-    """The conversations."""
-    filters, cursor = _filters(visit), visit.query("cursor")
+    filters, cursor = TalkFilters.of(visit), visit.query("cursor")
     found = await _found(visit, filters, cursor)
     return visit.page("talk.html", **_values(visit, filters, found), cursor=cursor, words=_STATUSES)
 
 
 @pages.get("/live/talk")
 async def live(visit: Visit) -> Response:
-    """What changes on the first page."""
-    filters = _filters(visit)
+    filters = TalkFilters.of(visit)
 
     async def parts() -> AsyncGenerator[News]:
         sent = ""
@@ -159,12 +142,12 @@ async def live(visit: Visit) -> Response:
             html = part("list", visit.render("talk_list.html", **_values(visit, filters, found), cursor=""))
             yield News(html if html != sent else "")
             sent = html
-            await asyncio.sleep(SEARCH_INTERVAL if filters["q"] else INTERVAL)
+            await asyncio.sleep(SEARCH_INTERVAL if filters.q else INTERVAL)
 
     return Live(visit, parts)
 
 
-def _values(visit: Visit, filters: dict[str, str], found: Found) -> dict[str, Any]:
+def _values(visit: Visit, filters: TalkFilters, found: TalkPage) -> dict[str, Any]:
     return {
         "found": found,
         "filters": filters,
@@ -175,7 +158,6 @@ def _values(visit: Visit, filters: dict[str, str], found: Found) -> dict[str, An
 
 @pages.get("/talk/new")
 async def new(visit: Visit) -> Response:
-    """A form to begin a conversation: first with whom."""
     agent_id = visit.query("agent")
     agents = visit.service.app.list_agents()
     if not agent_id and len(agents) == 1:
@@ -185,7 +167,6 @@ async def new(visit: Visit) -> Response:
 
 @pages.post("/talk/new", role="user")
 async def begin(visit: Visit) -> Response:
-    """Send the first message."""
     form, files = await form_with_files(visit.request)
     agent_id, session_id = form.text("agent"), form.text("session").strip() or form.text("made")
     try:
@@ -206,13 +187,6 @@ def form_page(
     """Return the form that begins a conversation with an agent.
 
     Without an agent, it offers the agents to choose from.
-
-    Args:
-        visit: The visit.
-        agent_id: The agent.
-        session_id: The session, if it is known.
-        problem: Why the conversation was not begun.
-        given: The form that was sent.
     """
     app = visit.service.app
     agent = visit.service.agent(agent_id) if agent_id else None
@@ -231,3 +205,38 @@ def form_page(
         problem=problem,
         most_bytes=MOST_BYTES,
     )
+
+
+async def say(
+    visit: Visit, session: Session, form: Form, message: str | Message, mode: Any = "queue"
+) -> None:
+    """Send the message of a form, under the id that the form has.
+
+    Raises:
+        Problem: The form was sent before, with another message.
+        RunError: As `Session.send`.
+    """
+    message_id = form.text("message_id")
+    turn = await session.send(message, message_id=message_id or None, mode=mode, by=visit.asking.subject)
+    sent = Message.user(message) if isinstance(message, str) else message
+    try:
+        await require_same(turn, sent)
+    except Problem as problem:
+        if problem.code != MESSAGE_EDITED:
+            raise
+        raise Problem(
+            409,
+            MESSAGE_EDITED,
+            "this message was sent before with another text; the conversation has that one",
+            then="Look at what was sent; if this is to be said too, send it again: it is a message of its own then.",
+            run_id=session.run.id,
+        ) from None
+
+
+def message_id_for(form: Form | None, problem: Problem | None) -> str:
+    """Return the message id for the next rendering of a form.
+
+    It is the id that the form was sent with, unless another message has it.
+    """
+    kept = form.text("message_id") if form and not (problem and problem.code == MESSAGE_EDITED) else ""
+    return kept or uuid.uuid4().hex

@@ -3,5 +3,5 @@
 They use no clock, no request and no Temporal.
 
 A view turns the fields of a record into words, and shortens texts that are too long for a page. Begin at
-`run_rows.py`.
+`runs.py`.
 """

@@ -26,8 +26,6 @@ LEAST = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a bar."""
-
     kind: str
     """`plan`, `wait`, or the state of a call."""
     x: float
@@ -45,8 +43,6 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A plan, a call or a question."""
-
     entry: Entry
     name: str
     state: str
@@ -61,8 +57,6 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """All bars."""
-
     bars: Sequence[Bar]
     gaps: Sequence[Gap]
     begin: datetime | None
@@ -74,8 +68,6 @@ _Span = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The values from which a bar is drawn."""
-
     entry: Entry
     name: str
     state: str
@@ -85,12 +77,6 @@ class _Work:
 
 
 def chart_of(entries: Iterable[Entry], now: datetime) -> Chart:
-    """Return the chart of a timeline.
-
-    Args:
-        entries: The entries.
-        now: The end of bars that are still open.
-    """
     works = [work for entry in entries if (work := _work(entry, now))]
     if not works:
         return Chart((), (), None, None)
@@ -144,16 +130,6 @@ def _bar(work: _Work, scale: "_Scale") -> Bar:
 
 
 class _Scale:
-    """Maps moments to positions.
-
-    It is linear during work, and compresses long times without work.
-
-    Args:
-        begin: The first moment.
-        end: The last one.
-        busy: Spans of work.
-    """
-
     def __init__(self, begin: datetime, end: datetime, busy: Sequence[_Span]) -> None:
         idle = _idle(begin, end, busy)
         work = (end - begin) - sum((span[1] - span[0] for span in idle), timedelta(0))
@@ -174,7 +150,6 @@ class _Scale:
         self._points.append((end, x + (end - at).total_seconds() * per_second))
 
     def at(self, moment: datetime) -> float:
-        """Return the x coordinate of a moment."""
         for (first, x), (last, after) in zip(self._points, self._points[1:], strict=False):
             if moment <= last:
                 whole = (last - first).total_seconds()
@@ -182,14 +157,12 @@ class _Scale:
         return self._points[-1][1]
 
     def piece(self, span: _Span) -> tuple[float, float]:
-        """Return the x coordinate and the width of a span."""
         x = self.at(span[0])
         width = max(self.at(span[1]) - x, LEAST)
         return round(min(x, WIDTH - width), 1), round(width, 1)
 
 
 def _idle(begin: datetime, end: datetime, busy: Sequence[_Span]) -> list[_Span]:
-    """Return the spans without work."""
     found, at = list[_Span](), begin
     for first, last in sorted(busy):
         if first > at:

@@ -8,15 +8,14 @@ block the event loop too.
 """
 
 import re
-import threading
 from collections.abc import Iterable
 from functools import cache
 
 import nh3
-from cachetools import LRUCache, cached
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from sojourn.reader import Cache
 from sojourn.serving.pace import run_in_thread
 from sojourn.values.visible import readable
 
@@ -83,7 +82,7 @@ def weight(text: str) -> int:
     return found
 
 
-_cache: LRUCache[str, Markup] = LRUCache(REMEMBERED, getsizeof=len)
+_cache: Cache[str, Markup] = Cache(REMEMBERED, weigh=len)
 
 
 def rendered(text: str) -> Markup:
@@ -96,12 +95,11 @@ def rendered(text: str) -> Markup:
         return _plain(text)
     if len(text) <= LITTLE:
         return _made(text)
-    return _cached(text)
-
-
-@cached(_cache, key=str, lock=threading.Lock())  # threads render too
-def _cached(text: str) -> Markup:
-    return _made(text)
+    html = _cache.peek(text)
+    if html is None:
+        html = _made(text)
+        _cache.put(text, html)
+    return html
 
 
 def _plain(text: str) -> Markup:
@@ -131,13 +129,11 @@ def _made(text: str) -> Markup:
 
 
 async def prepare(texts: Iterable[str]) -> None:
-    """Render texts in a thread, so that `rendered` finds them in its cache.
-
-    `rendered` needs the same texts.
-    """
-    wanted = [text for text in texts if LITTLE < len(text) <= MOST and text not in _cache]
+    """Render texts in a thread, so that `rendered` finds them in its cache."""
+    wanted = {text for text in texts if LITTLE < len(text) <= MOST and _cache.peek(text) is None}
     if wanted:
-        await run_in_thread(lambda: [rendered(text) for text in wanted])
+        for text, html in await run_in_thread(lambda: [(each, _made(each)) for each in wanted]):
+            _cache.put(text, html)
 
 
 def rendered_draft(text: str) -> Markup:

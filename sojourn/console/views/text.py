@@ -1,11 +1,26 @@
-"""Texts from outside, made safe to show and cut to what a page holds.
+"""Words for texts from outside, times, amounts and statuses."""
 
-They are made visible if a person decides by them, and readable if they are prose.
-"""
+import re
+from datetime import UTC, datetime
 
+from sojourn.contracts.run import OPEN_STATUSES
 from sojourn.values.visible import visible
 
-__all__ = ["lines_of", "shown"]
+__all__ = [
+    "ENDED",
+    "OPEN",
+    "WORDS",
+    "ago",
+    "ago_now",
+    "exact",
+    "lines_of",
+    "money",
+    "parted",
+    "short_number",
+    "shown",
+    "size",
+    "word_of",
+]
 
 
 def shown(text: object) -> str:
@@ -26,3 +41,104 @@ def lines_of(text: str, most: int) -> tuple[str, bool]:
     begin = text[:most]
     at = begin.rfind("\n")
     return (begin[:at] if at > most * 3 // 4 else begin), False
+
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+_MOMENT = re.compile(r'(<time [^<>]*datetime="([^"<>]+)"[^<>]* data-ago>)[^<]*<')
+"""A moment as the macro `moment` writes it.
+
+Text from outside cannot look like one, because it is escaped.
+"""
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """Return the time since or until a moment, in its largest unit."""
+    seconds = (now - moment).total_seconds()
+    for unit, length in _UNITS:
+        if abs(seconds) >= length and (unit != "s" or abs(seconds) >= 5):
+            count = int(abs(seconds) // length)
+            return f"{count} {unit} ago" if seconds > 0 else f"in {count} {unit}"
+    return "now"
+
+
+def ago_now(html: str, now: datetime) -> str:
+    """Return rendered HTML with the ages of its moments updated."""
+
+    def told(found: re.Match[str]) -> str:
+        return f"{found[1]}{ago(datetime.fromisoformat(found[2]), now)}<"
+
+    return _MOMENT.sub(told, html)
+
+
+def exact(moment: datetime) -> str:
+    """Format a moment to the second, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def money(cost: float | None) -> str:
+    """Format US dollars, with as many places as a small amount needs.
+
+    Empty if the cost is not known.
+    """
+    if cost is None:
+        return ""
+    if cost == 0:
+        return "$0"
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}" if cost >= 0.0001 else "< $0.0001"
+
+
+def short_number(number: float) -> str:
+    """Format a number with at most three digits, such as `12.3k`."""
+    for unit, factor in (("M", 1_000_000), ("k", 1_000)):
+        if abs(number) >= factor:
+            return f"{number / factor:.1f}".removesuffix(".0") + unit
+    return f"{number:g}"
+
+
+def size(count: int) -> str:
+    """Format a number of bytes, such as `1.2 MB`."""
+    for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} bytes"
+
+
+WORDS = {
+    "running": "Running",
+    "waiting": "Waiting",
+    "paused": "Paused",
+    "idle": "Idle",
+    "stuck": "Stuck",
+    "completed": "Completed",
+    "failed": "Failed",
+    "canceled": "Canceled",
+    "terminated": "Terminated",
+    "timed_out": "Timed out",
+}
+"""The word for each status. `stuck` is a running run that makes no progress."""
+
+OPEN = (*OPEN_STATUSES, "stuck")
+"""Statuses of a run that is open."""
+
+ENDED = ("completed", "failed", "canceled", "terminated", "timed_out")
+"""Statuses of a run that has ended."""
+
+
+def word_of(status: str) -> str:
+    """Return the word for a status. An unknown status keeps its name."""
+    return WORDS.get(status, status.replace("_", " ").capitalize())
+
+
+_COMMANDS = ("sojourn ", "temporal ", "pip ")
+
+
+def parted(mend: str) -> tuple[str, str]:
+    """Split an advice into its words and the command at its end."""
+    for word in _COMMANDS:
+        if mend.startswith(word):
+            return "", mend
+        before, colon, command = mend.partition(f": {word}")
+        if colon:
+            return f"{before}:", word + command
+    return mend, ""

@@ -1,17 +1,31 @@
-"""Render a tool's JSON as a page shows it.
-
-It becomes fields, a table, a text, a picture, or JSON, and is cut to what a page holds.
-"""
+"""JSON as a page shows it: values of tools, compared arguments, and places of artifacts."""
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, cast
 
-from sojourn.console.views.text import lines_of
+from sojourn.console.views.text import lines_of, shown
+from sojourn.contracts.tool_result import Artifact
+from sojourn.values.visible import CUT, mixed_scripts, one_line
 
-__all__ = ["Field", "Shown", "json_text", "line_of", "shown_value"]
+__all__ = [
+    "MOST_ROWS",
+    "MOST_SHOWN",
+    "Argument",
+    "Arguments",
+    "ArtifactPlace",
+    "Field",
+    "Shown",
+    "arguments_of",
+    "artifact_place",
+    "json_beginning",
+    "json_text",
+    "line_of",
+    "shown_value",
+]
 
 MOST = 4_000
 """Most characters of a text, or of JSON."""
@@ -41,8 +55,6 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A value as a page shows it."""
-
     kind: Literal["nothing", "fields", "table", "text", "json", "picture"]
     fields: Sequence[Field] = ()
     columns: Sequence[str] = ()
@@ -55,12 +67,6 @@ class Shown:
 
 
 def shown_value(value: Any, most: int = MOST) -> Shown:
-    """Return a value as a page shows it.
-
-    Args:
-        value: JSON.
-        most: Most characters of a text, or of JSON.
-    """
     if value is None or value in ({}, [], ""):
         return Shown("nothing")
     if picture := _picture(value):
@@ -73,6 +79,11 @@ def shown_value(value: Any, most: int = MOST) -> Shown:
     if isinstance(value, list) and (table := _table(cast("list[Any]", value))):
         return table
     return _json(value, most)
+
+
+def json_beginning(value: Any, most: int = MOST) -> tuple[str, bool]:
+    """Return the beginning of a value as JSON, or of a text, and whether that is all."""
+    return lines_of(value if isinstance(value, str) else json_text(value), most)
 
 
 def json_text(value: Any) -> str:
@@ -123,7 +134,6 @@ def _field(name: str, value: Any, most: int) -> Field:
 
 
 def _table(value: list[Any]) -> Shown | None:
-    """Return objects with the same few fields as a table, or None."""
     rows = [cast("dict[str, Any]", each) for each in value if isinstance(each, dict) and each]
     if len(rows) < 2 or len(rows) < len(value):
         return None
@@ -137,15 +147,10 @@ def _table(value: list[Any]) -> Shown | None:
 
 
 def _is_deep(value: Any) -> bool:
-    """Check whether the JSON of an object or array is too long for a cell."""
     return isinstance(value, dict | list) and len(json.dumps(value, default=str)) > MAX_CELL
 
 
 def _picture(value: Any) -> Shown | None:
-    """Return a picture embedded in JSON, or None.
-
-    It is a data URL, or `media_type` with `data` in base64.
-    """
     if isinstance(value, str):
         found = _DATA_URL.match(value) if len(value) <= MAX_PICTURE and value.startswith("data:") else None
         return Shown("picture", text=value, size=len(value)) if found else None
@@ -157,3 +162,194 @@ def _picture(value: Any) -> Shown | None:
     if not is_picture or not _BASE64.match(cast("str", data)):
         return None
     return Shown("picture", text=f"data:{media};base64,{data}", size=len(cast("str", data)))
+
+
+MOST_ROWS = 200
+"""Most rows of a table."""
+
+LONG = 400
+"""Characters from which a value is folded."""
+
+MAX_VALUE = 100_000
+"""Longest value, in characters."""
+
+MAX_NAME = 200
+"""Longest name that is displayed unfolded, in characters."""
+
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])")
+"""Escape that `shown` writes for a character that is not plainly visible."""
+
+_ABSENT = object()
+_PLAIN = {"", "true", "false", "null", "none"}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    name: str
+    """Its path, such as `lines[0].sku`, or the beginning of a long path."""
+    whole_name: str
+    """The whole path if it is long. Empty if `name` is the whole path."""
+    name_length: int
+    """Characters of the path."""
+    value: str
+    """The value as text. A text that could be mistaken for another value is in quotes."""
+    beginning: str
+    """The beginning of a long value. Empty if `value` is shown whole."""
+    length: int
+    """Characters of the value."""
+    is_text: bool
+    change: str
+    """`new`, `changed`, `gone` or empty."""
+    before: str
+    """The previous value, if it has changed."""
+    warnings: tuple[str, ...]
+    """Words that mix scripts, and may be mistaken for other words."""
+    about: str
+    """Description of the field by the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    rows: tuple[Argument, ...]
+    left_out: int
+    """Number of values that are not in the rows. `whole` has them."""
+    whole: str
+    """All of them, as JSON."""
+    is_compared: bool
+    """Whether changes are those from another call."""
+    is_whole: bool
+    """Whether the visitor can read all of them here: in the rows, or else as JSON."""
+
+    @property
+    def changed(self) -> int:
+        return sum(bool(row.change) for row in self.rows)
+
+
+def arguments_of(
+    payload: Mapping[str, Any],
+    before: Mapping[str, Any] | None = None,
+    *,
+    about: Mapping[str, str] | None = None,
+) -> Arguments:
+    leaves = dict(islice(_leaves(payload), MOST_ROWS))
+    count = sum(1 for _ in islice(_leaves(payload), 100_000))
+    old: dict[tuple[str | int, ...], Any] = (
+        dict(islice(_leaves(before), 4 * MOST_ROWS)) if before is not None else {}
+    )
+    rows = [
+        _row(path, value, old.get(path, _ABSENT), about or {}, is_compared=before is not None)
+        for path, value in leaves.items()
+    ]
+    if count <= MOST_ROWS:
+        rows += [
+            _row(path, _ABSENT, value, about or {}, is_compared=True)
+            for path, value in old.items()
+            if path not in leaves
+        ]
+    whole = shown(json.dumps(payload, ensure_ascii=False, indent=2, default=str))
+    left_out = count - len(leaves)
+    is_whole = (
+        len(whole) <= MAX_VALUE
+        if left_out
+        else all(max(row.length, row.name_length) <= MAX_VALUE for row in rows)
+    )
+    return Arguments(tuple(rows), left_out, whole[:MAX_VALUE], before is not None, is_whole)
+
+
+def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    if value and isinstance(value, Mapping):
+        for name, inner in cast("Mapping[str, Any]", value).items():
+            yield from _leaves(inner, (*path, name))
+    elif value and isinstance(value, list):
+        for index, inner in enumerate(cast("list[Any]", value)):
+            yield from _leaves(inner, (*path, index))
+    elif path:
+        yield path, value
+
+
+def _row(
+    path: tuple[str | int, ...], value: Any, old: Any, about: Mapping[str, str], *, is_compared: bool
+) -> Argument:
+    change = ""
+    if is_compared and value is _ABSENT:
+        change = "gone"
+    elif is_compared and old is _ABSENT:
+        change = "new"
+    elif is_compared and (value != old or type(value) is not type(old)):
+        change = "changed"
+    text = "" if value is _ABSENT else _text(value)
+    name = _name(path)
+    texts = [each for each in (*path, value) if isinstance(each, str)]
+    return Argument(
+        name=name if len(name) <= MAX_NAME else name[: MAX_NAME // 2],
+        whole_name=name[:MAX_VALUE] if len(name) > MAX_NAME else "",
+        name_length=len(name),
+        value=text[:MAX_VALUE],
+        beginning=text[: LONG // 2] if len(text) > LONG else "",
+        length=len(text),
+        is_text=isinstance(value, str),
+        change=change,
+        before=one_line(_text(old), LONG) if change in ("changed", "gone") else "",
+        warnings=tuple(
+            dict.fromkeys(warning for each in texts if (warning := mixed_scripts(each[:MAX_VALUE])))
+        ),
+        about=one_line(about.get(path[0], ""), 300) if len(path) == 1 and isinstance(path[0], str) else "",
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str) and not _could_be_another(value):
+        return shown(value)
+    try:
+        return shown(json.dumps(value, ensure_ascii=False, default=str))
+    except ValueError:  # an integer has more digits than Python formats
+        return hex(value) if isinstance(value, int) else CUT
+
+
+def _could_be_another(text: str) -> bool:
+    if text.strip() != text or text.lower() in _PLAIN or _ESCAPE.search(text):
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return text[:1] in '"[{'
+    return True
+
+
+def _name(path: Sequence[str | int]) -> str:
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier():
+            text += f".{step}" if text else step
+        else:
+            text += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return shown(text)
+
+
+MOST_SHOWN = 2_100_000
+"""Largest artifact that a page reads and shows, in bytes of JSON.
+
+This leaves room for the largest picture that a page may have, and the JSON around it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactPlace:
+    run_id: str
+    """The run that made it: the run of the page, or one of its child runs."""
+    path: str
+    """Path of its page."""
+    is_shown: bool
+    """Whether it is small enough for a page."""
+
+
+def artifact_place(artifact: Artifact) -> ArtifactPlace | None:
+    """Return an artifact's place, or None if its reference does not name one."""
+    run_id, _, rest = artifact.ref.partition("#")
+    call_id, _, kind = rest.partition("/")
+    if not (run_id and call_id and kind):
+        return None
+    path = f"/runs/{run_id}/calls/{call_id}/artifacts/{kind}"
+    return ArtifactPlace(run_id, path, artifact.size <= MOST_SHOWN)

@@ -1,7 +1,4 @@
-"""History of a wait.
-
-It has what happened in its run before it, the last approved call of its tool, and how it ended.
-"""
+"""What happened in a run before a wait, and how the wait ended."""
 
 import json
 from collections.abc import Iterator
@@ -9,13 +6,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
-from sojourn.contracts.event import AwaitAnsweredEvent, PlannerNoteEvent, RunPausedEvent, RunResumedEvent
+from sojourn.answers import WaitView, wait_view
+from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
+from sojourn.contracts.event import PlannerNoteEvent, RunPausedEvent, RunResumedEvent
 from sojourn.contracts.ids import place_of
 from sojourn.timeline import Call, Entry, Note, OpenWait, Plan, Timeline, UserMessage, WaitEnd, WaitEntry
 from sojourn.values.visible import one_line
 
-__all__ = ["ApprovedCall", "Step", "WaitHistory", "before_wait"]
+__all__ = ["HistoryStep", "WaitHistory", "before_wait"]
 
 MOST_STEPS = 8
 """Steps before a wait that are shown."""
@@ -25,9 +23,7 @@ MAX_TEXT = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A step of a run in one line."""
-
+class HistoryStep:
     kind: str
     """`user`, `agent`, `call`, `result`, `fault`, `answer` or `note`.
 
@@ -41,36 +37,25 @@ class Step:
 
     @property
     def text(self) -> str:
-        """The message, arguments or result of the step, on one line."""
         return one_line(self.value if isinstance(self.value, str) else _json(self.value), MAX_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovedCall:
-    """A call that was approved before."""
-
-    payload: dict[str, Any]
-    at: datetime
-    by: str
-
-
-@dataclass(slots=True)
 class WaitHistory:
-    """How a wait was opened and answered, with the steps around it."""
+    """How a wait was opened and answered, with the steps before it."""
 
-    wait: Await | None = None
+    wait: WaitView | None = None
     """The wait when it was opened. None if the history does not have it."""
     event_id: str = ""
     """The event that opened it."""
-    since: datetime | None = None
-    steps: list[Step] = field(default_factory=list[Step])
+    steps: list[HistoryStep] = field(default_factory=list[HistoryStep])
     """The last steps before it."""
     earlier: int = 0
     """Number of steps before those."""
-    approved: ApprovedCall | None = None
-    """The last approved call of the same tool."""
-    answered: AwaitAnsweredEvent | None = None
-    """The event that ended the wait."""
+    approved: WaitEnd | None = None
+    """The last approval of a call of the same tool."""
+    decision: WaitEnd | None = None
+    """How the wait ended."""
     asked: str = ""
     """The message that opened the run."""
     for_whom: str = ""
@@ -78,76 +63,74 @@ class WaitHistory:
 
 
 def before_wait(timeline: Timeline, opened: OpenWait) -> WaitHistory:
-    """Return the history of a wait at the event that opened it.
-
-    Args:
-        timeline: The events until then.
-        opened: The wait.
-    """
+    """Return the history of a wait at the event that opened it, which is the timeline's last."""
     place, wait = place_of(opened.event_id), opened.wait
     steps = [step for entry in timeline.entries for step in _steps(entry) if place_of(step.event_id) < place]
     steps.sort(key=lambda step: place_of(step.event_id))
     started = timeline.started
     return WaitHistory(
-        wait,
+        wait_view(wait, opened.run_id, since=opened.since),
         opened.event_id,
-        opened.since,
         steps[-MOST_STEPS:],
         max(len(steps) - MOST_STEPS, 0) + timeline.dropped,
-        _last_approved(timeline, wait.tool) if isinstance(wait, AwaitConfirmation) else None,
+        _last_approval(timeline, wait.tool) if isinstance(wait, AwaitConfirmation) else None,
         asked=started.message.text if started and started.message else "",
     )
 
 
-def _last_approved(timeline: Timeline, tool: str) -> ApprovedCall | None:
+def _last_approval(timeline: Timeline, tool: str) -> WaitEnd | None:
     for decision in reversed(timeline.decisions):
         wait = decision.wait
         if decision.event.approved and isinstance(wait, AwaitConfirmation) and wait.tool == tool:
-            return ApprovedCall(wait.payload, decision.at, decision.who)
+            return decision
     return None
 
 
-def _steps(entry: Entry) -> Iterator[Step]:
+def _steps(entry: Entry) -> Iterator[HistoryStep]:
     match entry:
         case UserMessage(message=message):
             who = entry.by or ("User" if entry.message_id else "Asked")
-            yield Step("user", one_line(who, 80), message.text, entry.at, entry.event_id)
+            yield HistoryStep("user", one_line(who, 80), message.text, entry.at, entry.event_id)
         case Plan(message=message) if message and message.text:
-            yield Step("agent", "Agent", message.text, entry.ended_at or entry.at, entry.message_event_id)
+            yield HistoryStep(
+                "agent", "Agent", message.text, entry.ended_at or entry.at, entry.message_event_id
+            )
         case Call():
             yield from _call_steps(entry)
         case WaitEntry(wait=AwaitClarification(question=question)):
-            yield Step("agent", "Asked", question, entry.at, entry.event_id)
+            yield HistoryStep("agent", "Asked", question, entry.at, entry.event_id)
             yield from _decision_step(entry.decision)
         case WaitEntry():
             yield from _decision_step(entry.decision)
         case Note(event=RunPausedEvent() | RunResumedEvent() as event):
             did = "paused" if isinstance(event, RunPausedEvent) else "resumed"
             text = f"{did} the run{f': {event.text}' if event.text else ''}"
-            yield Step("note", one_line(event.by or "Somebody", 80), text, entry.at, entry.event_id)
+            yield HistoryStep("note", one_line(event.by or "Somebody", 80), text, entry.at, entry.event_id)
         case Note(event=PlannerNoteEvent(text=text)):
-            yield Step("note", "Note", text, entry.at, entry.event_id)
+            yield HistoryStep("note", "Note", text, entry.at, entry.event_id)
         case _:
             pass
 
 
-def _call_steps(entry: Call) -> Iterator[Step]:
+def _call_steps(entry: Call) -> Iterator[HistoryStep]:
     call, result, name = entry.call, entry.result, one_line(entry.call.name, 80)
     value = call.payload if call.raw is None else call.raw
-    yield Step("call", name, value, entry.at, entry.event_id)
+    yield HistoryStep("call", name, value, entry.at, entry.event_id)
     yield from _decision_step(entry.decision)
     if result is not None and entry.ended_at and entry.end_event_id:
         kind, value = ("fault", str(result.error)) if result.error else ("result", result.result)
-        yield Step(kind, name, value, entry.ended_at, entry.end_event_id)
+        yield HistoryStep(kind, name, value, entry.ended_at, entry.end_event_id)
 
 
-def _decision_step(decision: WaitEnd | None) -> Iterator[Step]:
+def _decision_step(decision: WaitEnd | None) -> Iterator[HistoryStep]:
     if decision is None:
         return
     text = ": ".join(filter(None, (decision.verdict.replace("_", " "), decision.event.text or "")))
     if isinstance(decision.wait, AwaitConfirmation):
         text = f"{text} ({decision.wait.tool})"
-    yield Step("answer", one_line(decision.who or "Nobody", 80), text, decision.at, decision.event.event_id)
+    yield HistoryStep(
+        "answer", one_line(decision.who or "Nobody", 80), text, decision.at, decision.event.event_id
+    )
 
 
 def _json(value: Any) -> str:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from sojourn.answers import StatusView, status_view
-from sojourn.client.listing import Selection
+from sojourn.client.listing import Selection, parse_labels
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
@@ -37,7 +37,7 @@ from sojourn.http.service import Service
 from sojourn.reader import Runs
 from sojourn.serving.pace import Pace
 
-__all__ = ["Since", "Status", "WaitSeconds", "labels_of", "routes"]
+__all__ = ["Since", "Status", "WaitSeconds", "routes"]
 
 LONGEST_WAIT = 60
 """Most seconds for which a request waits for an answer."""
@@ -166,20 +166,9 @@ async def list_runs(
     """Runs, open ones before ended ones, each newest first; the list lags by about a second."""
     require(asking, "viewer")
     selection = Selection(agent_id, session_id, status, since, children)
-    labels = labels_of(label)
+    labels = parse_labels(label or [])
     async with heavy_read() if labels else nullcontext():  # the store has no labels
         return json_of(await service.runs(asking, selection, labels=labels, most=limit, cursor=cursor))
-
-
-def labels_of(pairs: list[str] | None) -> dict[str, str]:
-    """Parse pairs `NAME=VALUE`."""
-    found: dict[str, str] = {}
-    for pair in pairs or []:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise InvalidInput(f"label: {pair[:100]!r} is not NAME=VALUE")
-        found[name] = value
-    return found
 
 
 @routes.get(

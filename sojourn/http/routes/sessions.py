@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from sojourn.answers import StatusView, status_view
-from sojourn.client.listing import Selection
+from sojourn.client.listing import Selection, parse_labels
 from sojourn.client.run import Run
 from sojourn.client.session import Session, SessionTurn
 from sojourn.contracts.message import Message
@@ -33,7 +33,7 @@ from sojourn.http.routes.parameters import (
     json_of,
     problems,
 )
-from sojourn.http.routes.runs import Since, Status, WaitSeconds, labels_of
+from sojourn.http.routes.runs import Since, Status, WaitSeconds
 from sojourn.http.security import audit
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
@@ -66,7 +66,9 @@ async def list_sessions(
     """Conversations, as `/v1/runs` lists runs."""
     require(asking, "viewer")
     selection = Selection(agent_id, session_id, status, since, children=False, only_sessions=True)
-    return json_of(await service.runs(asking, selection, labels=labels_of(label), most=limit, cursor=cursor))
+    return json_of(
+        await service.runs(asking, selection, labels=parse_labels(label or []), most=limit, cursor=cursor)
+    )
 
 
 @routes.post(

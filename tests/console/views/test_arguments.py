@@ -1,6 +1,6 @@
 """Arguments as tables: each value as it is, and what differs between two calls."""
 
-from sojourn.console.views.arguments import MOST_ROWS, arguments_of
+from sojourn.console.views.values import MOST_ROWS, arguments_of
 
 
 def test_a_value_that_could_be_another_is_in_quotes():

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from sojourn import Message
-from sojourn.console.views.attachments import File, attachments_of, part_of
+from sojourn.console.form import File, attachments_of, part_of
 from sojourn.contracts.message import DocumentPart, ImagePart
 
 DATA = base64.b64encode(b"<svg onload='hacked=1'/>").decode()

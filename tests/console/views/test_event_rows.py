@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime
 
-from sojourn.console.views.event_rows import EventRow, LatestRows
+from sojourn.console.views.entries import EventRow
+from sojourn.console.watched import LatestRows
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 

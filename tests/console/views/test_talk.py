@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from sojourn import AwaitClarification, AwaitConfirmation, Message, ToolError, ToolResult
 from sojourn.console.page import Links
 from sojourn.console.templating import render
-from sojourn.console.views.talk import call_text
+from sojourn.console.views.entries import call_text
 from sojourn.contracts import event as events
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.console.views.amounts import ago, ago_now, exact, money, short_number, size
 from sojourn.console.views.markdown import rendered, spoken
-from sojourn.console.views.text import lines_of, shown
+from sojourn.console.views.text import ago, ago_now, exact, lines_of, money, short_number, shown, size
 from sojourn.values.visible import one_line, readable
 
 NOW = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)

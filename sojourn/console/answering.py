@@ -1,0 +1,318 @@
+"""Find a wait, read the form that answers it, and submit it to the run.
+
+An answer that the run does not accept is the form again, with the submitted values and the reasons.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, cast
+
+from pydantic import ValidationError
+from temporalio.service import RPCError
+
+from sojourn.answers import WaitRef
+from sojourn.client.listing import message_of
+from sojourn.console.form import Form
+from sojourn.console.page import Visit
+from sojourn.console.views.wait_history import WaitHistory, before_wait
+from sojourn.console.views.waits import CallForm, WaitForm, given_calls, wait_form, without_calls
+from sojourn.contracts.event import AwaitAnsweredEvent, Event
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.errors import (
+    ApprovalVoid,
+    AwaitClosed,
+    InvalidInput,
+    MissingRole,
+    NoWorker,
+    RunNotFound,
+    ServerUnavailable,
+)
+from sojourn.forms import FilledForm, FormField, check_answer, read_fields, read_value
+from sojourn.http.answering import submit_answer
+from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
+from sojourn.http.problems import Problem, problem_of
+from sojourn.http.service import Service
+from sojourn.reader import found_waits, present_events
+from sojourn.timeline import Timeline
+
+__all__ = ["DONE", "VERDICTS", "find_wait", "given_results", "no_wait", "read_answer", "submit_form"]
+
+DONE = {
+    "approve": "Approved",
+    "approve_tool": "Approved, and not asked again for now",
+    "deny": "Denied",
+    "answer": "Answered",
+    "decline": "Declined",
+    "provide": "Sent",
+}
+"""Confirmation that a page displays after each button of the forms."""
+
+VERDICTS = {
+    "approve": "Approved",
+    "approve_tool": "Approved",
+    "deny": "Denied",
+    "answer": "Answered",
+    "decline": "Declined",
+    "provide": "Answered",
+}
+"""Verdict of the wait after each button, as pages show it."""
+
+MAX_EVENTS = 100_000
+"""Most events of a run that are looked through for a wait that is no longer open."""
+
+Body = AnswerBody | ApprovalBody | ToolResultsBody
+
+
+def no_wait(name: str) -> Problem:
+    return Problem(
+        404,
+        "wait_not_found",
+        f"no run waits, or has waited, for {name!r}",
+        then="The inbox lists what is open.",
+    )
+
+
+async def find_wait(visit: Visit, run_id: str, await_id: str) -> WaitForm:
+    """Return the form of a wait, open or not.
+
+    Raises as `Service.run_with_wait`, and `no_wait` if the run has none of this id.
+    """
+    await visit.service.run_with_wait(visit.asking, run_id, await_id)
+    waiting = await visit.service.reader.waits.of_run(run_id)
+    opened = found_waits(waiting) if waiting else ()
+    found = next((each for each in opened if each.view.await_id == await_id), None)
+    history = await _history_of(visit, run_id, await_id, is_open=found is not None)
+    wait = found.view if found else history.wait
+    if wait is None:
+        raise no_wait(f"{run_id}/{await_id}")
+    agent_id = waiting.status.agent_id if waiting else ""
+    form = wait_form(
+        wait,
+        lambda tool: _spec(visit.service, agent_id, tool),
+        history,
+        asked=waiting.asked if waiting and found else "",
+        is_open=found is not None,
+        found=found,
+        is_only=len(opened) == 1,
+    )
+    return without_calls(form, given_calls(waiting.status)) if waiting else form
+
+
+def _spec(service: Service, agent_id: str, tool_id: str) -> ToolSpec | None:
+    tool = service.app.tools_of(agent_id).get(tool_id)
+    return tool.spec if tool else service.app.tool_spec(tool_id)
+
+
+async def _history_of(visit: Visit, run_id: str, await_id: str, *, is_open: bool) -> WaitHistory:
+    """Return the history of a wait, of an ended one as far back as the run's history or the archive reaches."""
+    known, key = visit.console.wait_histories, (run_id, await_id, is_open)
+    found = await known.get(key, lambda: _read_history(visit.service, run_id, await_id))
+    if found.wait is None or not (is_open or found.decision):
+        known.discard(key)  # it has not ended yet
+    return found
+
+
+async def _read_history(service: Service, run_id: str, await_id: str) -> WaitHistory:
+    client = service.client
+    found = await _history_in(present_events(client, run_id), run_id, await_id)
+    if found.wait is None:
+        found = await _history_in(client.get_run(run_id).events(follow=False), run_id, await_id)
+    root = run_id.partition("/")[0]
+    if root == run_id:
+        return found
+    try:
+        asked = await message_of(await client.temporal.get_workflow_handle(root).describe())
+    except RPCError:
+        return found  # the root is deleted or unreachable: the page works without its request
+    return replace(found, for_whom=asked)
+
+
+async def _history_in(events: AsyncGenerator[Event], run_id: str, await_id: str) -> WaitHistory:
+    timeline, found, left = Timeline(run_id), WaitHistory(), MAX_EVENTS
+    async with aclosing(events) as read:
+        async for event in read:
+            timeline.feed(event)
+            opened = timeline.open_waits.get(await_id)
+            if opened is not None and opened.event_id == event.event_id:
+                found = before_wait(timeline, opened)
+            if isinstance(event, AwaitAnsweredEvent) and event.await_id == await_id:
+                found = replace(found, decision=timeline.decisions[-1])
+            if (left := left - 1) < 0:
+                break
+    return found
+
+
+# Read a form.
+
+_ELSEWHERE = "Approve the call by the command that shows all of them, or deny it."
+
+
+def read_answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
+    """Return the answer that a submitted form has, and the form with its values.
+
+    An invalid form has no answer, and the faults are at its fields.
+    """
+    do = form.text("do")
+    view = replace(view, reason=form.text("reason"), http_status=422)
+    try:
+        match do, view.wait.kind:
+            case (("approve" | "approve_tool"), "approval") if not view.is_whole:
+                return None, replace(view, fault="The arguments were not shown whole.", then=_ELSEWHERE)
+            case (("approve" | "approve_tool" | "deny"), "approval"):
+                return _decision(view, do, form), view
+            case "decline", "question":
+                return AnswerBody(await_id=view.wait.await_id, declined=True, reason=view.reason), view
+            case "answer", "question":
+                return _answer(view, form)
+            case "provide", "tool_results":
+                return _results(view, form)
+            case _:
+                fault = "This form is of another kind of wait."
+                return None, replace(view, fault=fault, then="Answer it as it is now.")
+    except ValidationError as error:
+        message = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        return None, replace(view, fault=message, then="Correct it, and send it again.")
+
+
+def _decision(view: WaitForm, do: str, form: Form) -> ApprovalBody:
+    return ApprovalBody(
+        await_id=view.wait.await_id,
+        approved=do != "deny",
+        digest=form.text("digest") or None,
+        reason=view.reason,
+        scope="tool" if do == "approve_tool" else "call",
+    )
+
+
+def _answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
+    await_id = view.wait.await_id
+    sent = check_answer(view.wait.form, read_fields(view.fields, form))
+    words = read_fields([view.words], form) if view.words else FilledForm((), {})
+    view = replace(view, words=words.fields[0] if words.fields else None, fields=sent.fields)
+    said: Any = words.values.get("answer")
+    if said is not None and not words.has_faults:
+        if words.fields[0].kind == "json" and not isinstance(said, dict):
+            faulty = replace(words.fields[0], fault="This is no object of values by field.")
+            return None, replace(view, words=faulty)
+        view = replace(view, fields=tuple(replace(each, fault="") for each in view.fields))
+        return AnswerBody(await_id=await_id, answer=cast("str | dict[str, Any]", said)), view
+    if sent.has_faults or (words.has_faults and not view.fields):
+        return None, view
+    if not sent.values and not (view.fields and view.wait.tool_call_id):
+        what = "Fill in a field, or answer in words." if view.fields else "Write an answer."
+        return None, replace(view, fault="There is no answer in the form.", then=what)
+    return AnswerBody(await_id=await_id, answer=dict(sent.values)), view
+
+
+def _results(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
+    calls: list[CallForm] = []
+    results: list[dict[str, Any]] = []
+    is_only = len(view.calls) == 1 and not view.calls_left_out
+    for call in view.calls:
+        error = form.text(call.error.key).strip()
+        if not error and not is_only and not any(_is_filled_in(each, form) for each in call.fields):
+            calls.append(call)
+            continue
+        of_call: dict[str, Any] = {"tool_call_id": call.tool_call_id}
+        if error:
+            results.append({**of_call, "error": error})
+            fields = tuple(replace(each, fault="") for each in read_fields(call.fields, form).fields)
+            calls.append(replace(call, fields=fields, error=replace(call.error, texts=(error,))))
+            continue
+        fields, value = read_value(call.fields, call.schema, form, is_flat=call.is_flat)
+        results.append({**of_call, "result": value})
+        calls.append(replace(call, fields=fields))
+    view = replace(view, calls=tuple(calls))
+    if any(field.fault for call in calls for field in call.fields):
+        return None, view
+    if not results:
+        return None, replace(view, fault="There is no result in the form.", then="Fill in that of one call.")
+    return ToolResultsBody(await_id=view.wait.await_id, results=results), view
+
+
+def _is_filled_in(field: FormField, form: Form) -> bool:
+    sent = [text for text in form.texts(field.key) if text.strip()]
+    return bool(sent) and sent != [text for text in field.texts if text.strip()]
+
+
+def given_results(view: WaitForm, form: Form) -> list[str]:
+    """Return the ids of the external calls whose results a form has.
+
+    The run may not have handled them yet.
+    """
+    body = read_answer(view, form)[0] if view.wait.kind == "tool_results" else None
+    results = body.results if isinstance(body, ToolResultsBody) else []
+    return [str(each.get("tool_call_id", "")) for each in results]
+
+
+# Submit it.
+
+
+async def submit_form(visit: Visit, view: WaitForm, form: Form) -> WaitForm | None:
+    """Submit a form to the run.
+
+    Returns:
+        None if the run accepted the answer. Else the wait as it is now, with the submitted values, their
+        errors, and the HTTP status of the response.
+
+    Raises:
+        ApprovalVoid: The tool was changed since it was displayed. The call needs a new approval.
+        Problem: The role is missing.
+    """
+    if view.found is None:
+        return replace(view, http_status=409)
+    body, typed = read_answer(view, form)
+    if body is None:
+        return typed
+    service, run_id = visit.service, view.wait.run_id
+    try:
+        try:
+            await submit_answer(service, visit.asking, WaitRef(run_id, body.await_id), body.given)
+        finally:
+            service.reader.waits.forget(run_id)
+    except ApprovalVoid:
+        raise
+    except (AwaitClosed, InvalidInput, MissingRole, NoWorker, ServerUnavailable, Problem) as error:
+        if (problem := problem_of(error)).status == 403:
+            raise
+        return await _refreshed(visit, typed, problem)
+    if view.is_only:
+        service.note_answered(visit.asking)
+    return None
+
+
+async def _refreshed(visit: Visit, typed: WaitForm, problem: Problem) -> WaitForm:
+    """Return the wait as it is now, with the submitted values and why the run did not accept them."""
+    run_id = typed.wait.run_id
+    try:
+        now = await find_wait(visit, run_id, typed.wait.await_id)
+    except (Problem, RunNotFound):
+        now = replace(typed, found=None)
+    detail, then = problem.detail.removeprefix(f"{run_id}: "), problem.then
+    if problem.code == "stale_digest":
+        detail, then = (
+            "The call has changed since you saw it. It has not run.",
+            "Look at it as it is now, and decide again.",
+        )
+    elif now.found is None:
+        detail, then = "It is no longer open.", ""
+    elif problem.code == "invalid_input":
+        then = "Correct it, and send it again."
+    return replace(
+        now,
+        fields=_at_fields(typed, detail),
+        words=typed.words,
+        calls=typed.calls,
+        reason=typed.reason,
+        fault=detail,
+        then=then,
+        http_status=problem.status,
+    )
+
+
+def _at_fields(view: WaitForm, detail: str) -> tuple[FormField, ...]:
+    named = [each for each in view.fields if f" {each.name} " in f" {detail} "]
+    return tuple(
+        replace(each, fault=detail) if each in named[:1] and not each.fault else each for each in view.fields
+    )
