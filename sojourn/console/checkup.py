@@ -27,7 +27,7 @@ from sojourn.errors import SojournError
 from sojourn.http.service import Service
 from sojourn.reader import Cache
 
-__all__ = ["CheckResults", "Checkup"]
+__all__ = ["Checkup"]
 
 FRESH = 8.0
 """Seconds for which a result is cached."""

@@ -14,8 +14,6 @@ from sojourn.http.problems import Problem
 
 __all__ = [
     "MOST_BYTES",
-    "PICTURES",
-    "Attachment",
     "File",
     "Form",
     "attachments_of",

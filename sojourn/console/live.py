@@ -20,7 +20,7 @@ from sojourn.errors import SojournError
 from sojourn.http.event_streams import BEAT, HEARTBEAT, SseResponse, Write
 from sojourn.http.problems import Problem, problem_of
 
-__all__ = ["LONGEST", "Live", "part"]
+__all__ = ["Live", "part"]
 
 RETRY = b"retry: 1000\n\n"
 """Delay before a page reconnects, in milliseconds."""

@@ -16,7 +16,7 @@ from sojourn.contracts.message import Message
 from sojourn.reader import read_part
 from sojourn.timeline import SetAsideRequest, requests_by_message
 
-__all__ = ["Newer", "newer_events", "newer_messages"]
+__all__ = ["newer_events", "newer_messages"]
 
 MOST_MESSAGES = 120
 """Most messages that are added to an open page. After that, it must be reloaded."""

@@ -28,17 +28,7 @@ from sojourn.http.security.principals import principal_of, require
 from sojourn.http.service import Service
 from sojourn.reader import Cache, LiveTimelines
 
-__all__ = [
-    "ROOMS",
-    "ConsoleState",
-    "Filters",
-    "Links",
-    "Pages",
-    "Room",
-    "Visit",
-    "problem_page",
-    "talk_place",
-]
+__all__ = ["ConsoleState", "Filters", "Links", "Pages", "Visit", "problem_page", "talk_place"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ ROUTES: Sequence[ModuleType] = (
 )
 """Modules with pages behind the security middleware.
 
-A new one is a name here, and a line in `rooms.py` if it is in the navigation.
+A new one is a name here, and a line in `ROOMS` of `page.py` if it is in the navigation.
 """
 
 POLICY = (

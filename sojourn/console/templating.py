@@ -33,7 +33,7 @@ from sojourn.console.views.waits import form_in_place, verdict_word
 from sojourn.contracts.message import Message
 from sojourn.values.visible import one_line, readable, took
 
-__all__ = ["Asset", "asset", "asset_routes", "name_of", "new_mark", "render"]
+__all__ = ["asset_routes", "new_mark", "render"]
 
 _TYPES = {
     "css": "text/css; charset=utf-8",

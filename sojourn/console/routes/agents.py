@@ -25,18 +25,7 @@ from sojourn.http.problems import Problem
 from sojourn.values.json_value import is_array, is_object
 from sojourn.values.visible import took
 
-__all__ = [
-    "AgentSummary",
-    "Limit",
-    "ToolCard",
-    "ToolsetCard",
-    "card_of",
-    "limits_of",
-    "model_of",
-    "pages",
-    "toolsets_of",
-    "users_of",
-]
+__all__ = ["pages"]
 
 pages = Pages()
 

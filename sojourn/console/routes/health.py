@@ -21,7 +21,7 @@ from sojourn.reader import ListedRun
 from sojourn.values.text import counted
 from sojourn.values.visible import one_line
 
-__all__ = ["HealthSummary", "StuckRow", "health_of", "pages", "parted", "stuck_rows"]
+__all__ = ["pages"]
 
 pages = Pages()
 

@@ -27,7 +27,7 @@ from sojourn.http.problems import Problem
 from sojourn.reader import read_part
 from sojourn.timeline import Call, Entry, Timeline
 
-__all__ = ["RunLinks", "call_of", "head_values", "links_of", "pages"]
+__all__ = ["call_of", "head_values", "links_of", "pages"]
 
 pages = Pages()
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sojourn.timeline import Call, Entry, Plan, WaitEntry
 
-__all__ = ["WIDTH", "Bar", "Chart", "Gap", "Piece", "chart_of"]
+__all__ = ["WIDTH", "chart_of"]
 
 WIDTH = 1_000.0
 """Units of the scale."""

@@ -44,12 +44,8 @@ from sojourn.timeline import (
 from sojourn.values.visible import one_line
 
 __all__ = [
-    "MOST_CALLS",
     "MOST_TEXT",
-    "CallText",
     "EventRow",
-    "Facts",
-    "NoteText",
     "call_text",
     "end_text",
     "end_title",

@@ -17,7 +17,7 @@ from sojourn.reader import Detail, ListedRun, RunEnd, Snapshot
 from sojourn.timeline import TokenUsage
 from sojourn.values.visible import one_line, took
 
-__all__ = ["RunHead", "RunRow", "doing", "head_of", "left_of", "row_of", "stuck_line"]
+__all__ = ["RunRow", "doing", "head_of", "row_of"]
 
 MAX_ASKED = 160
 
@@ -30,7 +30,7 @@ class RunRow:
     asked: str
     """The request on one line. Empty if it cannot be read here."""
     status: str
-    """A status of `views.states`."""
+    """A status of `WORDS` in `text.py`."""
     word: str
     now: str
     """Its current activity, its wait, or its answer."""

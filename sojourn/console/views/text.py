@@ -7,7 +7,6 @@ from sojourn.contracts.run import OPEN_STATUSES
 from sojourn.values.visible import visible
 
 __all__ = [
-    "ENDED",
     "OPEN",
     "WORDS",
     "ago",
@@ -120,9 +119,6 @@ WORDS = {
 
 OPEN = (*OPEN_STATUSES, "stuck")
 """Statuses of a run that is open."""
-
-ENDED = ("completed", "failed", "canceled", "terminated", "timed_out")
-"""Statuses of a run that has ended."""
 
 
 def word_of(status: str) -> str:

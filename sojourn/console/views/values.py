@@ -14,11 +14,7 @@ from sojourn.values.visible import CUT, mixed_scripts, one_line
 __all__ = [
     "MOST_ROWS",
     "MOST_SHOWN",
-    "Argument",
     "Arguments",
-    "ArtifactPlace",
-    "Field",
-    "Shown",
     "arguments_of",
     "artifact_place",
     "json_beginning",

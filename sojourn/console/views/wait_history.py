@@ -13,7 +13,7 @@ from sojourn.contracts.ids import place_of
 from sojourn.timeline import Call, Entry, Note, OpenWait, Plan, Timeline, UserMessage, WaitEnd, WaitEntry
 from sojourn.values.visible import one_line
 
-__all__ = ["HistoryStep", "WaitHistory", "before_wait"]
+__all__ = ["WaitHistory", "before_wait"]
 
 MOST_STEPS = 8
 """Steps before a wait that are shown."""

@@ -21,8 +21,6 @@ from sojourn.values.visible import one_line, readable
 __all__ = [
     "KINDS",
     "CallForm",
-    "Consequence",
-    "Specs",
     "WaitForm",
     "form_in_place",
     "given_calls",
