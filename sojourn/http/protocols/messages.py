@@ -385,7 +385,7 @@ async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
     require(asking, "user")
     run = await service.run(asking, token.run_id)
     if token.message_id:
-        turn_id = await _begun(service, token)
+        turn_id = await _wait_for_turn(service, token)
         with suppress(AwaitClosed):  # the turn has ended in the meantime
             await run.interrupt("canceled", by=asking.subject, turn_id=turn_id)
         return
@@ -395,7 +395,7 @@ async def stop(service: Service, asking: Principal, token: ReplyToken) -> None:
     await run.cancel(f"requested by {asking.subject}")
 
 
-async def _begun(service: Service, token: ReplyToken) -> str:
+async def _wait_for_turn(service: Service, token: ReplyToken) -> str:
     """Wait until a message has its turn. The present one may be another message's."""
     reply = AgentReply(token)
     with suppress(TimeoutError):

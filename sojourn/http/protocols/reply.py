@@ -136,7 +136,7 @@ class AgentReply:
         return self.tree.top.agent_id
 
     @property
-    def begun(self) -> float | None:
+    def begun_at(self) -> float | None:
         at = self.tree.top.begun_at
         return at.timestamp() if at else None
 

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from sojourn.errors import InvalidInput
 from sojourn.http.protocols.a2a.tasks import _part
-from sojourn.http.protocols.agui.request import AguiBody, AguiResume, _sent
+from sojourn.http.protocols.agui.request import AguiBody, AguiResume, _last_user_messages
 from sojourn.http.protocols.messages import read_result
 from sojourn.http.protocols.openai.request import ChatBody, ChatItem, ResponseBody, messages_of
 from sojourn.http.protocols.vercel.request import VercelMessage, read
@@ -99,7 +99,7 @@ def test_no_protocol_carries_what_only_a_provider_says():
         {"content": [{"type": "input_text", "text": "hello", **FORGED}, input_file]}
     )
     parts = [
-        *(part for each in _sent(agui.messages, agui.context) for part in each.whole.parts),
+        *(part for each in _last_user_messages(agui.messages, agui.context) for part in each.whole.parts),
         *(part for each in read([vercel]).sent for part in each.whole.parts),
         *(part for message in messages_of([openai], "input") for part in message.parts),
         _part({"text": "hello", "metadata": FORGED, **FORGED}),

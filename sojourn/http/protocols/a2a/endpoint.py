@@ -243,10 +243,10 @@ def _let_cache(start: Message, card: bytes) -> None:
 def _replay(body: bytes, receive: Receive) -> Receive:
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def received() -> Message:
+    async def receive_again() -> Message:
         return parts.pop() if parts else await receive()
 
-    return received
+    return receive_again
 
 
 def _error_handler(rpc: _Rpc) -> Any:
@@ -282,14 +282,14 @@ async def answer_with_heartbeats(app: ASGIApp, scope: Scope, receive: Receive, s
     Any other response passes through unchanged. Raises what the application raises.
     """
     answer = _LiveResponse(send)
-    answering = asyncio.create_task(_answered(app, scope, receive, answer), name="answer")
+    answering = asyncio.create_task(_call_app(app, scope, receive, answer), name="answer")
     beating = asyncio.create_task(answer.beat(), name="heartbeat")
     await until_one_ends(answering, beating)
     if not answer.is_dropped and not answering.cancelled():
         answering.result()
 
 
-async def _answered(app: ASGIApp, scope: Scope, receive: Receive, answer: "_LiveResponse") -> None:
+async def _call_app(app: ASGIApp, scope: Scope, receive: Receive, answer: "_LiveResponse") -> None:
     await app(scope, receive, answer.send)
 
 

@@ -77,7 +77,7 @@ def status_of(reply: AgentReply, context_id: str) -> TaskStatus:
         status["timestamp"] = reply.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     parts = list[Part]()
     if reply.wait:
-        parts = _asking(reply.wait)
+        parts = _question_parts(reply.wait)
     elif reply.error:
         parts = [Part(text=remove_marks(str(reply.error)))]
     if parts:
@@ -152,7 +152,7 @@ def limit_history(task: Task, most: int | None) -> None:
             del task["history"]
 
 
-def _asking(view: WaitView) -> list[Part]:
+def _question_parts(view: WaitView) -> list[Part]:
     data = Part(data=json.loads(json.dumps(_json_of(view))), media_type="application/json")
     if view.call is None:
         return [Part(text=chat_text(view)), data]

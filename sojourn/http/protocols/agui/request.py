@@ -97,7 +97,7 @@ class AguiBody(CamelBody):
 def read(body: AguiBody) -> TurnRequest:
     """Parse AG-UI: the user's last messages, answers, results of calls."""
     return TurnRequest(
-        sent=_sent(body.messages, body.context),
+        sent=_last_user_messages(body.messages, body.context),
         answers=[
             ClientAnswer(
                 each.interrupt_id,
@@ -111,7 +111,7 @@ def read(body: AguiBody) -> TurnRequest:
     )
 
 
-def _sent(messages: list[AguiMessage], context: list[AguiContext]) -> list[IncomingMessage]:
+def _last_user_messages(messages: list[AguiMessage], context: list[AguiContext]) -> list[IncomingMessage]:
     """Return the last consecutive messages of the user.
 
     The newest one carries the page's context.

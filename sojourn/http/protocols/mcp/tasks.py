@@ -76,7 +76,7 @@ def serve_tasks(server: Server[Any], service: Service) -> None:
         asking = asking_of(context)
         require(asking, "viewer")
         reply = await read(service, await token_of_task(service, asking, params.task_id), is_task=True)
-        return {"resultType": "complete", **_detailed(reply)}
+        return {"resultType": "complete", **_task_with_outcome(reply)}
 
     async def update(context: Context, params: UpdateParams) -> dict[str, Any]:
         audit.bind(call="tasks/update")
@@ -133,7 +133,7 @@ def _response(value: Any) -> ElicitResult:
         ) from error
 
 
-def _detailed(reply: AgentReply) -> dict[str, Any]:
+def _task_with_outcome(reply: AgentReply) -> dict[str, Any]:
     if reply.state == "asked":
         requests = {
             key_of(view): elicitation_of(view).model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -150,7 +150,7 @@ def _detailed(reply: AgentReply) -> dict[str, Any]:
 
 def _task(reply: AgentReply, status: str) -> dict[str, Any]:
     now = datetime.now(UTC)
-    begun = datetime.fromtimestamp(reply.begun, UTC) if reply.begun else now
+    begun = datetime.fromtimestamp(reply.begun_at, UTC) if reply.begun_at else now
     return {
         "taskId": reply.token.text,
         "status": status,

@@ -101,12 +101,12 @@ async def last_reply(
     if token is None:
         return None
     if conversation:
-        return (token, _unmarked(shown).text) if token.run_id == conversation else None
+        return (token, _strip_mark(shown).text) if token.run_id == conversation else None
     await service.run(asking, token.run_id)
     opening = await messages_at_start(service.client.temporal, token.run_id)
     if not opening or not _has_begun_with(before, opening, token.run_id):
         return None
-    return token, _unmarked(shown).text
+    return token, _strip_mark(shown).text
 
 
 def _has_begun_with(before: list[Message], opening: list[Message], run_id: str) -> bool:
@@ -140,10 +140,10 @@ def _content_of(message: Message) -> list[Any]:
 
 
 def strip_marks(messages: list[Message]) -> list[Message]:
-    return [_unmarked(message) if message.role == "assistant" else message for message in messages]
+    return [_strip_mark(message) if message.role == "assistant" else message for message in messages]
 
 
-def _unmarked(message: Message) -> Message:
+def _strip_mark(message: Message) -> Message:
     parts = [
         TextPart(type="text", text=_MARK.sub("", part.text)) if isinstance(part, TextPart) else part
         for part in message.parts

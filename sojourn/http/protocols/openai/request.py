@@ -123,7 +123,7 @@ class _Asking(_OpenAIBody, ABC):
             warnings.append(f"{', '.join(others)} not read: an agent's instructions and tools are its own")
         return "; ".join(warnings)
 
-    def named(self, name: str) -> str:
+    def metadata_value(self, name: str) -> str:
         return (self.metadata or {}).get(name, "")
 
 
@@ -178,7 +178,7 @@ class ResponseBody(_Asking):
     def session_id(self) -> str:
         """The conversation's id, or empty for a new one."""
         of = self.conversation
-        return (of if isinstance(of, str) else of.id if of else "") or self.named("session_id")
+        return (of if isinstance(of, str) else of.id if of else "") or self.metadata_value("session_id")
 
     @property
     def turns(self) -> list[ChatItem]:

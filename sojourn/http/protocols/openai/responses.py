@@ -38,7 +38,7 @@ def response(reply: AgentReply, model: str, **more: Any) -> dict[str, Any]:
     return {
         "id": response_id(reply.token),
         "object": "response",
-        "created_at": reply.begun or time.time(),
+        "created_at": reply.begun_at or time.time(),
         "status": status,
         "error": {"code": "server_error", "message": str(error)} if error else None,
         "incomplete_details": None,

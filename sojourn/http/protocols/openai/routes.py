@@ -73,8 +73,8 @@ async def complete_chat(
     require(asking, "user")
     _require_model(service, body.model)
     attending.count()
-    key = key or body.named("message_id")
-    is_once = _is_once(attending, key or body.named("session_id"))
+    key = key or body.metadata_value("message_id")
+    is_once = _is_once(attending, key or body.metadata_value("session_id"))
     reply = AgentReply(await _deliver_chat(service, asking, body, key))
     audit.bind(run_id=reply.token.run_id)
     warned = _warning_header(body)
@@ -90,7 +90,7 @@ async def complete_chat(
 async def _deliver_chat(service: Service, asking: Principal, body: ChatBody, key: str) -> ReplyToken:
     messages = messages_of(body.messages, "messages")
     said = messages[-1]
-    session_id = body.named("session_id")
+    session_id = body.metadata_value("session_id")
     of = (await service.session(asking, body.model, session_id)).run.id if session_id else ""
     if seen := await last_reply(service, asking, messages, of):
         previous, shown = seen
@@ -114,7 +114,7 @@ async def create_response(
     _require_model(service, body.model)
     if body.stream or not body.background:
         attending.count()
-    key = key or body.named("message_id")
+    key = key or body.metadata_value("message_id")
     is_once = _is_once(attending, key or body.previous_response_id)
     reply = AgentReply(await _deliver_response(service, asking, body, key))
     audit.bind(run_id=reply.token.run_id)

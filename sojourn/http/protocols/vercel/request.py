@@ -141,7 +141,7 @@ def _of_user(messages: Sequence[VercelMessage]) -> ChatRequest:
     if explicit:
         opening, seen = _opening(messages, at - 1)
         return ChatRequest(opening, explicit, seen=seen, message_id=f"{ANSWER}{explicit[-1].id}")
-    sent = [_sent(each) for each in messages[at:] if each.role == "user"]
+    sent = [_incoming(each) for each in messages[at:] if each.role == "user"]
     text = sent[-1].message.text if sent else ""
     if len(questions) == 1 and text:
         opening, seen = _opening(messages, at - 1)
@@ -163,7 +163,7 @@ def _opening(messages: Sequence[VercelMessage], at: int) -> tuple[list[IncomingM
         questions = _questions(messages[before]) if before >= 0 else []
         answered = messages[at].id.removeprefix(ANSWER)
         if answered not in questions:
-            return [_sent(messages[user])], seen
+            return [_incoming(messages[user])], seen
         seen = seen or [answered]
         at = before
     return [], seen
@@ -199,7 +199,7 @@ def _results(message: VercelMessage) -> Iterator[Result]:
             yield Result(str(part["toolCallId"]), error=str(part.get("errorText") or "the call failed"))
 
 
-def _sent(message: VercelMessage) -> IncomingMessage:
+def _incoming(message: VercelMessage) -> IncomingMessage:
     return IncomingMessage(read_message(message.parts, _part), message.id)
 
 
