@@ -26,7 +26,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from sojourn.authoring.progress import ProgressNote, reporter
-from sojourn.connection.announced import announced
+from sojourn.connection.announcements import read_workers
 from sojourn.contracts.dispatch import WRONG_WORKER
 from sojourn.events.pending import BLOCKS_LOOP
 from sojourn.serving.hardening.attempt import CHECK, OwnTask, StartCheck
@@ -199,7 +199,7 @@ async def pass_on(agent_id: str) -> list[str]:
     info = activity.info()
     try:
         client = activity.client()
-        serving = [worker.task_queue for worker in await announced(client) if agent_id in worker.agents]
+        serving = [worker.task_queue for worker in await read_workers(client) if agent_id in worker.agents]
     except (RPCError, RuntimeError):
         return []  # the server does not answer, or no server knows this activity
     if info.task_queue not in serving:

@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.archive import load_segments
 from sojourn.authoring.app import App
 from sojourn.client.access import artifact_at
-from sojourn.connection.nearby_storage import nearby_storage
+from sojourn.connection.connect import nearby_storage
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask, ToolTask
 from sojourn.contracts.tool_result import ToolResult

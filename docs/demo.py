@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sojourn import AwaitClarification, AwaitConfirmation, Client, Run, ToolResult
-from sojourn.answers import Decision
+from sojourn.answers import Decision, wait_view
 from sojourn.cli.follow import show_end
 from sojourn.cli.screen.prompt import ask_approval, read_line
 from sojourn.cli.screen.view import RunView
@@ -206,7 +206,7 @@ async def decide(run: Run, call: AwaitConfirmation, view: RunView) -> None:
     if sys.stdin.isatty():
         view.pause()
         print(f"({PATIENCE:.0f} s of silence approves it)")
-        decision = await ask_approval(call, PATIENCE)
+        decision = await ask_approval(wait_view(call, run.id), PATIENCE)
         end_line_of_prompt(decision)
         view.resume()
     by = "you" if decision else "demo"
@@ -221,7 +221,7 @@ async def decide(run: Run, call: AwaitConfirmation, view: RunView) -> None:
 async def follow(run: Run, workers: Workers, console: Console) -> Seen:
     """Show the run live; kill its worker, answer its question and decide on its call."""
     seen = Seen()
-    with RunView(console) as view:
+    with RunView(run.id, console) as view:
         killing: asyncio.Task[None] | None = None
         async for event in run.events(children=True):
             view.show(event)

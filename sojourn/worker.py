@@ -23,8 +23,7 @@ import temporalio.worker
 import sojourn
 from sojourn import search_attributes
 from sojourn.connection import settings
-from sojourn.connection.announced import Announced, has_poller
-from sojourn.connection.announcing import Announcing
+from sojourn.connection.announcements import AnnouncedWorker, Announcement, has_poller
 from sojourn.connection.connect import connect
 from sojourn.errors import ServerUnavailable
 from sojourn.logs import configure_logs
@@ -166,7 +165,7 @@ class Worker:
         self.task_queue = named or app.name or settings.DEFAULT_TASK_QUEUE
         self._opened = asyncio.Event()
         self._temporal = temporal
-        about = Announced(
+        about = AnnouncedWorker(
             app=app.name or "",
             folder=hashlib.sha256(os.getcwd().encode()).hexdigest()[:8],
             task_queue=self.task_queue,
@@ -174,7 +173,7 @@ class Worker:
             process=temporal.identity,
             build=sojourn.__version__,
         )
-        self._announcing = Announcing(temporal, about)
+        self._announcing = Announcement(temporal, about)
         self._present = PresentRuns()
         self._cached = CachedRuns(self._present, max_cached_bytes)
         self._watching = contextlib.AsyncExitStack()

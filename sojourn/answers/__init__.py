@@ -23,7 +23,6 @@ from sojourn.answers.submitting import (
 from sojourn.answers.wait_view import (
     Asker,
     Disclosure,
-    KindName,
     StatusView,
     WaitContext,
     WaitRef,
@@ -48,7 +47,6 @@ __all__ = [
     "Declined",
     "Disclosure",
     "GivenAnswer",
-    "KindName",
     "Results",
     "StatusView",
     "WaitContext",

@@ -38,7 +38,6 @@ from sojourn.values.numbers import is_exact
 __all__ = [
     "Asker",
     "Disclosure",
-    "KindName",
     "StatusView",
     "WaitContext",
     "WaitRef",

@@ -15,8 +15,6 @@ __all__ = ["Check"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check, printed on one line."""
-
     name: str
     """The subject of the check, in a few words."""
     ok: bool | None
@@ -27,6 +25,5 @@ class Check:
     """The remedy; empty if there is nothing to do."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry of `checks` that `--json` prints."""
         mend = {"mend": self.mend} if self.mend else {}
         return {"check": self.name, "ok": self.ok, "found": self.found, **mend}

@@ -1,18 +1,30 @@
-"""Check that the app loads, what it declares, its MCP servers and its models."""
+"""Check that the app loads, what it declares, its MCP servers, models and storage."""
 
 import os
 import re
 import sys
 from importlib.util import find_spec
 
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import StorageDriverRetrieveContext, StorageDriverStoreContext
 from temporalio.exceptions import ApplicationError
 
 from sojourn.authoring.app import App
 from sojourn.checks import Check
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.values.text import counted, plain
 
-__all__ = ["MODEL_VARIABLES", "check_app", "check_model", "check_toolsets", "models_of", "queues_of"]
+__all__ = [
+    "MODEL_VARIABLES",
+    "check_app",
+    "check_model",
+    "check_storage",
+    "check_toolsets",
+    "models_of",
+    "queues_of",
+]
+
 
 MODEL_VARIABLES = (
     "SOJOURN_MODEL",
@@ -29,14 +41,7 @@ MODEL_VARIABLES = (
 
 
 def check_app(app: App, name: str) -> Check:
-    """Report the numbers of agents and tools that an app declares.
-
-    The app was validated when it was loaded.
-
-    Args:
-        app: The app.
-        name: The name of the app to print.
-    """
+    """Report the numbers of agents and tools that an app declares."""
     agents = app.list_agents()
     tools = {spec.id for spec in _specs(app)}
     return Check(
@@ -49,11 +54,7 @@ _AT_SERVER = "mend it at the server; runs continue without its tools"
 
 
 async def check_toolsets(app: App) -> list[Check]:
-    """Connect to the app's MCP servers, and report those with problems.
-
-    Returns one check for each server that is unavailable or whose tools are left out. If there is
-    none, one check covers all servers. Empty without servers.
-    """
+    """Connect to the app's MCP servers, and return a check for each fault, or one."""
     await app.open()
     try:
         unavailable, left_out = app.unavailable(), app.left_out()
@@ -92,14 +93,7 @@ def _specs(app: App) -> list[ToolSpec]:
 
 
 def check_model(app: App | None, *, is_named: bool) -> Check:
-    """Make the app's models as a run would, and list the model variables that are set.
-
-    No request is sent to a model.
-
-    Args:
-        app: The app; None if none was named, or it does not load.
-        is_named: Whether an app was named.
-    """
+    """Make the app's models as a run would, without a request to any."""
     names = ", ".join(name for name in MODEL_VARIABLES if os.environ.get(name))
     variables = f"{names} set" if names else "no variable is set"
     if find_spec("pydantic_ai") is None:
@@ -122,10 +116,7 @@ def check_model(app: App | None, *, is_named: bool) -> Check:
 
 
 def models_of(app: App) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Map model names to the ids of their agents, and to the errors of making them.
-
-    The second dict has only the models that cannot be made.
-    """
+    """Map model names to the ids of their agents, and to the errors of making them."""
     named: dict[str, list[str]] = {}
     wrong: dict[str, str] = {}
     if "sojourn.models" not in sys.modules:  # no planner is a ModelPlanner then; the import takes a second
@@ -140,3 +131,28 @@ def models_of(app: App) -> tuple[dict[str, list[str]], dict[str, str]]:
             except ApplicationError as error:
                 wrong[agent.planner.model_name] = error.message
     return named, wrong
+
+
+_PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn doctor"')
+"""The object to store. It is the same each time, so the storage has it once."""
+
+
+async def check_storage(app: App) -> Check:
+    """Store an object of a few bytes in the app's storage, and read it."""
+    driver = app.storage
+    if driver is None:
+        return Check(
+            "storage",
+            None,
+            "App(storage=...) is not set: only workers beside a development server keep large results",
+        )
+    name = f"{type(driver).__name__} {driver.name()!r}"
+    try:
+        claims = await driver.store(StorageDriverStoreContext(), [_PROBE])
+        (read,) = await driver.retrieve(StorageDriverRetrieveContext(), claims)
+    except Exception as error:  # noqa: BLE001 - a storage driver may raise anything
+        why = ToolError.from_error(error).message
+        mend = "correct that; meanwhile calls with large results are answered with an error"
+        return Check("storage", False, f"{name}: {why}", mend)
+    is_same = read == _PROBE
+    return Check("storage", is_same, f"{name} {'keeps' if is_same else 'changes'} what it is given")

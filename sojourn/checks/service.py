@@ -1,7 +1,4 @@
-"""Check the Temporal service.
-
-The checks cover its response time, its namespace, its search attributes and its clock.
-"""
+"""Check the Temporal service's response time, namespace, attributes and clock."""
 
 import asyncio
 import contextlib
@@ -97,10 +94,7 @@ async def check_search_attributes(client: Client) -> Check:
 
 
 async def check_clock(client: Client) -> Check:
-    """Compare this machine's clock with the server's.
-
-    The server timestamps a poll of a task queue that is made for this check.
-    """
+    """Compare this machine's clock with the server's timestamp of a poll."""
     queue = TaskQueue(name=f"sojourn-doctor-{uuid.uuid4().hex}")
     poll = PollWorkflowTaskQueueRequest(
         namespace=client.namespace, task_queue=queue, identity="sojourn doctor"
@@ -131,10 +125,6 @@ async def check_clock(client: Client) -> Check:
 
 
 async def _poll_time(client: Client, queue: TaskQueue) -> float | None:
-    """Return the server's time of the poll, in seconds since 1970, or None.
-
-    None if the server does not list the poll before the deadline.
-    """
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=queue,
@@ -150,11 +140,7 @@ async def _poll_time(client: Client, queue: TaskQueue) -> float | None:
 
 
 def _not_checked(name: str, error: RPCError) -> Check:
-    """Return a result for a check that the server forbids or does not support.
-
-    Raises:
-        RPCError: Any other error.
-    """
+    """Return a result if the server forbids or lacks a check, or raise the error."""
     if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
         return Check(name, None, f"could not be checked: {error.message[:200]}")
     raise error

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sojourn.checks.given import connection_options, server_options
+from sojourn.checks.shell_options import connection_options, server_options
 from sojourn.client import stuck
 from sojourn.client.client import Client
 from sojourn.values.visible import shell_word
@@ -23,20 +23,13 @@ Stuck = dict[str, Any]
 
 
 async def stuck_runs(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]:
-    """Return those of these open runs that are stuck, by run id.
-
-    Raises:
-        ServerUnavailable: The server does not answer.
-    """
+    """Return those of these open runs that are stuck, by run id."""
     found = await stuck.stuck_runs(client, run_ids)
     return {run_id: _with_next(run_id, each) for run_id, each in found.items()}
 
 
 def mend_of(run_id: str, found: stuck.Stuck) -> str:
-    """Return the remedy for a stuck run.
-
-    It is a command, or an instruction that may end in a colon and a command.
-    """
+    """Return a command, or an instruction that may end in a colon and a command."""
     options = {"task": server_options, "blocked": str}.get(found.kind, connection_options)()
     return _NEXT[found.kind].format(run=shell_word(run_id), queue=shell_word(found.queue)) + options
 

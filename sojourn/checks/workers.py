@@ -1,12 +1,12 @@
-"""Check the pollers of a task queue, their versions, and its stuck runs.
+"""Check the workers of task queues, with their agents, versions and stuck runs."""
 
-Pollers for workflows and for activities are checked separately.
-"""
-
+import asyncio
 import time
-from collections import Counter
-from collections.abc import Sequence
-from itertools import islice
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import combinations, islice
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
@@ -16,15 +16,83 @@ from temporalio.service import RPCError
 
 import sojourn
 from sojourn.checks import Check
-from sojourn.checks.given import connection_options
+from sojourn.checks.shell_options import connection_options
 from sojourn.checks.stuck import stuck_runs
 from sojourn.client.client import Client
 from sojourn.client.listing import quoted
-from sojourn.connection.announced import POLLER_SEEN
+from sojourn.connection.announcements import POLLER_SEEN, AnnouncedWorker, read_workers
 from sojourn.search_attributes import AGENT
 from sojourn.values.visible import plain, shell_word
 
-__all__ = ["check_elsewhere", "check_queue", "check_runs", "pollers"]
+__all__ = [
+    "ServedQueue",
+    "ServingWorker",
+    "check_agents",
+    "check_elsewhere",
+    "check_once",
+    "check_queue",
+    "check_runs",
+    "find_served_queues",
+    "pollers",
+    "queues_in",
+]
+
+
+_MAX_NAMED = 10
+
+
+def queues_in(workers: Sequence[AnnouncedWorker]) -> list[str]:
+    """Return the names of the task queues whose workers serve agents, sorted."""
+    return sorted({worker.task_queue for worker in workers})
+
+
+def check_agents(workers: Sequence[AnnouncedWorker], queue: str) -> Check:
+    """Check that the workers of a task queue serve the same app, and list its agents."""
+    here = {(each.app, each.agents): each for each in workers if each.task_queue == queue}
+    name = f"agents on {queue}"
+    others = {one: other for one, other in combinations(here.values(), 2) if not one.is_of(other)}
+    if others:
+        apps = dict.fromkeys(each for pair in others.items() for each in pair)
+        lists = "; ".join(f"{plain(each.app) or 'an app'} serves {_listed(each.agents)}" for each in apps)
+        return Check(
+            name,
+            False,
+            f"workers of several apps poll it, so that runs reach wrong ones first: {lists}",
+            "give one of the apps a task queue of its own: sojourn worker MODULE:APP --task-queue NAME, or App(name=...)",
+        )
+    agents = frozenset[str]().union(*(each.agents for each in here.values()))
+    return Check(
+        name, True if agents else None, _listed(agents) if agents else "no worker says what it serves"
+    )
+
+
+def check_once(workers: Sequence[AnnouncedWorker]) -> Check | None:
+    """Report agents on several task queues, between which each start has to choose."""
+    queues: defaultdict[str, set[str]] = defaultdict(set)
+    for worker in workers:
+        for agent in worker.agents:
+            queues[agent].add(worker.task_queue)
+    twice = [
+        f"{plain(agent)} on {' and '.join(map(plain, sorted(on)))}"
+        for agent, on in sorted(queues.items())
+        if len(on) > 1
+    ]
+    if not twice:
+        return None
+    more = f" and {len(twice) - _MAX_NAMED} more" if len(twice) > _MAX_NAMED else ""
+    return Check(
+        "agents on several task queues",
+        None,
+        f"{'; '.join(twice[:_MAX_NAMED])}{more}",
+        "name the one that is meant where runs start: --task-queue, or SOJOURN_TASK_QUEUE",
+    )
+
+
+def _listed(agents: frozenset[str]) -> str:
+    names = [plain(each) for each in sorted(agents)]
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"{', '.join(names[:_MAX_NAMED])}{more}"
+
 
 LOOKED_AT = 100
 """Most open runs that are checked, the newest first."""
@@ -35,13 +103,7 @@ _SHOWN_RUNS = 3
 
 
 async def check_queue(client: Connection, queue: str, *, activities_only: bool = False) -> Check:
-    """Check that workers poll a task queue, and list them with their versions.
-
-    Args:
-        client: The connection.
-        queue: The task queue.
-        activities_only: Whether only tools are served there, so that a poller for workflows is not required.
-    """
+    """Check that workers poll a task queue, and list them with their versions."""
     name = f"workers on {queue}"
     for_activities = await pollers(client, queue, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
     for_runs = (
@@ -64,10 +126,7 @@ async def check_queue(client: Connection, queue: str, *, activities_only: bool =
 
 
 async def check_runs(client: Client, queue: str) -> Check:
-    """Check that none of the newest open runs of a task queue is stuck.
-
-    Visibility lags by about a second.
-    """
+    """Check that none of the newest open runs of a task queue is stuck."""
     name = f"runs on {queue}"
     query = f"WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running' AND TaskQueue = {quoted(queue)}"
     try:
@@ -88,15 +147,7 @@ async def check_runs(client: Client, queue: str) -> Check:
 
 
 async def check_elsewhere(client: Client, known: Sequence[str], agents: Sequence[str]) -> Check:
-    """Check that open runs on other task queues have workers.
-
-    Such runs exist after an app was renamed, for example. Only the newest open runs are checked.
-
-    Args:
-        client: The client.
-        known: The task queues that have checks of their own.
-        agents: Only runs of these agents. Empty means all agents.
-    """
+    """Check that open runs have workers, also after an app was renamed."""
     name = "runs on other task queues"
     query = "WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running'"
     if agents:
@@ -123,16 +174,7 @@ async def check_elsewhere(client: Client, known: Sequence[str], agents: Sequence
 
 
 async def pollers(client: Connection, queue: str, kind: "TaskQueueType.ValueType") -> Sequence[PollerInfo]:
-    """Return the pollers of a task queue within the last 75 s.
-
-    Args:
-        client: The connection.
-        queue: The task queue.
-        kind: Whether for workflows or for activities.
-
-    Raises:
-        RPCError: The server does not answer.
-    """
+    """Return the pollers of a task queue within the last 75 s."""
     answer = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
@@ -143,10 +185,6 @@ async def pollers(client: Connection, queue: str, kind: "TaskQueueType.ValueType
 
 
 async def _sdk_versions(client: Connection, queue: str) -> dict[str, str]:
-    """Return the SDK's name and version by worker identity.
-
-    Empty if the server cannot list workers.
-    """
     versions: dict[str, str] = {}
     request = ListWorkersRequest(namespace=client.namespace)
     for _ in range(_PAGES):
@@ -171,3 +209,92 @@ def _line(poller: PollerInfo, versions: dict[str, str]) -> str:
     parts = [f"sojourn {plain(build)}{differs}" if build else "", plain(versions.get(poller.identity, ""))]
     details = ", ".join(part for part in parts if part)
     return f"{plain(poller.identity)}{f' ({details})' if details else ''}"
+
+
+MAX_QUEUES = 100
+"""Most task queues to query."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingWorker:
+    identity: str
+    """The process, such as `4711@host`, or the identity of a program that announces nothing."""
+    build: str
+    """The version of Sojourn; empty if the worker does not announce it."""
+    since: datetime | None
+    """When it started; None if the worker does not announce it."""
+    seen: datetime | None
+    """When it polled last; None if no poll of it is known yet."""
+    app: str
+    agents: frozenset[str]
+    """The ids of the agents that it announces."""
+    takes_runs: bool
+    takes_calls: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServedQueue:
+    name: str
+    workers: Sequence[ServingWorker]
+
+    @property
+    def agents(self) -> frozenset[str]:
+        return frozenset[str]().union(*(worker.agents for worker in self.workers))
+
+
+async def find_served_queues(client: Connection, queues: Collection[str] = ()) -> list[ServedQueue]:
+    """Return the task queues whose workers serve agents, and `queues`, by name."""
+    present, lately = await asyncio.gather(read_workers(client), read_workers(client, lately=True))
+    names = sorted({*queues, *(worker.task_queue for worker in present)})[:MAX_QUEUES]
+    return list(await asyncio.gather(*(_queue(client, name, present, lately) for name in names)))
+
+
+async def _queue(
+    client: Connection, name: str, present: Sequence[AnnouncedWorker], lately: Sequence[AnnouncedWorker]
+) -> ServedQueue:
+    for_runs, for_calls = await asyncio.gather(
+        pollers(client, name, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW),
+        pollers(client, name, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY),
+    )
+    polls = {poller.identity: poller for poller in (*for_calls, *for_runs)}
+    runs, calls = ({poller.identity for poller in each} for each in (for_runs, for_calls))
+    here = [worker for worker in present if worker.task_queue == name]
+    found = [
+        ServingWorker(
+            identity=worker.process or "a worker that does not say its process",
+            build=worker.build or _build(polls.get(worker.process)),
+            since=worker.since,
+            seen=_seen(polls.get(worker.process)),
+            app=worker.app,
+            agents=worker.agents,
+            takes_runs=not worker.process or worker.process in runs,
+            takes_calls=not worker.process or worker.process in calls,
+        )
+        for worker in here
+    ]
+    told = {worker.process for worker in lately if worker.task_queue == name}
+    others = [] if "" in told else [poll for identity, poll in polls.items() if identity not in told]
+    found += [
+        ServingWorker(
+            identity=poll.identity,
+            build=_build(poll),
+            since=None,
+            seen=_seen(poll),
+            app="",
+            agents=frozenset(),
+            takes_runs=poll.identity in runs,
+            takes_calls=poll.identity in calls,
+        )
+        for poll in others
+    ]
+    return ServedQueue(name, sorted(found, key=lambda worker: worker.identity))
+
+
+def _build(poll: PollerInfo | None) -> str:
+    if poll is None:
+        return ""
+    return poll.worker_version_capabilities.build_id or poll.deployment_options.build_id
+
+
+def _seen(poll: PollerInfo | None) -> datetime | None:
+    return poll.last_access_time.ToDatetime(UTC) if poll else None

@@ -13,17 +13,16 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from sojourn.answers import Answer, Decision, open_waits, submit, wait_view
+from sojourn.answers import Answer, Decision, WaitView, open_waits, submit
 from sojourn.cli.chat_view import ChatView
 from sojourn.cli.failure import OK, CommandError
 from sojourn.cli.follow import code_of, ends_turn
 from sojourn.cli.options import connection_options
-from sojourn.cli.screen.messages import MessageLines
+from sojourn.cli.screen.lines import MessageLines
 from sojourn.cli.screen.prompt import CHOICES, UNSEEN, decision_in, is_full
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.waits import lines_of
 from sojourn.client.run import Run
-from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.errors import RunNotFound, SojournError
 from sojourn.events import Cursor
 from sojourn.values.text import counted
@@ -32,25 +31,19 @@ if TYPE_CHECKING:
     from sojourn.client.session import Session
     from sojourn.core.run.inbox import Mode
 
-__all__ = ["Chat"]
+__all__ = ["TerminalChat"]
 
 _PAUSE = 2.0
 """Seconds until the events are read again, after the server was away."""
 
 
 class _CtrlC(Exception):  # noqa: N818 - no error: a key
-    """Ctrl-C while the user types a line.
-
-    A task that raises `KeyboardInterrupt` would end the program.
-    """
+    """Ctrl-C while the user types. `KeyboardInterrupt` would end the program."""
 
 
 @contextlib.contextmanager
 def _without_end_key(terminal: int) -> Generator[None]:
-    """Turn off the terminal's own end-of-input key, so that Ctrl-D reaches a prompt.
-
-    The terminal handles keys itself between two prompts, and while a line is printed above one. It would consume Ctrl-D there.
-    """
+    """Turn off the terminal's own Ctrl-D, which it would consume between two prompts."""
     before = termios.tcgetattr(terminal)
     changed = [*before[:6], [*before[6]]]
     changed[6][termios.VEOF] = b"\0"
@@ -61,21 +54,16 @@ def _without_end_key(terminal: int) -> Generator[None]:
         termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
-class Chat:
+class TerminalChat:
     """A conversation in which each typed line is sent at once, even during a turn.
 
     A line that begins with `/` is a command.
-
-    Args:
-        session: The session.
-        by: Name of the person.
-        verbose: The detail of calls, as for `-v`.
     """
 
     def __init__(self, session: "Session", by: str | None, verbose: int = 0) -> None:
         self._session = session
         self._by = by
-        self._view = ChatView(verbose)
+        self._view = ChatView(session.run.id, verbose)
         self._following: asyncio.Task[None] | None = None
         self._interrupting: asyncio.Task[None] | None = None
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
@@ -120,7 +108,6 @@ class Chat:
         return self._code
 
     async def _read(self, editor: "PromptSession[str]") -> str:
-        """Read a line, or return an empty one once the conversation has ended."""
         reading = asyncio.create_task(
             editor.prompt_async(
                 lambda: self._view.bar.prompt,
@@ -141,7 +128,6 @@ class Chat:
     # Follow.
 
     async def _begin(self) -> None:
-        """Show the conversation's present state, and follow it from here on."""
         run = self._session.run
         name = f"{plain(self._session.agent_id)}  {plain(self._session.session_id)}"
         try:
@@ -167,10 +153,7 @@ class Chat:
         self._following = asyncio.create_task(self._follow(so_far))
 
     async def _follow(self, so_far: Cursor) -> None:
-        """Show the events after the cursor as they come.
-
-        Each event is shown once, even after an outage.
-        """
+        """Show the events after the cursor as they come, each once, even after an outage."""
         run = self._session.run
         while True:
             try:
@@ -191,26 +174,20 @@ class Chat:
     # Carry out the typed lines.
 
     async def _take_all(self) -> None:
-        """Take one line after the other, while the next one is being typed."""
         while (line := await self._lines.get()) is not None:
             await self._take(line)
 
     def _interrupt(self) -> None:
-        """End the present turn, at once."""
         self._interrupting = asyncio.create_task(self._take("/stop"))
 
     async def _take(self, line: str) -> None:
-        """Take a line, which is a command, an answer or a message.
-
-        An error is printed, and the conversation continues.
-        """
         word, _, rest = line.partition(" ")
         try:
             if line.startswith("/"):
                 known = self._commands.get(word)
                 await (known[0] if known else self._unknown)(rest.strip())
-            elif line and self._view.bar.asked:
-                await self._answer(*self._view.bar.asked, line)
+            elif line and (wait := self._view.bar.asked):
+                await self._answer(wait, line)
             elif line:
                 await self._send(line)
         except SojournError as error:
@@ -223,16 +200,14 @@ class Chat:
         if self._following is None:
             self._following = asyncio.create_task(self._follow(Cursor(self._session.run.id)))
 
-    async def _answer(self, run_id: str, wait: Await, line: str) -> None:
-        view = wait_view(wait, run_id)
-        given = self._decision(view.call, line) if view.call else Answer(line)
+    async def _answer(self, wait: WaitView, line: str) -> None:
+        given = self._decision(wait, line) if wait.call else Answer(line)
         if given is not None:
-            run = Run(self._session.run.client, run_id)
-            await submit(run, None, view, given, by=self._by, trusted=True)
-            self._view.bar.answered(run_id, wait.id)
+            run = Run(self._session.run.client, wait.run_id)
+            await submit(run, None, wait, given, by=self._by, trusted=True)
+            self._view.bar.forget(wait)
 
-    def _decision(self, call: AwaitConfirmation, line: str) -> Decision | None:
-        """Return the decision that a line makes, or None after printing what to type."""
+    def _decision(self, call: WaitView, line: str) -> Decision | None:
         decision = decision_in(line)
         if is_full(line):
             self._view.show_whole(call)
@@ -278,10 +253,7 @@ class Chat:
 
 
 def _history() -> FileHistory | InMemoryHistory:
-    """Return the history of typed lines, in a file that only the user can read.
-
-    The history stays in memory if the file cannot be created.
-    """
+    """Return the history of typed lines, in a file of the user or in memory."""
     from platformdirs import user_state_path
 
     path = user_state_path("sojourn") / "chat_history"

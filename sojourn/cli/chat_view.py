@@ -1,34 +1,21 @@
-"""A conversation on the screen.
-
-Its events are printed as lines. The bar below them shows the state of the conversation and the
-effect of the next line.
-"""
+"""Show a conversation, and above its prompt a bar with what the next line does."""
 
 from rich.console import Console
+from rich.text import Text
 
+from sojourn.answers import WaitView, wait_view
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.calls import Detail
-from sojourn.cli.screen.draft import draft_lines
-from sojourn.cli.screen.lines import summed
+from sojourn.cli.screen.lines import usage_text
 from sojourn.cli.screen.prompt import how_to_decide
-from sojourn.cli.screen.run_trees import grow
-from sojourn.cli.screen.text import Line, plain, shell_word
+from sojourn.cli.screen.run_trees import MOST_ENTRIES
+from sojourn.cli.screen.text import Line, draft_lines, plain, shell_word
 from sojourn.cli.screen.turn_lines import accepted_lines, opening_line
-from sojourn.cli.screen.view import RunView
+from sojourn.cli.screen.view import INDENT, change_lines
 from sojourn.cli.screen.waits import call_lines
 from sojourn.cli.waits import answer_lines
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
-from sojourn.contracts.event import (
-    Event,
-    MessageReceivedEvent,
-    RunStartedEvent,
-    TextDeltaEvent,
-    TurnCompletedEvent,
-    TurnStartedEvent,
-    TurnSteeredEvent,
-    wait_in,
-)
-from sojourn.timeline import TimelineTree, UserMessage
+from sojourn.contracts.event import Event
+from sojourn.timeline import Call, End, EntryChange, Timeline, TimelineTree, UserMessage, UserTurn, WaitEntry
 
 __all__ = ["ChatBar", "ChatView"]
 
@@ -40,171 +27,129 @@ _OUTSIDE = f" waits for results from outside · {_LATER}"
 
 
 class ChatBar:
-    """The last line of the screen and the prompt above it, after the events so far."""
+    """The last line of the screen and the prompt above it."""
 
-    def __init__(self) -> None:
-        self._timelines: TimelineTree | None = None
-        self._answered: set[tuple[str, str]] = set()
-        """Waits whose answers were accepted, and whose events have not come yet."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a turn is under way."""
-        return self._timelines is not None and self._timelines.top.turn is not None
+    def __init__(self, timelines: TimelineTree) -> None:
+        self._timelines = timelines
+        self._answered: set[str] = set()
+        """Keys of waits whose answers were accepted; their events may not have come yet."""
 
     @property
-    def queued(self) -> dict[str, UserMessage]:
-        """The messages that have no turn yet, by id."""
-        return self._timelines.top.queued if self._timelines else {}
-
-    @property
-    def asked(self) -> tuple[str, Await] | None:
-        """The oldest open wait for a person, and the run that waits."""
+    def asked(self) -> WaitView | None:
         return next(iter(self._waits(for_people=True)), None)
 
     @property
     def prompt(self) -> str:
-        """The text before the line that the user types."""
-        if self.asked is None:
+        if (wait := self.asked) is None:
             return "> "
-        return "approve? [y/n/a] " if isinstance(self.asked[1], AwaitConfirmation) else "answer> "
+        return "approve? [y/n/a] " if wait.kind == "approval" else "answer> "
 
     @property
     def text(self) -> str:
-        """The open wait with the effect of the next line, or the agent's progress.
-
-        While the agent writes, this is the last line of its draft.
-        """
-        if self.asked is not None:
-            return self._asking(self.asked[1])
-        top = self._timelines and self._timelines.top
-        if top and top.is_paused:
+        """The open wait with the effect of the next line, or the agent's progress."""
+        if (wait := self.asked) is not None:
+            return self._asking(wait)
+        top = self._timelines.top
+        if top.is_paused:
             line = f"sojourn resume {shell_word(top.run_id)}{connection_options()}"
             return f" paused; it goes on with: {line}"
-        if top is None or top.turn is None:
+        if top.turn is None:
             return _IDLE
         written = draft_lines(top.turn.plan.draft.text)[-1:] if top.turn.plan else []
         return f" {written[0]}" if written else _OUTSIDE if self._waits(for_people=False) else _BUSY
 
-    def _asking(self, wait: Await) -> str:
-        does = "decides it: y, n or a" if isinstance(wait, AwaitConfirmation) else "answers it"
+    def _asking(self, wait: WaitView) -> str:
+        does = "decides it: y, n or a" if wait.kind == "approval" else "answers it"
         others = len(self._waits(for_people=True)) - 1
         more = f" · {others} more {'waits' if others == 1 else 'wait'} after it" if others else ""
         return f" {wait.kind}: your next line {does}{more} · /say TEXT sends a message · Ctrl-C ends the turn"
 
-    def feed(self, event: Event) -> None:
-        """Take the next event."""
-        self._timelines = grow(self._timelines, event)
-        self._answered &= self._timelines.open_waits.keys()
+    def forget(self, wait: WaitView) -> None:
+        """Leave out a wait whose answer was accepted."""
+        self._answered.add(wait.key)
 
-    def answered(self, run_id: str, await_id: str) -> None:
-        """Forget a wait, whose answer was accepted."""
-        self._answered.add((run_id, await_id))
-
-    def _waits(self, *, for_people: bool) -> list[tuple[str, Await]]:
-        opened = self._timelines.open_waits if self._timelines else {}
-        return [
-            (run_id, each.wait)
-            for (run_id, await_id), each in opened.items()
-            if each.wait.is_for_people is for_people and (run_id, await_id) not in self._answered
-        ]
+    def _waits(self, *, for_people: bool) -> list[WaitView]:
+        views = [wait_view(each.wait, each.run_id) for each in self._timelines.open_waits.values()]
+        return [each for each in views if each.is_for_people is for_people and each.key not in self._answered]
 
 
 class ChatView:
-    """A display of a conversation's events above the line that the user types.
+    """A conversation's events above the line that the user types."""
 
-    Args:
-        verbose: The detail of calls, as for `-v`.
-    """
-
-    def __init__(self, verbose: int = 0) -> None:
+    def __init__(self, run_id: str, verbose: int = 0) -> None:
         self._detail = Detail(min(verbose, Detail.ALL))
-        self._view = RunView(Console(highlight=False, force_terminal=True), self._detail, is_tree=False)
-        self.bar = ChatBar()
+        self._console = Console(highlight=False, force_terminal=True)
+        self._timelines = TimelineTree(run_id, MOST_ENTRIES, most_records=0)
+        self.bar = ChatBar(self._timelines)
         """What the conversation does or waits for."""
         self.typed: set[str] = set()
         """Ids of messages that were typed here, which are on the screen already."""
-        self._behind: set[str] = set()
-        """Ids of those whose turn does not begin at once, or that never were on the screen: their turn tells them."""
+        self._recalled = 0
+        """The version of the conversation up to which its events are not on the screen."""
         self._whole: set[str] = set()
-        """Ids of confirmations whose call was shown whole."""
-
-    @property
-    def _messages(self) -> dict[str, UserMessage]:
-        """The messages that have no turn yet, by id."""
-        return self.bar.queued
+        """Keys of approvals whose call was shown whole."""
+        self._notices: set[str] = set()
 
     def say(self, text: str, style: str = "", *, once: bool = False) -> None:
-        """Print a line that belongs to no event."""
-        self._view.say(text, style, once=once)
+        """Print a line that belongs to no event, with `once` only the first time."""
+        if not (once and text in self._notices):
+            self._notices.add(text)
+            self._console.print(Text(text, style=style), soft_wrap=True)
 
-    def is_whole(self, wait: AwaitConfirmation) -> bool:
-        """Return whether all of a call was shown."""
-        return wait.id in self._whole
+    def is_whole(self, wait: WaitView) -> bool:
+        return wait.key in self._whole or call_lines(wait)[1].is_whole
 
-    def show_whole(self, wait: AwaitConfirmation) -> None:
-        """Show all of a call."""
+    def show_whole(self, wait: WaitView) -> None:
         print("\n".join(call_lines(wait, whole=True)[0]))
-        self._whole.add(wait.id)
+        self._whole.add(wait.key)
 
     def recall(self, event: Event) -> None:
-        """Record a past event without showing it."""
-        self._take(event)
-        if isinstance(event, MessageReceivedEvent):
-            self._behind.add(event.message_id)
+        """Take a past event without showing it."""
+        self._timelines.feed(event)
+        self._recalled = self._timelines.top.version
 
     def show(self, event: Event) -> None:
-        """Show one event."""
-        opening = self._opening(event) if isinstance(event, TurnStartedEvent) else []
-        self._take(event)
-        if isinstance(event, (TextDeltaEvent, RunStartedEvent)):
+        changes = self._timelines.feed(event)
+        run, top = self._timelines.runs.get(event.run_id), self._timelines.top
+        if run is None or event is run.started:
             return
-        if isinstance(event, MessageReceivedEvent):
-            self._print(self._accepted(event.message_id))
-            return
-        self._print(opening)
-        self._view.show(event)
-        if isinstance(event, TurnCompletedEvent):
-            self.say(f"  {summed(event.output)}", "dim")
-        if wait := wait_in(event):
-            self.say(self._how(event.run_id, wait), "dim")
+        if run is top and top.turn is not None and top.turn.born == top.version:
+            self._print(self._opening(top.turn))
+        pad = INDENT * self._timelines.depth(run.run_id)
+        for change in changes:
+            self._print(self._lines_of(change, run), pad)
 
-    def _print(self, lines: list[Line]) -> None:
+    def _print(self, lines: list[Line], pad: str = "") -> None:
         for line in lines:
-            self.say(line.text, line.style)
+            self.say(pad + line.text, line.style)
 
-    def _opening(self, event: TurnStartedEvent) -> list[Line]:
-        """Return the messages that open a turn, unless they are the last lines shown."""
-        lines: list[Line] = []
-        for each in event.message_ids:
-            message = self._messages.get(each)
-            if message is None:
-                lines.append(Line(f"· message {plain(each)}, whose text is not kept here", "dim"))
-            elif each in self._behind:
-                lines.append(opening_line(message, self._view.console.width, self._detail))
-        return lines
+    def _lines_of(self, change: EntryChange, run: Timeline) -> list[Line]:
+        is_below = run is not self._timelines.top
+        lines = change_lines(change, run, self._detail, is_below=is_below)
+        match change.entry, change.kind:
+            case UserMessage() as message, "added" if not is_below and message.message_id not in self.typed:
+                return accepted_lines(message, self._detail, is_behind=message.is_behind)
+            case End(output=output, is_of_turn=True), _ if output:
+                return [*lines, Line(f"  {usage_text(output)}", "dim")]
+            case (Call() | WaitEntry()) as entry, "asked" if entry.wait:
+                return [*lines, Line(self._how(wait_view(entry.wait, run.run_id)), "dim")]
+            case _:
+                return lines
 
-    def _accepted(self, message_id: str) -> list[Line]:
-        """Return the lines of a message that another user sent."""
-        message = self._messages.get(message_id)
-        if message is None or message_id in self.typed:
-            return []
-        return accepted_lines(message, self._detail, is_behind=message_id in self._behind)
+    def _opening(self, turn: UserTurn) -> list[Line]:
+        lines = [
+            opening_line(message, self._console.width, self._detail)
+            for message in turn.messages
+            if message.is_behind or message.born <= self._recalled
+        ]
+        unknown = [
+            Line(f"· message {plain(each)}, whose text is not kept here", "dim") for each in turn.missing
+        ]
+        return lines + unknown
 
-    def _take(self, event: Event) -> None:
-        """Update the open wait and the backlog from an event."""
-        if isinstance(event, MessageReceivedEvent) and (self.bar.is_busy or self._messages):
-            self._behind.add(event.message_id)
-        elif isinstance(event, (TurnStartedEvent, TurnSteeredEvent)):
-            self._behind -= set(event.message_ids)
-        wait = wait_in(event)
-        if isinstance(wait, AwaitConfirmation) and call_lines(wait)[1].is_whole:
-            self._whole.add(wait.id)
-        self.bar.feed(event)
-
-    def _how(self, run_id: str, wait: Await) -> str:
-        if isinstance(wait, AwaitConfirmation):
+    def _how(self, wait: WaitView) -> str:
+        if wait.kind == "approval":
             return how_to_decide(is_seen=self.is_whole(wait))
-        if isinstance(wait, AwaitClarification):
+        if wait.kind == "question":
             return "  the next line is the answer; /say TEXT sends a message"
-        return f"  send results with: {answer_lines(run_id, wait)[0]}"
+        return f"  send results with: {answer_lines(wait)[0]}"

@@ -22,17 +22,7 @@ def with_client(
 ) -> int:
     """Run a command's body with a connected client, and return its exit code.
 
-    The connection uses the standard Temporal settings, in a new event loop.
-
-    Data outside of histories is read from the storage of the app that `--app` or `SOJOURN_APP` names.
-
-    Args:
-        use: The body of the command; returns the exit code.
-        task_queue: The task queue of new runs; by default the setting.
-
-    Raises:
-        ServerUnavailable: No server answers at the address of the settings.
-        DefinitionError: A setting cannot be read, or the app cannot be loaded.
+    Data outside of histories is read from the storage of the app that `SOJOURN_APP` names.
     """
     from temporalio.runtime import Runtime
 
@@ -51,10 +41,7 @@ def with_client(
 
 
 def by_or_user(by: str | None) -> str | None:
-    """Return the name given with `--by`, or the user name of the operating system.
-
-    None if that name is empty or unknown.
-    """
+    """Return the name given with `--by`, or the user name of the operating system."""
     import getpass
 
     if by is not None:
@@ -66,16 +53,7 @@ def by_or_user(by: str | None) -> str | None:
 
 
 def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, then: str = "", **more: Any) -> int:
-    """Print what was done, as one sentence or one JSON object, and return exit code 0.
-
-    Args:
-        done: The action in the past tense, such as `approved`.
-        run_id: The run that received it.
-        as_json: Whether to print a JSON object in place of a sentence.
-        by: The recorded name of the sender.
-        then: What follows, for the end of the sentence; safe to print.
-        more: Further fields of the object; None is left out. The sentence has only `await_id`.
-    """
+    """Print what was done, as one sentence or one JSON object, and return exit code 0."""
     known = {name: value for name, value in more.items() if value is not None}
     if as_json:
         print(json.dumps({"run_id": run_id, "done": done, **({"by": by} if by else {}), **known}))
@@ -88,9 +66,6 @@ def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, then: s
 
 
 def worker_line(queue: str | None) -> str:
-    """Return the command line that starts a worker for a task queue.
-
-    Without a queue, the worker uses that of its app.
-    """
+    """Return the command line that starts a worker for a task queue."""
     named = f" --task-queue {shell_word(queue)}" if queue else ""
     return f"sojourn worker MODULE:APP{named}{connection_options()}"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sojourn.cli.commands.answer import answer
+from sojourn.cli.commands.answer import answer, provide
 from sojourn.cli.commands.catalog import catalog
 from sojourn.cli.commands.chat import chat
 from sojourn.cli.commands.cost import cost
@@ -21,18 +21,14 @@ from sojourn.cli.commands.export import export
 from sojourn.cli.commands.fork import fork, retry
 from sojourn.cli.commands.init import init
 from sojourn.cli.commands.keys import keys
-from sojourn.cli.commands.list import list_
-from sojourn.cli.commands.provide import provide
-from sojourn.cli.commands.result import result
-from sojourn.cli.commands.run import run, watch
+from sojourn.cli.commands.list import list_, sessions
+from sojourn.cli.commands.run import result, run, watch
 from sojourn.cli.commands.schedule import schedule
 from sojourn.cli.commands.send import close, interrupt, send
-from sojourn.cli.commands.serve import serve
+from sojourn.cli.commands.serve import serve, worker
 from sojourn.cli.commands.server import server
-from sojourn.cli.commands.sessions import sessions
 from sojourn.cli.commands.show import show
 from sojourn.cli.commands.steer import cancel, pause, resume, set_aside
-from sojourn.cli.commands.worker import worker
 from sojourn.cli.failure import (
     FAILED,
     INTERRUPT,
@@ -71,13 +67,9 @@ def _name(command: Callable[..., int] | typer.Typer) -> str:
 
 
 class _Grouped(TyperGroup):
-    """A help page that lists the commands under their headings.
-
-    Typer's own panels need rich's markup.
-    """
+    """The help page, by headings: Typer's own panels need rich's markup."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a section for each heading, with columns of the same width."""
         del ctx
         wide = max(map(len, self.commands))
         for heading, commands in _GROUPS.items():
@@ -155,10 +147,7 @@ for _commands in _GROUPS.values():
 
 
 def main() -> None:
-    """Run the command and end the process with its exit code.
-
-    The interpreter's shutdown is skipped.
-    """
+    """Run the command, and end the process without the interpreter's shutdown."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A character that the output's encoding lacks must not fail the command.
@@ -176,13 +165,7 @@ def main() -> None:
 
 
 def _check_arguments(arguments: list[str]) -> None:
-    """Refuse arguments that are not UTF-8.
-
-    They can neither be sent to a server nor printed as JSON.
-
-    Raises:
-        CommandError: An argument is not UTF-8.
-    """
+    """Refuse arguments that are not UTF-8: neither a server nor JSON can carry them."""
     for argument in arguments:
         if not is_writable(argument):
             raise CommandError(f"the argument {argument!a} is not UTF-8 text", exit_code=USAGE)

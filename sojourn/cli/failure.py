@@ -1,7 +1,4 @@
-"""Report a failed command by its exit code and a message on standard error.
-
-The message is a sentence, or a JSON object with `--json`.
-"""
+"""Report a failed command by an exit code, and a sentence or JSON."""
 
 import contextlib
 import json
@@ -51,13 +48,7 @@ MAX_LINKS = 50
 
 
 class CommandError(SojournError):
-    """A command failed.
-
-    Args:
-        message: One sentence, with what to do next.
-        exit_code: The exit code of the command.
-        more: Further fields of the error object that `--json` prints.
-    """
+    """A command failed."""
 
     def __init__(self, message: str, *, exit_code: int = FAILED, **more: Any) -> None:
         super().__init__(message)
@@ -66,10 +57,7 @@ class CommandError(SojournError):
 
 
 class Interrupted(CommandError):  # noqa: N818 - machines read this name as `error`
-    """Ctrl-C ended a command whose message is more than `interrupted`.
-
-    The arguments are those of `CommandError`.
-    """
+    """Ctrl-C ended a command whose message is more than `interrupted`."""
 
     def __init__(self, message: str, **more: Any) -> None:
         super().__init__(message, exit_code=INTERRUPTED, **more)
@@ -77,8 +65,6 @@ class Interrupted(CommandError):  # noqa: N818 - machines read this name as `err
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The report of an error."""
-
     exit_code: int
     name: str = ""
     """The error's type, for machines."""
@@ -110,10 +96,7 @@ def wants_json(arguments: list[str]) -> bool:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return the report of an error.
-
-    An unexpected error is reported by its type and message, without a traceback.
-    """
+    """Return the report of an error, without a traceback."""
     error = _unwrapped(error)
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPT
@@ -141,32 +124,24 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _more_of(error: SojournError) -> dict[str, Any]:
-    """Return the further fields of the error object that `--json` prints.
-
-    For a failed run they include the type of the failure.
-    """
     code = getattr(error, "code", None)
     return details_of(error) | ({"code": code} if code else {})
 
 
 def _is_interrupt(error: BaseException) -> bool:
-    """Return whether Ctrl-C caused the error.
-
-    A compiled library names `KeyboardInterrupt` only in the message.
-    """
+    """Return whether Ctrl-C caused an error, also one of a compiled library."""
     links = safe_exceptions.chain(error, MAX_LINKS)
     return any(isinstance(link, KeyboardInterrupt) for link in links) or "KeyboardInterrupt" in str(error)
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """Return the first error of a group, with errors of Temporal's SDK translated."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     service = sys.modules.get("temporalio.service")
     if service is not None and isinstance(error, service.RPCError):
-        from sojourn.connection.rpc_errors import translated
+        from sojourn.connection.rpc_errors import translate_error
 
-        return translated(cast("RPCError", error), None)
+        return translate_error(cast("RPCError", error), None)
     return error  # pyright: ignore[reportUnknownVariableType]
 
 

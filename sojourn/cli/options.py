@@ -4,13 +4,15 @@ import functools
 import inspect
 import os
 import shlex
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.checks import given
-from sojourn.checks.given import connection_options
+from sojourn.checks import shell_options
+from sojourn.checks.shell_options import connection_options
+from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
     from sojourn.authoring.app import App
@@ -33,6 +35,7 @@ __all__ = [
     "encrypted",
     "extended",
     "load_app",
+    "load_worker_app",
     "queue_for",
 ]
 
@@ -50,10 +53,7 @@ MAX_OFFERED = 100
 
 
 def complete_runs(incomplete: str) -> list[str]:
-    """Return ids of the newest runs that begin with `incomplete`.
-
-    Empty on any error, or after `COMPLETION_PATIENCE`.
-    """
+    """Return ids of new runs that begin with `incomplete`, or none on any error."""
     import asyncio
 
     from sojourn.client.client import Client
@@ -70,6 +70,9 @@ def complete_runs(incomplete: str) -> list[str]:
     except Exception:  # noqa: BLE001 - an error would be printed into the prompt
         return []
 
+
+MAX_WARNING = 2_000
+"""Longest warning, in characters."""
 
 Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app, such as worker:app.")]
 
@@ -159,29 +162,24 @@ StorageApp = Annotated[
 
 
 def encrypted(command: Callable[..., int]) -> Callable[..., int]:
-    """Add `--codec` and `--encrypted-only` to a command that reads or writes payloads.
-
-    The options set environment variables, so that workers in other processes get them too.
-    """
+    """Add `--codec` and `--encrypted-only`, which other processes get as variables."""
 
     def apply(codec: str | None = None, encrypted_only: bool = False) -> None:
-        given.CODEC.clear()
+        shell_options.CODEC.clear()
         if codec:
             os.environ["SOJOURN_CODEC"] = codec
-            given.CODEC.append(f" --codec {shlex.quote(codec)}")
+            shell_options.CODEC.append(f" --codec {shlex.quote(codec)}")
         if encrypted_only:
             os.environ["SOJOURN_ENCRYPTED_ONLY"] = "1"
-            given.CODEC.append(" --encrypted-only")
+            shell_options.CODEC.append(" --encrypted-only")
 
     return extended(command, apply, {"codec": (Codec, None), "encrypted_only": (EncryptedOnly, False)})
 
 
 def connected(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the connection options to a command that talks to a server.
+    """Add the options of the connection, which set environment variables.
 
-    They are `--address`, `--namespace`, `--task-queue` and `--app`, and the options of `encrypted`.
-    A command that serves an app has no `--app`. The options set environment variables, too. The
-    task queue is not repeated in printed command lines, because a run's id is enough.
+    The task queue is not repeated in printed command lines, because a run's id is enough.
     """
 
     def apply(
@@ -190,19 +188,19 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
         task_queue: str | None = None,
         storage_app: str | None = None,
     ) -> None:
-        given.SERVER.clear()
-        given.APP.clear()
+        shell_options.SERVER.clear()
+        shell_options.APP.clear()
         if address:
             os.environ["TEMPORAL_ADDRESS"] = address
-            given.SERVER.append(f" --address {shlex.quote(address)}")
+            shell_options.SERVER.append(f" --address {shlex.quote(address)}")
         if namespace:
             os.environ["TEMPORAL_NAMESPACE"] = namespace
-            given.SERVER.append(f" --namespace {shlex.quote(namespace)}")
+            shell_options.SERVER.append(f" --namespace {shlex.quote(namespace)}")
         if task_queue:
             os.environ["SOJOURN_TASK_QUEUE"] = task_queue
         if storage_app:
             os.environ["SOJOURN_APP"] = storage_app
-            given.APP.append(f" --app {shlex.quote(storage_app)}")
+            shell_options.APP.append(f" --app {shlex.quote(storage_app)}")
 
     added = {"address": (Address, None), "namespace": (Namespace, None), "task_queue": (TaskQueue, None)}
     if "target" not in inspect.signature(command).parameters:
@@ -213,10 +211,7 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
 def extended(
     command: Callable[..., int], apply: Callable[..., None], added: dict[str, tuple[Any, Any]]
 ) -> Callable[..., int]:
-    """Return a command with further options, each a type and a default.
-
-    The function `apply` takes their values before the command runs.
-    """
+    """Return a command with more options, whose values `apply` takes before it."""
 
     @functools.wraps(command)
     def with_options(**options: Any) -> int:
@@ -234,11 +229,7 @@ def extended(
 
 
 def load_app(target: str) -> "App":
-    """Import the app at `module:name`, from the current folder or installed.
-
-    Raises:
-        DefinitionError: There is no such module or name, it is not an App, or its declaration is invalid.
-    """
+    """Import the app at `module:name`, from the current folder or installed."""
     from sojourn.authoring.app import App
     from sojourn.errors import DefinitionError
     from sojourn.target import load_target
@@ -255,11 +246,20 @@ def load_app(target: str) -> "App":
     return found
 
 
-def queue_for(app: "App", target: str) -> str:
-    """Return the task queue of an app's workers.
+def load_worker_app(target: str) -> "App":
+    """Load an app to serve its runs, and print which of its models cannot be made."""
+    from sojourn.checks.application import models_of
 
-    This is the setting, else the app's name, else the `MODULE:APP` target that was loaded.
-    """
+    app = load_app(target)
+    named, wrong = models_of(app)
+    for model, reason in wrong.items():
+        line = f"{', '.join(named[model])} by {model} cannot run yet: {reason}"
+        print(f"sojourn: {plain(line, MAX_WARNING)}", file=sys.stderr, flush=True)
+    return app
+
+
+def queue_for(app: "App", target: str) -> str:
+    """Return the task queue of the settings, the app's name, or its target."""
     from sojourn.connection import settings
 
     return settings.task_queue() or app.name or target

@@ -1,4 +1,4 @@
-"""Format runs as a table that fits the screen.
+"""List runs as a table that fits the screen, or as JSON.
 
 Columns are left out if the screen is too narrow. A run's id is never cut or wrapped, so that the
 user can copy it.
@@ -7,7 +7,7 @@ user can copy it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -15,15 +15,63 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.screen.text import local, plain, took
-from sojourn.cli.screen.turn_lines import said_in
+from sojourn.cli.screen.turn_lines import message_text
 
 if TYPE_CHECKING:
     from sojourn.checks.stuck import Stuck
     from sojourn.contracts.run import RunStatus
     from sojourn.reader import Turns
 
-__all__ = ["duration_of", "run_table"]
+__all__ = ["PLAIN_WIDTH", "check_status", "duration_of", "run_table", "run_to_json"]
+
+
+STATUSES = (
+    "running",
+    "waiting",
+    "paused",
+    "idle",
+    "completed",
+    "failed",
+    "canceled",
+    "terminated",
+    "timed_out",
+)
+
+PLAIN_WIDTH = 1_000
+"""Columns of an output that is not a terminal, so that nothing is cut or wrapped."""
+
+
+def check_status(status: str | None) -> None:
+    if status is not None and status not in STATUSES:
+        raise CommandError(
+            f"{plain(status)!r} is not a status; use one of {', '.join(STATUSES)}", exit_code=USAGE
+        )
+
+
+def run_to_json(run: "RunStatus", stuck: "Stuck | None" = None) -> dict[str, Any]:
+    """Return the object that `--json` prints for a run, whose fields must not change."""
+    duration = duration_of(run)
+    fields: dict[str, Any] = {
+        "run_id": run.run_id,
+        "agent_id": run.agent_id,
+        "session_id": run.session_id,
+        "status": run.status,
+        "awaiting": run.awaiting if run.closed_at is None else "",
+        "forked_from": run.forked_from.run_id if run.forked_from else None,
+        "started_at": _iso(run.started_at),
+        "closed_at": _iso(run.closed_at),
+        "duration_seconds": round(duration.total_seconds(), 3) if duration else None,
+    }
+    if stuck:
+        fields["stuck"] = {**stuck, "since": _iso(stuck["since"])}
+    return fields
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
 
 LEAST_ABOUT = 20
 """Least width, in characters, of a column with wrapped or cut text.
@@ -62,7 +110,6 @@ class _Column:
 
 
 def duration_of(run: "RunStatus", now: datetime | None = None) -> timedelta | None:
-    """Return the duration of a run, so far if it is open, or None without a start."""
     return (run.closed_at or now or datetime.now(UTC)) - run.started_at if run.started_at else None
 
 
@@ -74,17 +121,7 @@ def run_table(
     sessions: Sequence[str] = (),
     turns: "Sequence[Turns | None]" = (),
 ) -> RenderableType:
-    """Return the table of these runs for a screen of this width.
-
-    An id stands on a line of its own if the other columns do not fit beside it.
-
-    Args:
-        runs: The runs, in their order.
-        why: With `--stuck`, why each is stuck, by run id.
-        width: Columns of the screen. Print without cropping: an id can be longer than the screen is wide.
-        sessions: For conversations, the names that stand for their run and agent.
-        turns: For conversations, their turns and last messages, in place of what they wait for and of when they started.
-    """
+    """Return a table, with ids on lines of their own on a narrow screen."""
     ids, *others = _columns(runs, why)
     if turns:
         others = [each for each in others if each.title in ("AGENT", "STATUS")] + _turn_columns(turns)
@@ -148,7 +185,7 @@ def _turn_columns(turns: "Sequence[Turns | None]") -> list[_Column]:
         _Column("LAST", [Text(local(last.time) if last else "") for last in lasts]),
         _Column(
             "MESSAGE",
-            [Text(plain(said_in(last.message), MAX_MESSAGE) if last else "") for last in lasts],
+            [Text(plain(message_text(last.message), MAX_MESSAGE) if last else "") for last in lasts],
             is_cut=True,
         ),
     ]

@@ -10,7 +10,7 @@ from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.screen.waits import TEXTS, texts_of
 from sojourn.client.client import Client
-from sojourn.contracts.awaits import Await, KindName
+from sojourn.contracts.awaits import KindName
 from sojourn.contracts.run import RunStatus
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "command_of",
     "find_wait",
     "lines_of",
-    "listed",
+    "list_waits",
     "nothing_open",
     "require_worker",
     "to_json",
@@ -31,59 +31,33 @@ PHASES = {
 }
 
 
-def answer_lines(run_id: str, wait: Await) -> list[str]:
-    """Return the command lines that answer a wait, the usual one first.
-
-    Placeholders are in capitals.
-    """
-    lines = texts_of(wait).commands(run_id, wait)
-    return [f"sojourn {line}{connection_options()}" for line in lines]
+def answer_lines(wait: WaitView) -> list[str]:
+    """Return the command lines that answer a wait, the usual one first."""
+    return [f"sojourn {line}{connection_options()}" for line in texts_of(wait).commands(wait)]
 
 
 def command_of(view: WaitView, name: str = "") -> str:
-    """Return the command line that answers the wait with the command `name`.
-
-    This is the wait's usual command line if the command `name` answers no wait of its kind.
-    """
-    lines = answer_lines(view.run_id, view.wait)
+    """Return the command line with which `name` answers a wait, or the usual one."""
+    lines = answer_lines(view)
     return next((line for line in lines if line.startswith(f"sojourn {name} ")), lines[0])
 
 
 def lines_of(view: WaitView) -> list[str]:
-    """Return lines with the id, the kind and the subject of a wait."""
-    texts = texts_of(view.wait)
-    first, *rest = texts.about(view.wait)
+    texts = texts_of(view)
+    first, *rest = texts.about(view)
     return [": ".join(part for part in (plain(view.await_id), texts.title, first) if part), *rest]
 
 
 def to_json(view: WaitView, name: str = "") -> dict[str, Any]:
-    """Return the entry of `open` in the error object that `--json` prints.
-
-    It has the command line of the command `name`.
-    """
-    about = "\n".join(texts_of(view.wait).about(view.wait))
+    """Return the entry of `open` in the error object that `--json` prints."""
+    about = "\n".join(texts_of(view).about(view))
     return {**view.model_dump(mode="json"), "about": about, "command": command_of(view, name)}
 
 
 async def find_wait(
     client: Client, run_id: str, kind: KindName, await_id: str | None, *, command: str
 ) -> WaitView:
-    """Return the open wait of this kind with this id.
-
-    Without an id, return the only open wait of this kind.
-
-    Args:
-        client: The client.
-        run_id: The run, or a run above it.
-        kind: The kind of wait that the command answers.
-        await_id: The id of the wait, if one was given.
-        command: The name of the command, whose lines the errors show.
-
-    Raises:
-        CommandError: There is none (exit code 1), or there are several (2), with a list of the open waits; or no worker
-            polls the run's task queue (1).
-        RunNotFound: There is no such run.
-    """
+    """Return the open wait with this id, or the only one of this kind."""
     status = await client.get_run(run_id).status()
     found = open_waits(status)
     named = [each for each in found if await_id is None or each.await_id == await_id]
@@ -93,7 +67,7 @@ async def find_wait(
         return fitting[0]
     if fitting:
         raise CommandError(
-            listed(f"{run_id} waits for several answers; choose one by its id:", fitting, command),
+            list_waits(f"{run_id} waits for several answers; choose one by its id:", fitting, command),
             exit_code=USAGE,
             run_id=run_id,
             open=[to_json(each, command) for each in fitting],
@@ -101,21 +75,15 @@ async def find_wait(
     if not found:
         text = nothing_open(status)
     elif await_id is not None and named:
-        text = f"{plain(await_id)} of {run_id} is {texts_of(named[0].wait).title}; answer it with: {command_of(named[0], command)}"
+        text = f"{plain(await_id)} of {run_id} is {texts_of(named[0]).title}; answer it with: {command_of(named[0], command)}"
     else:
         missing = f"called {plain(await_id)!r}" if await_id is not None else f"like {TEXTS[kind].title}"
-        text = listed(f"{run_id} waits for nothing {missing}; it waits for:", found, command)
+        text = list_waits(f"{run_id} waits for nothing {missing}; it waits for:", found, command)
     raise CommandError(text, run_id=run_id, open=[to_json(each, command) for each in found])
 
 
 def require_worker(status: RunStatus) -> None:
-    """Check that a worker can accept the answer of a command.
-
-    If no worker polls the run's task queue, the run has a hint about it.
-
-    Raises:
-        CommandError: No worker polls the run's task queue.
-    """
+    """Check that a worker polls the task queue of a run that is to get an answer."""
     hints = [hint for hint in status.hints if hint.startswith("no worker polls")]
     if hints:
         raise CommandError(
@@ -138,8 +106,7 @@ def nothing_open(status: RunStatus) -> str:
     return "; ".join([f"{status.run_id} {clause}", *status.hints])
 
 
-def listed(title: str, waits: Sequence[WaitView], command: str) -> str:
-    """Return a title, with the waits and the command lines that answer them below it."""
+def list_waits(title: str, waits: Sequence[WaitView], command: str) -> str:
     return "\n".join(
         [
             title,

@@ -13,8 +13,8 @@ from pydantic_core import from_json
 from temporalio.client import Client
 
 from sojourn.connection import settings
-from sojourn.connection.announced import Announced, announced, has_poller, served_queues
-from sojourn.connection.nearby_storage import nearby_storage
+from sojourn.connection.announcements import AnnouncedWorker, has_poller, read_workers, served_queues
+from sojourn.connection.connect import nearby_storage
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import ArtifactNotFound, InvalidInput, NoWorker
@@ -99,7 +99,7 @@ _MAX_NAMED = 5
 
 async def queues_serving(client: Client, agent_id: str) -> list[str]:
     """Return the task queues whose workers serve an agent, by name."""
-    return _queues(await announced(client), agent_id)
+    return _queues(await read_workers(client), agent_id)
 
 
 async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool = False) -> str:
@@ -110,14 +110,14 @@ async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool 
     """
     deadline, delays = time.monotonic() + WORKER_GRACE, backoff(_LONGEST_DELAY)
     while True:
-        workers = await announced(client)
+        workers = await read_workers(client)
         queues = _queues(workers, agent_id)
         if queues or (not patient and time.monotonic() > deadline):
             break
         await asyncio.sleep(next(delays))
     # The agent's worker was stopped or killed a moment ago, as in a deploy. The run waits for the next
     # one.
-    if not queues and len(lately := _queues(await announced(client, lately=True), agent_id)) == 1:
+    if not queues and len(lately := _queues(await read_workers(client, lately=True), agent_id)) == 1:
         return lately[0]
     if len(queues) > 1:
         raise InvalidInput(
@@ -130,11 +130,11 @@ async def queue_of(client: Client, agent_id: str, run_id: str, *, patient: bool 
     return queues[0]
 
 
-def _queues(workers: list[Announced], agent_id: str) -> list[str]:
+def _queues(workers: list[AnnouncedWorker], agent_id: str) -> list[str]:
     return sorted({worker.task_queue for worker in workers if agent_id in worker.agents})
 
 
-def _nobody(workers: list[Announced], agent_id: str) -> str:
+def _nobody(workers: list[AnnouncedWorker], agent_id: str) -> str:
     served = sorted({agent for worker in workers for agent in worker.agents})
     close = difflib.get_close_matches(agent_id, served, n=3)
     if close:

@@ -29,7 +29,7 @@ from sojourn.client.session import Session
 from sojourn.client.start import RUN_ID_RULE, as_messages, checked_input, generated_id, start_workflow
 from sojourn.connection import settings
 from sojourn.connection.connect import connect
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal, Visibility
@@ -187,7 +187,7 @@ class Client(Access):
                     run_id=run_id,
                 ) from error
         except RPCError as error:
-            raise translated(error, run_id) from error
+            raise translate_error(error, run_id) from error
         return self.get_run(run_id)
 
     async def fork(
@@ -270,7 +270,7 @@ class Client(Access):
                 f"run id {new.id!r} was used before; choose another new_run_id", run_id=new.id
             ) from error
         except RPCError as error:
-            raise translated(error, new.id) from error
+            raise translate_error(error, new.id) from error
         if fork.approval and approve is not None:
             await decided(new, fork.approval, approve=approve, by=by, principal=principal)
         return new
@@ -464,7 +464,7 @@ class Client(Access):
             if self.task_queue and not await self.worker_soon(queue):
                 raise NoWorker(no_worker(queue))
         except RPCError as error:
-            raise translated(error, None) from error
+            raise translate_error(error, None) from error
         return await create_schedule(self.temporal, schedule_id, sends, spec, queue, note=note)
 
     def get_schedule(self, schedule_id: str) -> "Schedule":

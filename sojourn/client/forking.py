@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 from sojourn.archive import store_segment
 from sojourn.client.conversation_id import conversation_id, conversation_prefix
 from sojourn.client.start import generated_id
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
@@ -254,7 +254,7 @@ async def fork_of(
         else:
             origin = await origin_on_server(client, asked.run_id, asked.at, storage)
     except RPCError as error:
-        raise translated(error, asked.run_id) from error
+        raise translate_error(error, asked.run_id) from error
     if asked.at and not origin.event:
         raise UnknownEvent(_no_event(asked.run_id, asked.at, origin.oldest), run_id=asked.run_id)
     if app is not None:

@@ -16,7 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from sojourn import search_attributes
 from sojourn.client.conversation_id import is_conversation
 from sojourn.client.readable_run import status_name
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.run import ForkedFrom, RunInput, RunStatus
 from sojourn.contracts.wire_names import MESSAGE, STARTED_AT
 from sojourn.core.run.continuation import Continuation
@@ -170,7 +170,7 @@ async def labels_of_run(client: Client, run_id: str) -> dict[str, str]:
                     return {}
     except RPCError as error:
         if error.status != RPCStatusCode.NOT_FOUND:
-            raise translated(error, run_id) from error
+            raise translate_error(error, run_id) from error
     return {}
 
 
@@ -285,7 +285,7 @@ async def listed(client: Client, selection: Selection, limit: int | None) -> Asy
     except RPCError as error:
         if search_attributes.is_unknown(error):
             raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
-        raise translated(error, None) from error
+        raise translate_error(error, None) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,7 @@ async def page_of(
     except RPCError as error:
         if search_attributes.is_unknown(error):
             raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
-        raise translated(error, None) from error
+        raise translate_error(error, None) from error
 
 
 async def count_of(client: Client, selection: Selection) -> int:
@@ -338,7 +338,7 @@ async def count_of(client: Client, selection: Selection) -> int:
     except RPCError as error:
         if search_attributes.is_unknown(error):
             raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
-        raise translated(error, None) from error
+        raise translate_error(error, None) from error
 
 
 async def _each(runs: list[RunStatus]) -> AsyncGenerator[RunStatus]:

@@ -24,7 +24,7 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.client.access import Access, backoff
-from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
+from sojourn.connection.rpc_errors import OutageRetry, translate_error, unreadable
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import run_id_fault
@@ -128,7 +128,7 @@ class ReadableRun:
                 raise unreadable(self.id, str(error)) from error
             except RPCError as error:
                 if not await outage.may_retry(error):
-                    raise translated(error, self.id) from error
+                    raise translate_error(error, self.id) from error
                 with contextlib.suppress(RPCError):
                     await handle.describe()
                     outage.answered()
@@ -213,7 +213,7 @@ class ReadableRun:
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 return False
-            raise translated(error, self.id) from error
+            raise translate_error(error, self.id) from error
         return True
 
     async def artifact(self, ref: str) -> Artifact:
@@ -236,7 +236,7 @@ class ReadableRun:
         except UnreadableError as error:
             raise unreadable(self.id, str(error)) from error
         except RPCError as error:
-            raise translated(error, self.id) from error
+            raise translate_error(error, self.id) from error
         closed = status_name(described.status)
         below = await self._child_awaits(found) if closed == "running" else {}
         return found.model_copy(

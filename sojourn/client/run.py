@@ -8,7 +8,7 @@ from temporalio.service import RPCError
 from sojourn.client.readable_run import ReadableRun
 from sojourn.client.sending import Fields, send
 from sojourn.client.setting_aside import target_of
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
 from sojourn.contracts.ids import MAX_MESSAGE_ID
 from sojourn.contracts.message import Accepted
@@ -405,7 +405,7 @@ class Run(ReadableRun):
         try:
             await self._handle.cancel(reason=reason or "")
         except RPCError as error:
-            raise translated(error, self.id) from error
+            raise translate_error(error, self.id) from error
 
 
 def _id_of(wait: AwaitClarification | str | None) -> str:

@@ -23,7 +23,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.ids import run_id_fault
 from sojourn.contracts.message import TextPart
 from sojourn.contracts.run import RunInput, ScheduledMessage, ScheduledRun, ScheduleStatus
@@ -101,7 +101,7 @@ class Schedule:
             return ScheduleNotFound(
                 f"there is no schedule {self.id!r} in this namespace; `sojourn schedule list` shows them"
             )
-        return translated(error, None)
+        return translate_error(error, None)
 
 
 def spec_of(every: timedelta | None, cron: str | Sequence[str] | None, time_zone: str | None) -> ScheduleSpec:
@@ -177,7 +177,7 @@ async def create_schedule(
     except RPCError as error:
         if search_attributes.is_unknown(error):
             raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
-        raise translated(error, None) from error
+        raise translate_error(error, None) from error
     return Schedule(temporal, schedule_id)
 
 
@@ -225,7 +225,7 @@ async def list_schedules(
             if agent_id in (None, status.agent_id):
                 yield status
     except RPCError as error:
-        raise translated(error, None) from error
+        raise translate_error(error, None) from error
 
 
 def _status_of(

@@ -19,7 +19,7 @@ from temporalio.client import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
 from sojourn.core.awaits.envelope import NOT_VISIBLE
@@ -142,7 +142,7 @@ async def _nobody(handle: WorkflowHandle[Any, Any]) -> RunError:
     try:
         queue = (await handle.describe()).task_queue
     except RPCError as error:  # the server itself did not answer, and perhaps started nothing
-        return translated(error, handle.id)
+        return translate_error(error, handle.id)
     reason = f"no worker of task queue {queue} handled it within {ANSWER_DEADLINE:g} s"
     return NoWorker(f"{handle.id}: {reason}; it can still take effect when one runs", run_id=handle.id)
 
@@ -207,7 +207,7 @@ def _given_up(error: RPCError, run_id: str) -> RunError:
     if _says(error, TASK_FAILS + ENDED):
         reason = "its workflow task fails again and again; `sojourn list --stuck` says why"
         return NoWorker(f"{run_id}: {reason}", run_id=run_id)
-    return translated(error, run_id)
+    return translate_error(error, run_id)
 
 
 def _says(error: RPCError, texts: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from sojourn.client.conversation_id import conversation_id
 from sojourn.client.run import Run
 from sojourn.client.sending import Fields, send
 from sojourn.client.start import checked_input, start_workflow
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.event import (
     Event,
     MessageReceivedEvent,
@@ -252,7 +252,7 @@ class Session:
             if self._client.task_queue and not await self._client.worker_soon(queue):
                 raise NoWorker(no_worker(queue), run_id=self.run.id)
         except RPCError as error:
-            raise translated(error, self.run.id) from error
+            raise translate_error(error, self.run.id) from error
         listed = run.model_copy(update={"listed": True})
 
         async def update(fields: Fields) -> Any:

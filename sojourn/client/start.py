@@ -18,7 +18,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.ids import AGENT_ID, RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
@@ -172,7 +172,7 @@ async def _beginning(client: Client, run_id: str) -> RunInput | Continuation | N
         return None
     except RPCError as error:
         if error.status != RPCStatusCode.NOT_FOUND:
-            raise translated(error, run_id) from error
+            raise translate_error(error, run_id) from error
     return None
 
 

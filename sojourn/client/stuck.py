@@ -20,7 +20,7 @@ from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.client.access import Access
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.events.history import HistoryReader
 from sojourn.events.pending import BLOCKS_LOOP, heartbeat_note, is_plan, when
 
@@ -76,7 +76,7 @@ async def _look(client: Access, run_id: str, is_served: Callable[[str], Awaitabl
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             return None  # visibility lags: the run is already deleted
-        raise translated(error, run_id) from error
+        raise translate_error(error, run_id) from error
     return await stuck_of(client, described, is_served)
 
 
@@ -115,7 +115,7 @@ async def stuck_of(
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             return None
-        raise translated(error, described.id) from error
+        raise translate_error(error, described.id) from error
 
 
 def _moment(since: Timestamp) -> datetime | None:

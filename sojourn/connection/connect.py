@@ -1,37 +1,30 @@
-"""Make a Temporal client that uses Sojourn's data converter."""
+"""Make a Temporal client with Sojourn's data converter."""
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
 from temporalio.converter import DefaultFailureConverterWithEncodedAttributes, PayloadCodec
 
 from sojourn.connection import settings
-from sojourn.connection.tls_faults import is_key_fault, speaks_tls, tls_fault
+from sojourn.connection.rpc_errors import is_key_fault, speaks_tls, tls_fault
 from sojourn.converter.codec import load_codec
 from sojourn.converter.data_converter import GuardedDataConverter, data_converter
 from sojourn.errors import DefinitionError, ServerUnavailable, SojournError
+from sojourn.private import STORAGE_LINK, is_private, runtime_path
 from sojourn.serving.hardening.loop_guard import end_quietly
+from sojourn.storage import FolderStorage, StorageDriver
 from sojourn.telemetry import interceptors
 
-__all__ = ["connect", "converter_with"]
+__all__ = ["connect", "converter_with", "nearby_storage"]
 
 
 async def connect(
     options: dict[str, Any], *, codec: PayloadCodec | None = None, encrypted_only: bool = False
 ) -> Client:
-    """Connect, with the options of `settings.connect_options`.
-
-    Args:
-        options: Arguments of `temporalio.client.Client.connect`.
-        codec: Encrypts payloads; `SOJOURN_CODEC`, else none.
-        encrypted_only: Whether messages in clear text are refused; also set by `SOJOURN_ENCRYPTED_ONLY`.
-
-    Raises:
-        ServerUnavailable: No server answers at the address, or the TLS handshake fails.
-        DefinitionError: The address is invalid, the client certificate cannot be read, or the codec cannot be loaded.
-    """
+    """Connect, with the options of `settings.connect_options`."""
     converter = converter_with(codec, encrypted_only=encrypted_only)
     end_quietly()
     try:
@@ -45,7 +38,6 @@ async def connect(
 
 
 async def _fault(text: str, options: dict[str, Any]) -> SojournError:
-    """Return the error for a failed connection, with what to do about it."""
     address = (
         options["target_host"] if options["target_host"].isprintable() else ascii(options["target_host"])
     )
@@ -77,9 +69,6 @@ def converter_with(
     """Return Sojourn's data converter with a codec, for your own Temporal client.
 
     An argument takes precedence over a setting. Texts of errors are encrypted too.
-
-    Raises:
-        DefinitionError: The codec cannot be loaded, or clear text is to be refused without a codec.
     """
     target = settings.codec()
     codec = codec or (load_codec(target) if target else None)
@@ -99,6 +88,17 @@ def converter_with(
 
 
 def _brief(text: str) -> str:
-    """Return the innermost message of an error that many layers have wrapped."""
     found = re.search(r'message: "([^"]+)"', text)
     return (found[1] if found else text.split("\n", 1)[0])[:200]
+
+
+def nearby_storage(server: str) -> StorageDriver | None:
+    """Return the storage of a development server on this machine, or None."""
+    link = runtime_path(server, STORAGE_LINK)
+    if link is None or not is_private(link.parent):
+        return None
+    try:
+        folder = link.readlink()
+    except OSError:
+        return None
+    return FolderStorage(folder) if is_private(Path(folder)) else None

@@ -1,15 +1,95 @@
-"""Translate RPC errors and undecodable payloads, and retry during server restarts."""
+"""Translate errors of RPC and TLS, and retry while a server restarts."""
 
 import asyncio
+import contextlib
+import re
+import ssl
 import time
 
 from temporalio.service import RPCError, RPCStatusCode
 
-from sojourn.connection.tls_faults import tls_fault
 from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, ServerUnavailable
 from sojourn.values.text import plain
 
-__all__ = ["OutageRetry", "is_page_outdated", "translated", "unreadable"]
+__all__ = [
+    "OutageRetry",
+    "is_key_fault",
+    "is_page_outdated",
+    "speaks_tls",
+    "tls_fault",
+    "translate_error",
+    "unreadable",
+]
+
+
+_CA = "TEMPORAL_TLS_SERVER_CA_CERT_PATH"
+_PAIR = "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
+
+_WANTS_CERTIFICATE = (
+    r"fatal alert: (CertificateRequired|BadCertificate|UnknownCA|CertificateUnknown|CertificateExpired|AccessDenied)"
+    r"|without sending TLS close_notify"
+)
+_HUNG_UP = f"it closed the connection, probably because it wants another client certificate; set {_PAIR}"
+_FAULTS = (
+    (
+        r"InvalidCertificate\(Expired",
+        "its certificate has expired; renew it, or correct this machine's clock",
+    ),
+    (r"NotValidYet", "its certificate is not valid yet; check this machine's clock"),
+    (
+        r"NotValidForName",
+        "its certificate is for another name; set TEMPORAL_TLS_SERVER_NAME to a name in the certificate",
+    ),
+    (
+        r"UnknownIssuer|CaUsedAsEndEntity",
+        f"this machine does not trust the signer of its certificate; set {_CA} to its CA",
+    ),
+    (r"InvalidCertificate", "its certificate is not accepted"),
+    (
+        _WANTS_CERTIFICATE,
+        _HUNG_UP,
+    ),
+    (
+        r"tls handshake eof|InvalidContentType|corrupt message",
+        "it does not use TLS; unset TEMPORAL_TLS and the TEMPORAL_TLS_* variables, or correct TEMPORAL_ADDRESS",
+    ),
+    (
+        r"fatal alert|PeerIncompatible|PeerMisbehaved",
+        "client and server cannot agree on a TLS version or cipher",
+    ),
+)
+"""The first pattern that matches decides; the texts are those of rustls."""
+
+
+def tls_fault(text: str, *, in_tls: bool = False) -> str | None:
+    """Return what is wrong with a TLS connection and what to do, or None."""
+    clause = next((clause for pattern, clause in _FAULTS if re.search(pattern, text)), None)
+    if (
+        clause is None
+        and in_tls
+        and re.search(r"BrokenPipe|ConnectionReset|UnexpectedEof|connection closed", text)
+    ):
+        return _HUNG_UP
+    return clause
+
+
+def is_key_fault(text: str) -> bool:
+    """Return whether the client certificate or its key cannot be read."""
+    return bool(re.search(r"PrivateKeyParseError|CertificateParseError|InvalidClientCert", text))
+
+
+async def speaks_tls(address: str, within: float = 2.0) -> bool:
+    """Return whether a server that was contacted without TLS speaks TLS."""
+    host, _, port = address.rpartition(":")
+    unchecked = ssl.create_default_context()
+    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+    with contextlib.suppress(OSError, ValueError, TimeoutError):  # an SSLError is an OSError
+        async with asyncio.timeout(within):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=unchecked)
+        writer.close()
+        return True
+    return False
+
 
 LONGEST_OUTAGE = 60.0
 """Seconds without an answer before a restarting server counts as unavailable."""
@@ -29,36 +109,23 @@ _AWAY = {
 
 
 def is_page_outdated(error: RPCError) -> bool:
-    """Return whether the token of a history page is outdated.
-
-    The server has then loaded the run again, so the history has to be read again.
-    """
+    """Return whether a history changed, since the server has loaded the run again."""
     return b"CurrentBranchChangedFailure" in error.raw_grpc_status
 
 
 class OutageRetry:
-    """Retries while a server restarts, with growing delays.
-
-    It gives up after a minute without an answer.
-    """
+    """Retries while a server restarts, with growing delays, for at most a minute."""
 
     def __init__(self) -> None:
         self.answered()
 
     def answered(self) -> None:
-        """Record an answer, so that the next failure begins a new outage.
-
-        The new outage begins with the shortest delay.
-        """
+        """Record an answer: the next failure begins a new outage, with the shortest delay."""
         self._since: float | None = None
         self._delay = 0.1
 
     async def may_retry(self, error: RPCError) -> bool:
-        """Wait before a retry, and return whether to retry.
-
-        True if the server is unavailable or has loaded the run again. False for any other error, or
-        after an outage of more than `LONGEST_OUTAGE`.
-        """
+        """Wait, and return whether to retry, as the server is away, but not for long."""
         if error.status not in _AWAY and not is_page_outdated(error):
             return False
         now = time.monotonic()
@@ -73,11 +140,8 @@ class OutageRetry:
         return True
 
 
-def translated(error: RPCError, run_id: str | None) -> RunError:
-    """Translate an RPC error into one of Sojourn's errors.
-
-    This is the only place that translates them.
-    """
+def translate_error(error: RPCError, run_id: str | None) -> RunError:
+    """Translate an RPC error into one of Sojourn's. No other place does."""
     if b"NamespaceNotFound" in error.raw_grpc_status:
         return InvalidInput(
             f"{plain(error.message, 300).rstrip('.')}; name another with TEMPORAL_NAMESPACE or --namespace, or make it with "
@@ -104,10 +168,7 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
 
 
 def unreadable(run_id: str, reason: str) -> RunUnreadable:
-    """Return the error for a run whose records this client cannot decode.
-
-    Its text says what to do.
-    """
+    """Return the error for a run whose records this client cannot decode."""
     return RunUnreadable(
         f"the data of run {run_id} cannot be read here ({reason}); use the codec of its workers: "
         "--codec MODULE:CODEC, SOJOURN_CODEC, or in a program the codec of its client",

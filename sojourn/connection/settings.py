@@ -42,13 +42,7 @@ _COMPRESSIONS = {"gzip": GrpcCompression.GZIP, "none": GrpcCompression.NONE}
 def connect_options(
     address: str | None = None, namespace: str | None = None, compression: str | None = None
 ) -> dict[str, Any]:
-    """Return keyword arguments for `temporalio.client.Client.connect`.
-
-    An argument takes precedence over a setting.
-
-    Raises:
-        DefinitionError: A setting cannot be read; raised here, where every program starts.
-    """
+    """Return arguments for `temporalio.client.Client.connect`."""
     check_timeouts()
     try:
         options: dict[str, Any] = dict(ClientConfig.load_client_connect_config(override_env_vars=_readable()))
@@ -67,13 +61,9 @@ def connect_options(
 
 
 def grpc_compression(address: str, explicit: str | None = None) -> GrpcCompression:
-    """Return the compression of messages to and from the server.
+    """Return the compression of the argument, the setting, or the address.
 
-    It is the argument, else `SOJOURN_GRPC_COMPRESSION`, else none for a server on this machine and
-    gzip for any other.
-
-    Raises:
-        DefinitionError: The setting is neither `gzip` nor `none`.
+    A server on this machine needs none; any other gets gzip.
     """
     name = explicit or os.environ.get("SOJOURN_GRPC_COMPRESSION", "").strip().lower()
     if name and name not in _COMPRESSIONS:
@@ -82,13 +72,7 @@ def grpc_compression(address: str, explicit: str | None = None) -> GrpcCompressi
 
 
 def event_loop() -> str:
-    """Return the event loop of `sojourn worker`, from `SOJOURN_EVENT_LOOP`.
-
-    It is `uvloop` (the default) or `asyncio`.
-
-    Raises:
-        DefinitionError: The setting is neither.
-    """
+    """Return the event loop of `sojourn worker`: `uvloop` (the default) or `asyncio`."""
     name = os.environ.get("SOJOURN_EVENT_LOOP", "").strip().lower() or "uvloop"
     if name not in ("asyncio", "uvloop"):
         raise DefinitionError("SOJOURN_EVENT_LOOP must be uvloop or asyncio; correct its value")
@@ -96,21 +80,12 @@ def event_loop() -> str:
 
 
 def _readable() -> dict[str, str]:
-    """Return the environment without variables that are not valid UTF-8.
-
-    The SDK's core does not read such variables, whatever their names.
-    """
+    """Return the environment that is valid UTF-8, which the SDK's core can read."""
     return {name: value for name, value in os.environ.items() if is_writable(name + value)}
 
 
 def local_port() -> int | None:
-    """Return the port in the address setting if the server is on this machine.
-
-    None if the server is on another machine, or if the port is the default.
-
-    Raises:
-        DefinitionError: The port is invalid.
-    """
+    """Return the port of a server on this machine, unless it is the default."""
     address = connect_options()["target_host"]
     host, _, text = address.rpartition(":")
     if not is_this_machine(host) or not text.isdecimal() or text == str(_DEFAULT_PORT):
@@ -123,11 +98,7 @@ def local_port() -> int | None:
 
 
 def task_queue(explicit: str | None = None) -> str | None:
-    """Return the task queue: the argument, else `SOJOURN_TASK_QUEUE`, else None.
-
-    Raises:
-        DefinitionError: The name is invalid for a task queue.
-    """
+    """Return the task queue: the argument, else `SOJOURN_TASK_QUEUE`, else None."""
     name = explicit or os.environ.get("SOJOURN_TASK_QUEUE") or None
     if name is not None and (fault := task_queue_fault(name)):
         raise DefinitionError(fault)
@@ -135,46 +106,28 @@ def task_queue(explicit: str | None = None) -> str | None:
 
 
 def _brief(error: Exception) -> str:
-    """Return what is wrong in a settings file, and at which line.
-
-    The lines of the file are left out: a TOML parser quotes them, and they may hold keys.
-    """
+    """Return what is wrong in a settings file, without its lines: they may hold keys."""
     lines = [line for line in str(error).splitlines() if not re.match(r"\s*\d*\s*\|", line)]
     return " ".join(" ".join(lines).split())[:200]
 
 
 def metrics_port(explicit: str | None = None) -> str | None:
-    """Return the address for the Temporal SDK's own metrics, or None.
-
-    It is the argument, else `SOJOURN_METRICS_PORT`.
-    """
+    """Return the address for the Temporal SDK's own metrics, or None."""
     return explicit or os.environ.get("SOJOURN_METRICS_PORT") or None
 
 
 def live() -> str | None:
-    """Return the live transport between processes, or None.
-
-    It is `SOJOURN_LIVE`, such as `redis://host:6379/0`.
-    """
+    """Return the live transport, such as `redis://host:6379/0`, or None."""
     return os.environ.get("SOJOURN_LIVE") or None
 
 
 def codec() -> str | None:
-    """Return the codec that encrypts payloads, or None.
-
-    It is `SOJOURN_CODEC`, as MODULE:CODEC.
-    """
+    """Return the codec that encrypts payloads, as MODULE:CODEC, or None."""
     return os.environ.get("SOJOURN_CODEC") or None
 
 
 def encrypted_only() -> bool:
-    """Return whether messages in clear text are refused.
-
-    `SOJOURN_ENCRYPTED_ONLY` sets this, with `1` or `true`; the default is False.
-
-    Raises:
-        DefinitionError: The setting is neither true nor false.
-    """
+    """Return whether messages in clear text are refused."""
     value = os.environ.get("SOJOURN_ENCRYPTED_ONLY", "").strip().lower()
     if value not in ("", "0", "false", "no", "off", "1", "true", "yes", "on"):
         raise DefinitionError("SOJOURN_ENCRYPTED_ONLY must be 1 or 0; correct its value")

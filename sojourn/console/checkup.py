@@ -14,15 +14,19 @@ from temporalio.service import RPCError
 
 from sojourn.authoring.runnable import RemoteToolset
 from sojourn.checks import Check
-from sojourn.checks.agents import check_agents, check_once
-from sojourn.checks.application import check_app, check_model, queues_of
+from sojourn.checks.application import check_app, check_model, check_storage, queues_of
 from sojourn.checks.machine import check_cli, check_extras, check_settings, check_versions
-from sojourn.checks.served import ServedQueue, served
 from sojourn.checks.service import check_clock, check_namespace, check_search_attributes, check_server
-from sojourn.checks.storage import check_storage
-from sojourn.checks.workers import check_elsewhere, check_queue
-from sojourn.connection.announced import announced
-from sojourn.connection.rpc_errors import translated
+from sojourn.checks.workers import (
+    ServedQueue,
+    check_agents,
+    check_elsewhere,
+    check_once,
+    check_queue,
+    find_served_queues,
+)
+from sojourn.connection.announcements import read_workers
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.errors import SojournError
 from sojourn.http.service import Service
 from sojourn.reader import Cache
@@ -72,9 +76,9 @@ class Checkup:
         known = [*queues_of(self._service.app), *filter(None, [client.task_queue])]
         try:
             async with asyncio.timeout(PATIENCE):
-                return await served(client.temporal, known)
+                return await find_served_queues(client.temporal, known)
         except RPCError as error:
-            raise translated(error, None) from error
+            raise translate_error(error, None) from error
 
     async def _look(self) -> CheckResults:
         app, client = self._service.app, self._service.client
@@ -124,7 +128,7 @@ class Checkup:
         client, app = self._service.client, self._service.app
         try:
             async with asyncio.timeout(PATIENCE):
-                workers = await announced(client.temporal)
+                workers = await read_workers(client.temporal)
         except (RPCError, TimeoutError):
             return [Check("workers", ok=None, found="not checked: the server does not answer")]
         tools = queues_of(app)
@@ -172,7 +176,7 @@ class Checkup:
                 mend="look at the server's log and load",
             )
         except (RPCError, SojournError) as error:
-            known = translated(error, None) if isinstance(error, RPCError) else error
+            known = translate_error(error, None) if isinstance(error, RPCError) else error
             found, _, mend = str(known).partition("; ")
             return Check(name, ok=False, found=found, mend=mend)
 

@@ -108,7 +108,7 @@ class ForkedFrom(Record):
 
     @property
     def change_texts(self) -> list[str]:
-        """What the fork was given, one line each, without messages: events of their own have those."""
+        """What the fork was given but for messages, one line each."""
         return [each.text for each in self.changes if each.kind != "message"]
 
 

@@ -14,7 +14,7 @@ from temporalio.converter import StorageDriver
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.archive import Part, archived_events, load_part, load_segments
-from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translated
+from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translate_error
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Accepted, Message
@@ -107,7 +107,7 @@ async def events_of(
             is_gone = error.status == RPCStatusCode.NOT_FOUND and execution not in ("", gone)
             may_retry = follow or is_page_outdated(error)
             if not is_gone and not (may_retry and await outage.may_retry(error)):
-                raise translated(error, run_id) from error
+                raise translate_error(error, run_id) from error
             # Else retention has just deleted that execution: the events begin with the next one.
 
 
@@ -124,7 +124,7 @@ async def transcript_of(client: Client, run_id: str, storage: StorageDriver | No
             with readable_transcript(run_id):
                 projection.feed(record, events)
     except RPCError as error:
-        raise translated(error, run_id) from error
+        raise translate_error(error, run_id) from error
     return projection.messages_so_far()
 
 
@@ -193,7 +193,7 @@ async def _fold_of_present(client: Client, run_id: str) -> Fold:
         async for _ in records_of(client, fold, await present_execution(client, run_id), follow=False):
             pass
     except RPCError as error:
-        raise translated(error, run_id) from error
+        raise translate_error(error, run_id) from error
     return fold
 
 

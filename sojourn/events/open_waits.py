@@ -8,7 +8,7 @@ from temporalio.client import Client
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError
 
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.run import RunStatus
 from sojourn.core.history.fold import Fold
@@ -56,7 +56,7 @@ async def waiting_in_history(
             for event in events:
                 timeline.feed(event)
     except RPCError as error:
-        raise translated(error, run_id) from error
+        raise translate_error(error, run_id) from error
     status = fold.status()
     if timeline.last_user_text is None or not all(wait.id in timeline.open_waits for wait in status.awaits):
         timeline = Timeline(run_id)

@@ -24,7 +24,7 @@ from sojourn.client.run import Run
 from sojourn.client.sending import hidden
 from sojourn.client.session import Session
 from sojourn.client.start import as_messages, checked_input, is_start_of
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, wait_in
 from sojourn.contracts.principal import Principal, mark_of
@@ -329,7 +329,7 @@ class Service:
         try:
             found = await self.client.temporal.get_workflow_handle(run_id).describe()
         except RPCError as error:
-            failure = translated(error, run_id)
+            failure = translate_error(error, run_id)
             if isinstance(failure, RunNotFound):
                 return None
             raise failure from error

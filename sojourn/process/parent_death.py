@@ -20,10 +20,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def killed_with_parent() -> list[str]:
-    """Return a command prefix that ends the command with the thread that starts it.
-
-    Empty except on Linux.
-    """
+    """Return a prefix that ends a command with its thread, except off Linux."""
     if sys.platform != "linux" or not sys.executable:
         return []
     return [sys.executable, "-I", "-S", __file__, str(os.getpid())]

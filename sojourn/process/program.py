@@ -27,24 +27,12 @@ _PROCESSES = Path("/proc")
 
 
 def start_group(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a program as the leader of a session and group, without a shell.
-
-    Args:
-        command: The program and its arguments.
-        options: Options of `subprocess.Popen`, such as streams, environment and directory.
-
-    Raises:
-        OSError: The program cannot be started.
-    """
+    """Start a program as the leader of a session and group, without a shell."""
     return subprocess.Popen[bytes](command, bufsize=0, start_new_session=True, **options)
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Signal every process of a group.
-
-    Returns:
-        False if there is no process that this one may signal.
-    """
+    """Signal every process of a group."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -53,10 +41,7 @@ def signal_group(group: int, number: int) -> bool:
 
 
 def is_running(group: int) -> bool:
-    """Return whether a group whose leader was reaped has a running process.
-
-    It reaps this process's children in the group.
-    """
+    """Return whether a group without its leader runs, and reap our children in it."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(-group, os.WNOHANG)  # as process 1, this process inherits them
     if not signal_group(group, 0):
@@ -66,10 +51,7 @@ def is_running(group: int) -> bool:
 
 
 def _states(group: int) -> Iterator[str]:
-    """Yield the states of a group's processes, from `/proc`.
-
-    Yields nothing except on Linux.
-    """
+    """Yield the states of a group's processes. Nothing except on Linux."""
     for stat in _PROCESSES.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             state, _parent, of, *_ = stat.read_text(errors="replace").rpartition(")")[2].split()
@@ -117,19 +99,14 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
         return self._process.poll() is None
 
     async def wait(self) -> int:
-        """Wait until the process ends, and return its exit status.
-
-        A negative status is the signal that ended it.
-        """
+        """Wait for the exit status, or for the negative number of the ending signal."""
         while (status := self._process.poll()) is None:  # noqa: ASYNC110 - bound to no event loop
             await asyncio.sleep(_POLL)
         if self._process.stdin:
@@ -141,10 +118,7 @@ class Program:
         self._process.send_signal(signal.SIGTERM)
 
     async def stop(self, grace: timedelta) -> None:
-        """Send SIGTERM, and kill the group if the process has not ended after `grace`.
-
-        On cancellation, the group is killed at once.
-        """
+        """Send SIGTERM, and kill the group after `grace`, or at once on cancellation."""
         try:
             self.terminate()
             async with asyncio.timeout(grace.total_seconds()):
@@ -155,16 +129,12 @@ class Program:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the process and its group, and wait until the process is reaped.
-
-        If the process has ended already, its group is left alone.
-        """
+        """Kill the group, unless its process has ended already, and reap the process."""
         if self.is_running:
             signal_group(self.pid, signal.SIGKILL)
         self._process.wait()
 
     def log(self) -> str:
-        """Return what the process wrote to `log`, or an empty text without a log."""
         if self._log is None:
             return ""
         size = os.fstat(self._log.fileno()).st_size - self._log_starts

@@ -136,10 +136,7 @@ class _Child:
             raise ToolUnavailable(f"no thread can be started on this worker: {error}") from error
 
     async def completed(self) -> Completed:
-        """Wait until the program has ended and its outputs are read.
-
-        Other processes have 2 s to close the outputs.
-        """
+        """Wait until the program has ended. Other processes have 2 s to close its outputs."""
         # A pipe whose connection is cancelled is closed, and a program that writes to it dies of SIGPIPE.
         await _to_its_end(self._connect())
         await self._exited.wait()
@@ -161,7 +158,6 @@ class _Child:
             writer.write_eof()
 
     async def end(self) -> None:
-        """End the whole process group, and close the pipes."""
         group = self._process.pid
         try:
             signal_group(group, signal.SIGTERM)
@@ -181,7 +177,6 @@ class _Child:
                 pipe.close()
 
     async def _gone(self, group: int) -> None:
-        """Wait until the program is reaped and no process of its group runs, at most 2 s."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 await self._exited.wait()
@@ -195,8 +190,6 @@ class _Child:
 
 
 class _Output(asyncio.Protocol):
-    """Collects the first `max_output` bytes of an output of a program."""
-
     def __init__(self, max_output: int) -> None:
         self._max_output = max_output
         self.kept = bytearray()

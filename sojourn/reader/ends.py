@@ -15,7 +15,7 @@ from temporalio.client import WorkflowHistoryEventFilterType
 from temporalio.service import RPCError
 
 from sojourn.client.access import Access
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.event import MessageReceivedEvent
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tasks import PlanOutcome
@@ -73,7 +73,7 @@ async def read_end(client: Access, run_id: str) -> RunEnd:
             if (record := await reader.record(event)) is not None:
                 end = RunEnd(record.value if isinstance(record.value, RunOutput) else None, record.error)
     except RPCError as error:
-        raise translated(error, run_id) from error
+        raise translate_error(error, run_id) from error
     return end
 
 
@@ -131,7 +131,7 @@ async def read_turns(client: Access, run_id: str) -> Turns:
                 break
         return found
     except RPCError as error:
-        raise translated(error, run_id) from error
+        raise translate_error(error, run_id) from error
 
 
 async def _turns_since(client: Access, run_id: str, execution: str) -> Turns:

@@ -18,7 +18,7 @@ from sojourn.client.client import Client
 from sojourn.client.listing import message_of
 from sojourn.client.readable_run import status_name
 from sojourn.client.stuck import Stuck, stuck_of
-from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translated
+from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translate_error
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_in, place_of
 from sojourn.contracts.run import RunStatus
@@ -119,7 +119,7 @@ async def read_snapshot(client: Client, run_id: str, *, most: int) -> Snapshot:
             _fold_of(client, run_id, described.run_id), message_of(described)
         )
     except RPCError as error:
-        raise translated(error, run_id) from error
+        raise translate_error(error, run_id) from error
     timeline = Timeline(run_id, most)
     for event in events:
         timeline.feed(event)
@@ -207,7 +207,7 @@ async def present_events(client: Client, run_id: str) -> AsyncGenerator[Event]:
             for event in events:
                 yield event
     except RPCError as error:
-        raise translated(error, run_id) from error
+        raise translate_error(error, run_id) from error
 
 
 def _events(client: Client, run_id: str, since: str = "") -> AsyncGenerator[Event]:
@@ -246,7 +246,7 @@ async def read_conversation(client: Client, run_id: str, *, before: str = "", be
             chain = began - 1
             found, began = await _turns_from(client, run_id, chain, before)
     except RPCError as error:
-        raise translated(error, run_id) from error
+        raise translate_error(error, run_id) from error
     if begin:
         kept = [turn for turn in found.turns if place_of(turn.key) >= place_of(begin)]
         found.keep_turns(min(len(kept) or TURNS, MAX_TURNS))

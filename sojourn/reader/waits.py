@@ -14,7 +14,7 @@ from temporalio.service import RPCError
 
 from sojourn.answers import WaitView, context_of, wait_view
 from sojourn.client.access import Access
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import Await
 from sojourn.errors import InvalidInput, RunNotFound, RunUnreadable
 from sojourn.events.open_waits import Waiting, waiting_in_history
@@ -261,7 +261,7 @@ class WaitReader:
         try:
             described = await self._client.temporal.get_workflow_handle(run_id).describe()
         except RPCError as error:
-            failure = translated(error, run_id)
+            failure = translate_error(error, run_id)
             if not isinstance(failure, RunNotFound):
                 raise failure from error
             return _Known(("", 0), awaiting, None, ())

@@ -10,9 +10,8 @@ Of Sojourn it imports only `sojourn.errors`, `sojourn.private` and `sojourn.proc
         print(server.address, server.ui_url)
 """
 
-from sojourn.server.dev_server import USUAL_PORT, USUAL_UI_PORT, Server
+from sojourn.server.dev_server import DYNAMIC_CONFIG, USUAL_PORT, USUAL_UI_PORT, Server
 from sojourn.server.ports import is_serving
-from sojourn.server.start_dev import DYNAMIC_CONFIG
 from sojourn.server.temporal_cli import CliSource, Progress, TemporalCli, find_cli
 
 __all__ = [

@@ -28,11 +28,7 @@ class ServerFiles:
     """The open files of a server, held while it runs or may be restarted."""
 
     def __init__(self, *, db_filename: Path | None, log_filename: Path | None) -> None:
-        """Open the log, and lock the database file, if there is one.
-
-        Raises:
-            ServerUnavailable: Another server uses the database file, or a file cannot be opened.
-        """
+        """Open the log, and lock the database file, if there is one."""
         self._open = ExitStack()
         with self._open as opening:
             try:
@@ -44,10 +40,7 @@ class ServerFiles:
 
     @property
     def inherited(self) -> list[int]:
-        """File descriptors for the server to inherit.
-
-        With them the lock lasts as long as this process or the server.
-        """
+        """File descriptors with which the lock lasts as long as the server."""
         return [self._lock.fileno()] if self._lock is not None else []
 
     def sign(self, holder: str) -> None:
@@ -87,12 +80,7 @@ def _log(log_filename: Path | None) -> IO[bytes]:
 
 
 class StorageLink:
-    """The folder of a server's external storage.
-
-    Args:
-        db_filename: The database file, beside which the folder is; None for a server without one, whose folder is
-            deleted at its end.
-    """
+    """The folder of a server's external storage."""
 
     def __init__(self, db_filename: Path | None) -> None:
         self._is_kept = db_filename is not None
@@ -100,13 +88,7 @@ class StorageLink:
         self._link: Path | None = None
 
     def make(self, address: str) -> None:
-        """Make the folder and the link for a server.
-
-        If there is no folder that only this user can enter, no link is made.
-
-        Args:
-            address: `host:port` of the frontend.
-        """
+        """Make the folder and the link, if only this user can enter the folder."""
         link = runtime_path(address, STORAGE_LINK)
         if link is None:
             return

@@ -38,13 +38,7 @@ def is_free(port: int) -> bool:
 
 
 def pick(asked: int | None, usual: int) -> int:
-    """Return a port to try.
-
-    Args:
-        asked: A port is returned unchanged. 0: any free port. None: the usual port if it is free, else any free port.
-            The port of the web UI that belongs to any free port is free too.
-        usual: The default port.
-    """
+    """Return a port to try."""
     if asked:
         return asked
     if asked is None and is_free(usual):
@@ -56,10 +50,7 @@ def pick(asked: int | None, usual: int) -> int:
 
 
 def ui_port_of(port: int) -> int:
-    """Return the usual port of the UI, as `temporal server start-dev` chooses it.
-
-    It is 1000 above the port of the frontend.
-    """
+    """Return the usual port of the UI, as `temporal server start-dev` chooses it."""
     return port + _UI_ABOVE if port + _UI_ABOVE <= LAST_PORT else port - _UI_ABOVE
 
 
@@ -72,13 +63,7 @@ def port_in_use(log: str) -> int | None:
 async def is_serving(
     address: str, *, namespace: str = "default", within: timedelta = timedelta(seconds=1)
 ) -> bool:
-    """Return whether a healthy Temporal server with the namespace is at the address.
-
-    Args:
-        address: `host:port` of the frontend, without TLS.
-        namespace: The namespace that the server must have.
-        within: Time limit of the check; a server of another kind may never answer.
-    """
+    """Return whether a healthy Temporal server with the namespace is at the address."""
     # Imported here, since it is slow, and a command that only searches for a binary does not need
     # it.
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest  # noqa: PLC0415
@@ -107,14 +92,7 @@ _MOST = 1_000_000
 
 
 async def find_ui(address: str, ui_port: int) -> str | None:
-    """Return the URL of a server's UI at a port of this machine, or None.
-
-    None if there is no UI, or if it belongs to another server.
-
-    Args:
-        address: `host:port` of the server's frontend.
-        ui_port: The port at which to look for its UI.
-    """
+    """Return the URL of a server's own UI at a port of this machine, or None."""
     from temporalio.api.workflowservice.v1 import GetClusterInfoRequest  # noqa: PLC0415
     from temporalio.service import ConnectConfig, RPCError, ServiceClient  # noqa: PLC0415
 
@@ -132,15 +110,9 @@ async def find_ui(address: str, ui_port: int) -> str | None:
 
 
 def _cluster_of(url: str) -> str | None:
-    """Return the id of the cluster that a UI shows.
+    """Return the id of the cluster that a UI shows, empty for another program.
 
-    Empty if the answer is not that of a UI. None while the UI has no connection to its server: it
-    connects anew a second after both have started.
-
-    Raises:
-        OSError: Nothing answers.
-        HTTPException: What answers does not speak HTTP.
-        ValueError: The answer is not JSON.
+    None while the UI has no connection to its server: it connects anew a second after both have started.
     """
     direct = build_opener(ProxyHandler({}))
     try:

@@ -84,7 +84,6 @@ async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -
 
 
 def _places() -> Iterator[tuple[CliSource, Path]]:
-    """Yield the sources and paths to try, in the order of the search."""
     if named := os.environ.get("SOJOURN_TEMPORAL_CLI"):
         yield "SOJOURN_TEMPORAL_CLI", Path(shutil.which(named) or named)
     beside_python = dict.fromkeys([sysconfig.get_path("scripts"), os.path.dirname(sys.executable)])
@@ -97,10 +96,6 @@ def _places() -> Iterator[tuple[CliSource, Path]]:
 
 
 def _version_of(path: Path) -> str | None:
-    """Return the version that the binary prints, or None.
-
-    None if it is another program or does not run.
-    """
     try:
         answer = subprocess.run(  # noqa: S603 - the path is the user's own command
             [path, "--version"],
@@ -125,16 +120,10 @@ class _FetchFailed(ServerNotFound):
 
 
 def _cached_cli() -> Path:
-    """Return the path of a downloaded binary."""
     return user_cache_path("sojourn", appauthor=False) / "temporal"
 
 
 async def _download(on_progress: Progress | None) -> Path:
-    """Have the SDK download its default release, and return the path in the cache.
-
-    Raises:
-        _FetchFailed: The download failed or brought no binary, or the cache cannot be written.
-    """
     try:
         return await _download_into_cache(on_progress)
     except OSError as fault:
@@ -163,7 +152,6 @@ async def _download_into_cache(on_progress: Progress | None) -> Path:
 
 @contextmanager
 def _scratch() -> Generator[Path]:
-    """Yield a temporary folder on the file system of the cache."""
     home = _cached_cli().parent
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home, prefix="fetch-") as scratch:
@@ -171,11 +159,6 @@ def _scratch() -> Generator[Path]:
 
 
 def _keep(scratch: Path) -> Path:
-    """Move the downloaded binary into the cache, and return its path there.
-
-    Raises:
-        _FetchFailed: There is not exactly one binary.
-    """
     binaries = [path for path in scratch.iterdir() if path.is_file() and os.access(path, os.X_OK)]
     if len(binaries) != 1:
         raise _FetchFailed(f"expected one binary, found {len(binaries)}")

@@ -19,7 +19,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.client.run import Run
-from sojourn.connection.rpc_errors import translated
+from sojourn.connection.rpc_errors import translate_error
 from sojourn.errors import AwaitClosed, InvalidInput
 
 __all__ = ["skip_time"]
@@ -86,4 +86,4 @@ def _explained(error: RPCError, run_id: str) -> Exception:
             f"this server cannot skip time ({error.message}); use the fixture `temporal_address`, or `Server`",
             run_id=run_id,
         )
-    return translated(error, run_id)
+    return translate_error(error, run_id)

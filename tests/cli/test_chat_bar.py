@@ -3,8 +3,10 @@
 from datetime import UTC, datetime
 
 from sojourn import AwaitClarification, AwaitExternalTools, ExternalCall
+from sojourn.answers import wait_view
 from sojourn.cli.chat_view import ChatBar
 from sojourn.contracts.event import EVENT_CLASSES, Event
+from sojourn.timeline import TimelineTree
 
 ABOUT = {"run_id": "a.b@s", "time": datetime(2026, 3, 2, tzinfo=UTC)}
 BELOW = {**ABOUT, "run_id": "a.b@s/c1", "parent_tool_call_id": "c1"}
@@ -19,46 +21,61 @@ def asked(await_id: str, **about: object) -> Event:
     return event("await_clarification", question=AwaitClarification(id=await_id, question="Which?"), **about)
 
 
-def bar(*events: Event) -> ChatBar:
-    made = ChatBar()
-    for each in (event("turn_started"), *events):
-        made.feed(each)
-    return made
+class Conversation:
+    """A conversation in its first turn, after some events, and its bar."""
+
+    def __init__(self, *events: Event) -> None:
+        self.timelines = TimelineTree("a.b@s")
+        self.bar = ChatBar(self.timelines)
+        for each in (event("turn_started"), *events):
+            self.timelines.feed(each)
 
 
 def test_the_next_line_answers_the_oldest_question():
     """Others are counted; what the agent writes meanwhile does not hide it."""
-    both = bar(asked("q1"), asked("q2", **BELOW), event("plan_started"), event("text_delta", text="so far"))
-    assert both.text.startswith(" question: your next line answers it · 1 more waits after it · /say TEXT")
-    both.feed(event("await_answered", await_id="q1"))
-    assert both.asked == ("a.b@s/c1", AwaitClarification(id="q2", question="Which?"))
-    assert "after it" not in both.text
-    both.feed(event("await_answered", await_id="q2", **BELOW))
-    assert (both.asked, both.text, both.prompt) == (None, " so far", "> ")
+    both = Conversation(
+        asked("q1"), asked("q2", **BELOW), event("plan_started"), event("text_delta", text="so far")
+    )
+    assert both.bar.text.startswith(
+        " question: your next line answers it · 1 more waits after it · /say TEXT"
+    )
+    both.timelines.feed(event("await_answered", await_id="q1"))
+    assert both.bar.asked == wait_view(AwaitClarification(id="q2", question="Which?"), "a.b@s/c1")
+    assert "after it" not in both.bar.text
+    both.timelines.feed(event("await_answered", await_id="q2", **BELOW))
+    assert (both.bar.asked, both.bar.text, both.bar.prompt) == (None, " so far", "> ")
+
+
+def test_a_question_is_not_asked_again_after_its_answer_was_sent():
+    """The next line is a message then, although the event of the answer has not come yet."""
+    waiting = Conversation(asked("q1"))
+    assert waiting.bar.asked is not None
+    waiting.bar.forget(waiting.bar.asked)
+    assert (waiting.bar.asked, waiting.bar.prompt) == (None, "> ")
 
 
 def test_results_from_outside_are_waited_for():
     """A line is no answer to that: it waits for the next turn."""
     calls = [ExternalCall(tool="a.b.c", tool_call_id="c1", payload={})]
-    outside = bar(event("await_external_tools", external=AwaitExternalTools(id="out", items=calls)))
-    assert outside.text.startswith(" waits for results from outside · Ctrl-C ends the turn · a line that")
-    outside.feed(event("await_answered", await_id="out"))
-    assert outside.text == BUSY
+    outside = Conversation(event("await_external_tools", external=AwaitExternalTools(id="out", items=calls)))
+    assert outside.bar.text.startswith(" waits for results from outside · Ctrl-C ends the turn · a line that")
+    outside.timelines.feed(event("await_answered", await_id="out"))
+    assert outside.bar.text == BUSY
 
 
 def test_a_question_ends_with_its_run_and_with_its_turn():
     """A child run that was cut short asks nobody any more, and a turn that has ended neither."""
-    cut = bar(asked("q1", **BELOW))
-    cut.feed(event("run_stream_end", **BELOW))
-    assert (cut.asked, cut.text) == (None, BUSY)
-    over = bar(asked("q1"))
-    over.feed(event("turn_failed", error={"message": "the turn was interrupted"}))
-    assert (over.asked, over.text) == (None, " idle · Ctrl-D leaves")
+    cut = Conversation(asked("q1", **BELOW))
+    cut.timelines.feed(event("run_stream_end", **BELOW))
+    assert (cut.bar.asked, cut.bar.text) == (None, BUSY)
+    over = Conversation(asked("q1"))
+    over.timelines.feed(event("turn_failed", error={"message": "the turn was interrupted"}))
+    assert (over.bar.asked, over.bar.text) == (None, " idle · Ctrl-D leaves")
 
 
 def test_a_pause_is_that_of_the_conversation():
     """A pause that was passed on to a child run, and its end there, change nothing."""
-    paused = bar(event("run_paused"), event("run_paused", **BELOW), event("run_resumed", **BELOW))
-    assert paused.text.startswith(" paused; it goes on with: sojourn resume a.b@s")
-    paused.feed(event("run_resumed"))
-    assert paused.text == BUSY
+    paused = Conversation(event("run_paused"), event("run_paused", **BELOW), event("run_resumed", **BELOW))
+    assert paused.bar.text.startswith(" paused; it goes on with: sojourn resume a.b@s")
+    paused.timelines.feed(event("run_resumed"))
+    assert paused.bar.text == BUSY

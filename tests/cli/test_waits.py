@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
+from sojourn.answers import wait_view
 from sojourn.cli.screen.text import shell_word
 from sojourn.cli.waits import answer_lines
 
@@ -34,8 +35,14 @@ def test_a_shell_reads_the_original_word(text: str) -> None:
 def test_each_kind_has_its_lines() -> None:
     """Each kind of wait has its command lines, the usual one first; words in capitals are placeholders."""
     question = AwaitClarification(id="q\u200b", question="Which?")
-    assert answer_lines("r 1", question)[0] == r"sojourn answer 'r 1' $'q\u200b' 'YOUR ANSWER'"
+    assert answer_lines(wait_view(question, "r 1"))[0] == r"sojourn answer 'r 1' $'q\u200b' 'YOUR ANSWER'"
     call = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c")
-    assert answer_lines("r", call) == ["sojourn approve r confirm-c1", "sojourn deny r confirm-c1 --why WHY"]
+    assert answer_lines(wait_view(call, "r")) == [
+        "sojourn approve r confirm-c1",
+        "sojourn deny r confirm-c1 --why WHY",
+    ]
     outside = AwaitExternalTools(id="out", items=[ExternalCall(tool_call_id="c1", tool="a.b.c")])
-    assert answer_lines("r", outside) == ["sojourn provide r FILE", "sojourn provide r --result 'c1=JSON'"]
+    assert answer_lines(wait_view(outside, "r")) == [
+        "sojourn provide r FILE",
+        "sojourn provide r --result 'c1=JSON'",
+    ]

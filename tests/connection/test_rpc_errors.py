@@ -4,7 +4,7 @@ import asyncio
 
 from temporalio.service import RPCError, RPCStatusCode
 
-from sojourn.connection.rpc_errors import OutageRetry, translated
+from sojourn.connection.rpc_errors import OutageRetry, translate_error
 from sojourn.errors import InvalidInput, ServerUnavailable
 
 
@@ -27,5 +27,7 @@ def test_a_request_that_is_too_large_is_the_callers_mistake() -> None:
     """The server refuses it with the status of a busy server, and another attempt would not help."""
     busy = RPCStatusCode.RESOURCE_EXHAUSTED
     too_large = RPCError("grpc: received message larger than max (10000084 vs. 4194304)", busy, b"")
-    assert type(translated(too_large, "r")) is InvalidInput
-    assert type(translated(RPCError("namespace rate limit exceeded", busy, b""), "r")) is ServerUnavailable
+    assert type(translate_error(too_large, "r")) is InvalidInput
+    assert (
+        type(translate_error(RPCError("namespace rate limit exceeded", busy, b""), "r")) is ServerUnavailable
+    )

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from sojourn.checks.application import MODEL_VARIABLES
-from sojourn.cli.oidc import VARIABLES
+from sojourn.cli.commands.serve import VARIABLES
 from sojourn.search_attributes import NAMES
 from sojourn.server import DYNAMIC_CONFIG
 

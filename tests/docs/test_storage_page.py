@@ -3,7 +3,7 @@
 import aioboto3
 from moto.server import ThreadedMotoServer
 
-from sojourn.checks.storage import check_storage
+from sojourn.checks.application import check_storage
 
 
 async def test_the_program_of_the_page(serve, module_of, monkeypatch):

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from sojourn import Agent, App, Client, Message, PlanResult
-from sojourn.cli.screen.draft import MAX_LINES, draft_lines
 from sojourn.cli.screen.run_trees import RunTrees
+from sojourn.cli.screen.text import MAX_DRAFT_LINES, draft_lines
 from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES
 from sojourn.live import current_deltas
@@ -32,7 +32,7 @@ def drawn(tree: RunTrees) -> str:
 
 def test_the_message_replaces_the_draft():
     """Deltas are shown below the run until the message arrives or the attempt restarts, each once."""
-    tree = RunTrees()
+    tree = RunTrees("r")
     tree.feed(event("plan_started"))
     tree.feed(event("text_delta", text="The site "))
     tree.feed(event("text_delta", text="is dark."))
@@ -49,10 +49,10 @@ def test_a_draft_is_bounded_and_harmless():
     """A draft keeps only its last lines, escapes control characters, and is not read as markup."""
     draft = "".join(f"line {number}\n" for number in range(10_000))
     lines = draft_lines(draft + "\x1b[31m[bold]red\x07")
-    assert len(lines) == MAX_LINES + 1
+    assert len(lines) == MAX_DRAFT_LINES + 1
     assert lines[0] == "…"
     assert lines[-1] == r"\u001b[31m[bold]red\u0007"
-    tree = RunTrees()
+    tree = RunTrees("r")
     tree.feed(event("plan_started"))
     tree.feed(event("text_delta", text="\x1b[31m[bold]red"))
     assert "[31m[bold]red" in drawn(tree)
@@ -62,7 +62,7 @@ def test_a_draft_is_bounded_and_harmless():
 def test_without_a_terminal_no_delta_is_printed():
     """Output that is no terminal holds no text that a later attempt may replace."""
     out = io.StringIO()
-    with RunView(Console(file=out, force_terminal=False, width=100)) as view:
+    with RunView("r", Console(file=out, force_terminal=False, width=100)) as view:
         assert not view.is_live
         view.show(event("text_delta", text="The site"))
         view.show(event("stream_restarted", plan=1, attempt=2))

@@ -22,7 +22,7 @@ from sojourn import (
     ToolResult,
     Toolset,
 )
-from sojourn.cli.screen.messages import MessageLines
+from sojourn.cli.screen.lines import MessageLines
 from sojourn.contracts.message import ImagePart, OtherPart, TextPart, ThinkingPart
 from sojourn.core.run.set_aside import failure_notice, left_out
 from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside

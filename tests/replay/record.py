@@ -37,7 +37,7 @@ from sojourn import Agent, App, Client, Message, Notice, PlanResult, Run, Worker
 from sojourn.client.start import start_workflow  # noqa: E402
 from sojourn.contracts import RunInput  # noqa: E402
 from sojourn.events.one_run import first_execution  # noqa: E402
-from sojourn.server import Server, start_dev  # noqa: E402
+from sojourn.server import Server, dev_server  # noqa: E402
 from sojourn.storage import FolderStorage  # noqa: E402
 from sojourn.testing.scripted import ScriptedPlanner  # noqa: E402
 
@@ -210,7 +210,7 @@ async def record_noticed() -> None:
 @contextlib.asynccontextmanager
 async def with_storage(*, archive: bool) -> AsyncIterator[Client]:
     """Serve the scenarios with a storage, where runs go on once the server suggests it."""
-    start_dev._FOR_TESTS["limit.historyCount.suggestContinueAsNew"] = 60
+    dev_server._FOR_TESTS["limit.historyCount.suggestContinueAsNew"] = 60
     app = make_app()
     app.storage, app.archive = FolderStorage(tempfile.mkdtemp()), archive
     async with Server(port=0, ui=False, attach=False) as server:

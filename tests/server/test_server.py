@@ -17,9 +17,9 @@ from temporalio.client import Client, WorkflowExecutionStatus
 
 from sojourn.errors import ServerUnavailable
 from sojourn.server import DYNAMIC_CONFIG, Server, TemporalCli, dev_server, is_serving, ports
+from sojourn.server.dev_server import StartDev
 from sojourn.server.files import ServerFiles
 from sojourn.server.ports import find_ui
-from sojourn.server.start_dev import StartDev
 from tests.programs import Program
 
 pytestmark = pytest.mark.usefixtures("processes")

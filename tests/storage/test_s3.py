@@ -10,7 +10,7 @@ from temporalio.converter import (
 )
 
 from sojourn import Agent, App, Client, PlanResult, Toolset, WithArtifacts
-from sojourn.checks.storage import check_storage
+from sojourn.checks.application import check_storage
 from sojourn.core.run.continuation import KEY
 from sojourn.errors import ArtifactNotFound, RunUnreadable
 from sojourn.storage.s3 import S3Storage

@@ -1,20 +1,25 @@
-"""`sojourn answer` answers a question of a run, or declines to."""
+"""`sojourn answer` answers a question, and `provide` gives results of calls."""
 
+import json
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from sojourn.cli.acting import answerer, principal_of
+from sojourn.cli.arguments import answerer, parse_principal
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import As, By, Json, RunId, connected
-from sojourn.values.json_text import loads
+from sojourn.cli.screen.text import plain, shell_word
+from sojourn.values.json_text import DuplicateNameError, loads
 
 if TYPE_CHECKING:
+    from sojourn.answers import WaitView
     from sojourn.client.client import Client
 
-__all__ = ["answer"]
+__all__ = ["answer", "provide"]
 
 
 @connected
@@ -61,8 +66,8 @@ def answer(
     if why and not decline:
         raise CommandError("--why needs --decline; the answer itself is TEXT", exit_code=USAGE)
     values = None if json_values is None else _object(json_values)
-    pairs = [_pair(field) for field in fields or ()]
-    named = principal_of(subject)
+    pairs = [_field_pair(field) for field in fields or ()]
+    named = parse_principal(subject)
     who = by_or_user(subject if by is None else by)
 
     async def send(client: "Client") -> int:
@@ -82,10 +87,7 @@ def answer(
 
 
 def _read_words(words: Sequence[str], *, is_given: bool) -> tuple[str | None, str | None]:
-    """Return the await's id and the text.
-
-    A single word is the text, or the id if an option gives the answer.
-    """
+    """Return the wait's id and the text. With an option, a single word is the id."""
     if len(words) > (1 if is_given else 2):
         raise CommandError(
             "an answer is one TEXT: put several words in quotes"
@@ -110,8 +112,172 @@ def _object(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _field_pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise CommandError(f"--field {text!r} is not NAME=VALUE", exit_code=USAGE)
     return name, value
+
+
+Result = dict[str, Any]
+
+
+@connected
+def provide(
+    run_id: RunId,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE",
+            help='JSON, - is standard input: {"tool_call_id": ..., "result": ...} or "error"; one, a list, or one a line.',
+            show_default=False,
+        ),
+    ] = None,
+    results: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--result",
+            metavar="CALL=JSON",
+            help="""The result of one call, a text as 'CALL="abc"'; can be given several times.""",
+        ),
+    ] = None,
+    errors: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--error", metavar="CALL=TEXT", help="The error of one call; can be given several times."
+        ),
+    ] = None,
+    by: By = None,
+    subject: As = None,
+    as_json: Json = False,
+) -> int:
+    """Send results of calls that are executed outside.
+
+    Without results, lists the calls that the run waits for.
+
+    \b
+    sojourn provide RUN --result call-1=2.5
+    sojourn provide RUN --result 'call-1="a text"'
+    sojourn provide RUN results.json
+    """
+    sent = [
+        *(_from_source(file) if file is not None else ()),
+        *(
+            {"tool_call_id": call_id, "result": _result(call_id, text)}
+            for call_id, text in map(_call_pair, results or ())
+        ),
+        *({"tool_call_id": call_id, "error": text} for call_id, text in map(_call_pair, errors or ())),
+    ]
+    named = parse_principal(subject)
+    who = by_or_user(subject if by is None else by)
+
+    async def send(client: "Client") -> int:
+        from sojourn.answers import Results, open_waits, submit
+        from sojourn.cli.screen.waits import texts_of
+        from sojourn.cli.waits import command_of, nothing_open, require_worker, to_json
+
+        status = await client.get_run(run_id).status()
+        found = open_waits(status)
+        waits = [wait for wait in found if wait.kind == "tool_results"]
+        if found and not waits:
+            raise CommandError(
+                f"{run_id} waits for no results from outside, but for {texts_of(found[0]).title}; "
+                f"answer with: {command_of(found[0])}",
+                run_id=run_id,
+            )
+        if not found:
+            raise CommandError(nothing_open(status), run_id=run_id)
+        if not sent:
+            raise CommandError(
+                _list_calls(run_id, waits),
+                exit_code=USAGE,
+                run_id=run_id,
+                open=[to_json(wait) for wait in waits],
+            )
+        require_worker(status)
+        principal = await answerer(client, run_id, named)
+        for wait, part in _by_wait(run_id, waits, sent):
+            run = client.get_run(wait.run_id)
+            await submit(run, principal, wait, Results(part), by=who, trusted=True)
+        calls = [result["tool_call_id"] for result in sent]
+        return print_done("provided", run_id, as_json=as_json, by=who, tool_call_ids=calls)
+
+    return with_client(send)
+
+
+def _list_calls(run_id: str, waits: "Sequence[WaitView]") -> str:
+    from sojourn.cli.waits import answer_lines, lines_of
+
+    lines = [f"  {line}" for wait in waits for line in (*lines_of(wait), *answer_lines(wait)[1:])]
+    return "\n".join([f"{run_id} waits for results; give a FILE, --result or --error:", *lines])
+
+
+def _by_wait(
+    run_id: str, waits: "Sequence[WaitView]", sent: Sequence[Result]
+) -> "list[tuple[WaitView, list[Result]]]":
+    from sojourn.cli.waits import to_json
+
+    parts: list[tuple[WaitView, list[Result]]] = [(wait, []) for wait in waits]
+    for result in sent:
+        call_id = result.get("tool_call_id")
+        places = [part for wait, part in parts if any(call.tool_call_id == call_id for call in wait.calls)]
+        if len(places) != 1:
+            fault = (
+                "waits in several child runs; give the id of the child run"
+                if places
+                else "does not wait here"
+            )
+            raise CommandError(
+                f"call {plain(call_id)} {fault}; {_list_calls(run_id, waits)}",
+                exit_code=USAGE,
+                run_id=run_id,
+                open=[to_json(wait) for wait in waits],
+            )
+        places[0].append(result)
+    return [(wait, part) for wait, part in parts if part]
+
+
+def _from_source(source: str) -> list[Result]:
+    text = sys.stdin.read() if source == "-" else _text_of(Path(source))
+    try:
+        value: Any = loads(text)
+    except DuplicateNameError as error:
+        raise CommandError(f"{plain(source)}: {error}", exit_code=USAGE) from error
+    except (ValueError, RecursionError):
+        value = [_json(line, f"correct that in {source}") for line in text.splitlines() if line.strip()]
+    found = cast("list[Any]", value) if isinstance(value, list) else [value]
+    for result in found:
+        if not isinstance(result, dict) or "tool_call_id" not in result:
+            raise CommandError(
+                f'{source}: a result must be {{"tool_call_id": ..., "result": ...}}, or with "error", '
+                f"not {plain(result, 80)}",
+                exit_code=USAGE,
+            )
+    return cast("list[Result]", found)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}", exit_code=USAGE) from error
+
+
+def _call_pair(text: str) -> tuple[str, str]:
+    call_id, equals, value = text.partition("=")
+    if not (call_id and equals):
+        raise CommandError(f"{text!r} is not CALL=VALUE", exit_code=USAGE)
+    return call_id, value
+
+
+def _result(call_id: str, text: str) -> Any:
+    """Parse the value of `--result`, whose quotes the shell has usually removed."""
+    as_text = shell_word(f"{call_id}={json.dumps(text[:80], ensure_ascii=False)}")
+    return _json(text, f"if it is a text, quote it twice: --result {as_text}")
+
+
+def _json(text: str, advice: str) -> Any:
+    try:
+        return loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"{plain(text, 80)} is not JSON ({error}); {advice}", exit_code=USAGE) from error

@@ -1,7 +1,4 @@
-"""`sojourn catalog` prints the tools of an app, as a tree or as JSON.
-
-It can also write them to files, to compare in a review.
-"""
+"""`sojourn catalog` prints the tools of an app, or writes them to files."""
 
 import asyncio
 import json
@@ -72,10 +69,7 @@ async def _print_catalog(app: "App", out: Path | None, *, as_json: bool) -> None
 
 
 def _write(app: "App", out: Path, *, as_json: bool) -> None:
-    """Write a file of all tools, and one for each agent.
-
-    The files are deterministic: the same tools make the same files.
-    """
+    """Write a file of all tools, and one for each agent, deterministically."""
     entries = {out / FILE: app.catalog()}
     entries |= {out / agent_id / FILE: app.catalog(agent_id) for agent_id in app.list_agents()}
     for path, catalog in entries.items():
@@ -85,10 +79,7 @@ def _write(app: "App", out: Path, *, as_json: bool) -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file atomically, through a temporary file in its folder.
-
-    The folder is created if needed.
-    """
+    """Write a file atomically, through a temporary file in its folder."""
     import tempfile
 
     try:
@@ -147,7 +138,6 @@ def _show(app: "App") -> None:
 
 
 def _fields(spec: "ToolSpec") -> str:
-    """Return the fields of the payload, with a question mark after optional ones."""
     from sojourn.values.json_value import expand
 
     schema = spec.payload.json_schema
@@ -157,7 +147,6 @@ def _fields(spec: "ToolSpec") -> str:
 
 
 def _marks(spec: "ToolSpec", approval: str | None) -> str:
-    """Return a tool's kind, the properties its callers should know, and its approval."""
     flags = {
         spec.kind: spec.kind != "service",
         "read-only": spec.annotations.read_only,

@@ -1,7 +1,4 @@
-"""`sojourn chat` talks with an agent at the terminal, or over standard input.
-
-Each line of standard input is then a message.
-"""
+"""`sojourn chat` talks with an agent by the lines of a terminal or a pipe."""
 
 import asyncio
 import contextlib
@@ -14,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sojourn.cli.arguments import parse_conversation
 from sojourn.cli.client import by_or_user, with_client
-from sojourn.cli.conversation_name import named
 from sojourn.cli.failure import FAILED, OK, USAGE, WAITING, CommandError, failure_of
 from sojourn.cli.options import By, Json, Verbose, connected
 
@@ -57,28 +54,21 @@ def chat(
     who = by_or_user(by)
     if session_id is not None and "@" in name:
         raise CommandError("the session is named twice: AGENT@SESSION or --session ID", exit_code=USAGE)
-    found = named(name if "@" in name else f"{name}@{session_id or uuid.uuid4().hex[:8]}", who)
+    found = parse_conversation(name if "@" in name else f"{name}@{session_id or uuid.uuid4().hex[:8]}", who)
 
     async def main(client: "Client") -> int:
         session = found(client)
         if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
             return await _piped(session, who, as_json=as_json)
-        from sojourn.cli.chat import Chat
+        from sojourn.cli.chat import TerminalChat
 
-        return await Chat(session, who, verbose).run()
+        return await TerminalChat(session, who, verbose).run()
 
     return with_client(main)
 
 
 async def _piped(session: "Session", who: str | None, *, as_json: bool) -> int:
-    """Send each line of standard input, and print its answer.
-
-    Returns 1 if a turn failed.
-
-    Raises:
-        CommandError: A turn waits for a person.
-    """
-    from sojourn.cli.turns import follow_turn
+    from sojourn.cli.outcome import follow_turn
 
     code = OK
     async for line in _lines():
@@ -93,10 +83,7 @@ async def _piped(session: "Session", who: str | None, *, as_json: bool) -> int:
 
 
 async def _lines() -> AsyncGenerator[str]:
-    """Yield the lines of standard input that are not blank.
-
-    A thread reads them. The end of the command does not wait for it.
-    """
+    """Yield the lines of standard input, without a thread that outlives the command."""
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
 

@@ -1,7 +1,6 @@
 """`sojourn cost` prints the tokens and money that the runs of a period used.
 
-The sums are by agent or by session. A run's totals include those of its child runs, so only runs
-without a parent are counted.
+A run's totals include those of its child runs, so only runs without a parent are counted.
 """
 
 import asyncio
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sojourn.cli.arguments import parse_since
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Json, connected
-from sojourn.cli.period import since as moment_since
 from sojourn.cli.screen.text import local, plain
 from sojourn.values.text import counted
 
@@ -41,8 +40,6 @@ AT_ONCE = 20
 
 @dataclass(slots=True)
 class Spending:
-    """The usage of some runs and of their child runs."""
-
     runs: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -54,7 +51,6 @@ class Spending:
     """Ids of runs that could not be read; they are not in `runs`."""
 
     def add(self, more: "Spending") -> None:
-        """Add the sums of other runs."""
         self.runs += more.runs
         self.input_tokens += more.input_tokens
         self.output_tokens += more.output_tokens
@@ -64,7 +60,6 @@ class Spending:
             self.cost = (self.cost or 0.0) + more.cost
 
     def to_json(self) -> dict[str, Any]:
-        """Return the sums as fields."""
         return {
             "runs": self.runs,
             "input_tokens": self.input_tokens,
@@ -99,7 +94,7 @@ def cost(
     """
     if by not in BY:
         raise CommandError(f"{plain(by)!r} is none of {', '.join(BY)}", exit_code=USAGE)
-    moment = moment_since(since)
+    moment = parse_since(since)
     filters = {"agent_id": agent_id, "session_id": session_id, "since": moment, "children": False}
 
     async def main(client: "Client") -> int:
@@ -131,7 +126,6 @@ def cost(
 
 
 async def _find(client: "Client", filters: dict[str, Any]) -> "tuple[list[RunStatus], bool]":
-    """Return the newest execution of each run, and whether the limit left runs out."""
     from sojourn.errors import InvalidInput
 
     runs: dict[str, RunStatus] = {}
@@ -146,10 +140,6 @@ async def _find(client: "Client", filters: dict[str, Any]) -> "tuple[list[RunSta
 
 
 async def _spending_of(client: "Client", runs: "Sequence[RunStatus]") -> list[Spending]:
-    """Return what each run used, in the order of the runs.
-
-    A run that cannot be read is counted in `unread`.
-    """
     from sojourn.reader import Reader
 
     gate, reader = asyncio.Semaphore(AT_ONCE), Reader(client)
@@ -162,10 +152,7 @@ async def _spending_of(client: "Client", runs: "Sequence[RunStatus]") -> list[Sp
 
 
 async def _read(reader: "Reader", run: "RunStatus") -> Spending:
-    """Return the usage of a run.
-
-    If the run has answered, only the last event of its history is read, else all of it.
-    """
+    """Return the usage of a run, from its last event if it has answered."""
     from sojourn.errors import RunNotFound, RunUnreadable
     from sojourn.events.one_run import totals_in_history
 
@@ -204,10 +191,6 @@ def _show(by: str, lines: dict[str, Spending], total: Spending) -> None:
 
 
 def _money(spent: Spending) -> str:
-    """Format US dollars with two decimal places, or four below one dollar.
-
-    Empty if no model was used.
-    """
     cost = spent.cost
     if cost is None:
         return "unknown" if spent.unpriced else ""
@@ -215,7 +198,6 @@ def _money(spent: Spending) -> str:
 
 
 def _notes(facts: dict[str, Any], total: Spending, moment: str) -> list[str]:
-    """Return notes on the sums, such as on runs that they leave out."""
     count, unread = facts["looked_at"], facts["unread"]
     notes = [f"looked at {counted(count, 'run')} since {moment}"]
     if facts["has_more"]:

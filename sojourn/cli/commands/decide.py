@@ -1,7 +1,6 @@
 """`sojourn approve` and `sojourn deny` decide on a call that needs an approval.
 
-They show the call, ask for confirmation, and send the decision. The decision contains the digest of
-the arguments that were displayed, so it is not valid for others.
+The decision has the digest of the arguments that were displayed, so it is not valid for others.
 """
 
 import sys
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.acting import principal_of
+from sojourn.cli.arguments import parse_principal
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, WAITING, CommandError
 from sojourn.cli.options import By, Json, RunId, connected, connection_options
@@ -85,13 +84,13 @@ def approve(
     sojourn approve RUN AWAIT_ID --as ana --role finance
     """
     return _decide(
-        Options(
+        DecideOptions(
             run_id,
             await_id,
             True,
             why,
             by,
-            principal_of(subject, role, tenant),
+            parse_principal(subject, role, tenant),
             for_run=for_run,
             digest=digest,
             full=full,
@@ -122,13 +121,13 @@ def deny(
     sojourn deny RUN --why "not before Monday"
     """
     return _decide(
-        Options(
+        DecideOptions(
             run_id,
             await_id,
             False,
             why,
             by,
-            principal_of(subject, role, tenant),
+            parse_principal(subject, role, tenant),
             digest=digest,
             full=full,
             yes=yes,
@@ -139,9 +138,7 @@ def deny(
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The arguments and options of the command."""
-
+class DecideOptions:
     run_id: str
     await_id: str | None
     approved: bool
@@ -162,17 +159,14 @@ class Options:
 
     @property
     def verb(self) -> str:
-        """The name of the command."""
         return "approve" if self.approved else "deny"
 
     @property
     def done(self) -> str:
-        """The decision in the past tense."""
         return "approved" if self.approved else "denied"
 
 
-def _decide(options: Options) -> int:
-    """Show the call, ask, send the decision, and return the exit code."""
+def _decide(options: DecideOptions) -> int:
     who = options.by or (options.principal.subject if options.principal else by_or_user(None))
 
     async def send(client: "Client") -> int:
@@ -189,13 +183,13 @@ def _decide(options: Options) -> int:
             )
             _require_id(options, found)
         except CommandError:
-            earlier = await _decided_before(client, options, decision)
+            earlier = await _find_earlier(client, options, decision)
             if earlier is None:
                 raise
             return _print_earlier(options, earlier)
         call = found.call
         assert call is not None
-        lines, seen = call_lines(call, whole=options.full)
+        lines, seen = call_lines(found, whole=options.full)
         if options.digest is None and not await _is_confirmed(options, found, lines, is_whole=seen.is_whole):
             print("no decision was sent; the call still waits")
             return WAITING
@@ -220,17 +214,10 @@ def _decide(options: Options) -> int:
     return with_client(send)
 
 
-async def _decided_before(
-    client: "Client", options: Options, decision: "Decision"
+async def _find_earlier(
+    client: "Client", options: DecideOptions, decision: "Decision"
 ) -> "AlreadyAnswered | None":
-    """Return the same decision if it was sent before, or None.
-
-    None if nothing was decided under this id.
-
-    Raises:
-        ApprovalVoid: The tool was changed since the earlier approval.
-        AwaitClosed: The earlier decision was another one.
-    """
+    """Return the same decision if it was sent before, or None."""
     from sojourn.answers import answered_before
     from sojourn.errors import ApprovalVoid
 
@@ -243,35 +230,27 @@ async def _decided_before(
         raise _with_command(void) from void
 
 
-def _print_earlier(options: Options, earlier: "AlreadyAnswered") -> int:
+def _print_earlier(options: DecideOptions, earlier: "AlreadyAnswered") -> int:
     done, run_id = f"{earlier.done} before", earlier.run_id
     return print_done(done, run_id, as_json=options.as_json, by=earlier.by or None, await_id=earlier.await_id)
 
 
-def _of_the_tenant(options: Options, call: "AwaitConfirmation") -> "Principal | None":
-    """Return the principal of the decision.
-
-    If the caller names no tenant, it belongs to the tenant of the run.
-    """
+def _of_the_tenant(options: DecideOptions, call: "AwaitConfirmation") -> "Principal | None":
     principal, asker = options.principal, call.asked_by
     if principal is None or asker is None or options.has_tenant:
         return principal
     return principal.model_copy(update={"tenant": asker.tenant})
 
 
-def _require_id(options: Options, found: "WaitView") -> None:
-    """Check that a decision that is sent without a question names its call.
-
-    Raises:
-        CommandError: `--yes` or `--digest` was given without an id; with the call that is open.
-    """
-    from sojourn.cli.waits import listed, to_json
+def _require_id(options: DecideOptions, found: "WaitView") -> None:
+    """Check that a decision that is sent without a question names its call."""
+    from sojourn.cli.waits import list_waits, to_json
 
     if options.await_id is None and (options.yes or options.digest):
         option, run_id = "--yes" if options.yes else "--digest", options.run_id
         title = f"{option} needs the id of the call that you saw; {run_id} waits for:"
         raise CommandError(
-            listed(title, [found], options.verb),
+            list_waits(title, [found], options.verb),
             exit_code=USAGE,
             run_id=run_id,
             open=[to_json(found, options.verb)],
@@ -279,24 +258,16 @@ def _require_id(options: Options, found: "WaitView") -> None:
 
 
 def _with_command(void: "ApprovalVoid") -> "ApprovalVoid":
-    """Return the error with the command that displays the call and decides on it anew.
-
-    The error is unchanged if no new approval is open for the call.
-    """
+    """Return the error with the command that shows the call and decides anew."""
     if void.await_id is None or void.run_id is None:
         return void
     line = f"sojourn approve {shell_word(void.run_id)} {shell_word(void.await_id)}{connection_options()}"
     return type(void)(f"{void}: {line}", run_id=void.run_id, await_id=void.await_id, changes=void.changes)
 
 
-async def _is_confirmed(options: Options, found: "WaitView", lines: list[str], *, is_whole: bool) -> bool:
-    """Print the call, and ask the user to confirm the decision.
-
-    `--yes` skips the question.
-
-    Raises:
-        CommandError: The call would be approved without having been displayed in full, or there is no terminal to ask at.
-    """
+async def _is_confirmed(
+    options: DecideOptions, found: "WaitView", lines: list[str], *, is_whole: bool
+) -> bool:
     from sojourn.cli.screen.prompt import ask_yes
     from sojourn.cli.waits import to_json
 
@@ -315,15 +286,9 @@ async def _is_confirmed(options: Options, found: "WaitView", lines: list[str], *
     return options.yes or await ask_yes(f"{options.verb.capitalize()}{everything}?")
 
 
-def _as_whom(options: Options, view: "WaitView") -> str:
-    """Return the options that name the principal.
-
-    They are those that the user gave, or those that the call needs.
-    """
-    from sojourn.core.awaits.confirmation import role_options
-
+def _as_whom(options: DecideOptions, view: "WaitView") -> str:
     if (principal := options.principal) is not None:
         tenant = f" --tenant {shell_word(principal.tenant)}" if options.has_tenant else ""
         roles = "".join(f" --role {shell_word(role)}" for role in principal.roles)
         return f" --as {shell_word(principal.subject)}{tenant}{roles}"
-    return f" --as SUBJECT {role_options(view.call)}" if view.call and view.is_restricted else ""
+    return f" --as SUBJECT {view.role_options}" if view.is_restricted else ""

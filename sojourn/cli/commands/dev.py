@@ -1,7 +1,4 @@
-"""`sojourn dev` runs the embedded server, a worker and the HTTP service together.
-
-The worker and the service reload on change. All of them run until Ctrl-C.
-"""
+"""`sojourn dev` runs a server, and a worker and a service that reload on change."""
 
 import asyncio
 import importlib.util
@@ -16,12 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.failure import NO_SERVER, OK, CommandError
-from sojourn.cli.options import Json, Target, TaskQueue, encrypted, load_app, queue_for
+from sojourn.cli.options import Json, Target, TaskQueue, encrypted, load_app, load_worker_app, queue_for
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
-    from sojourn.cli.reload import Tell
-    from sojourn.cli.service_process import ServiceProcess
+    from sojourn.cli.dev_processes import ServiceProcess, Tell
     from sojourn.server import Server
 
 __all__ = ["dev"]
@@ -59,7 +55,7 @@ def dev(
     \b
     sojourn dev worker:app
     """
-    from sojourn.cli.reload import Reloader
+    from sojourn.cli.dev_processes import Reloader
     from sojourn.connection import settings
     from sojourn.server import Server
     from sojourn.target import check_target
@@ -102,7 +98,7 @@ def dev(
                 if not as_json:
                     print(f"next, in another terminal: {_run_line(agent_id, server.address)}", flush=True)
 
-            told = _served_anew(tell, service)
+            told = _replacing_service(tell, service)
             serving = Reloader(target, told, suggest).run() if reload else _serve(target, suggest, service)
             return await _until_ended(asyncio.create_task(serving), server)
 
@@ -113,10 +109,7 @@ def dev(
 
 @asynccontextmanager
 async def _live_text(address: str) -> AsyncGenerator[None]:
-    """Carry the text that models write to the other terminals while the body runs.
-
-    It travels over `SOJOURN_LIVE`, or over a hub of this process if that is not set.
-    """
+    """Carry models' text to other terminals, by `SOJOURN_LIVE` or an own hub."""
     from sojourn.connection import settings
     from sojourn.live.hub import serving
     from sojourn.live.unix import SCHEME, socket_of
@@ -137,14 +130,10 @@ async def _live_text(address: str) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def _service(target: str | None, temporal_ui: str | None) -> AsyncGenerator["ServiceProcess | None"]:
-    """Run the HTTP service of an app, on a socket that listens from now on.
-
-    None without a target, or if the service's packages are not installed.
-    """
     if target is None or any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
         yield None
         return
-    from sojourn.cli.service_process import ServiceProcess
+    from sojourn.cli.dev_processes import ServiceProcess
     from sojourn.http.listening import listen
     from sojourn.server.ports import HOST
 
@@ -157,22 +146,13 @@ async def _service(target: str | None, temporal_ui: str | None) -> AsyncGenerato
 
 
 def _run_line(agent_id: str, address: str) -> str:
-    """Return the command that runs an agent here.
-
-    It has the server's address if that is not the usual one.
-    """
     from sojourn.server import USUAL_PORT
 
     is_usual = address.rpartition(":")[2] == str(USUAL_PORT)
     return f'{"" if is_usual else f"TEMPORAL_ADDRESS={address} "}sojourn run {agent_id} "hello"'
 
 
-def _served_anew(tell: "Tell", service: "ServiceProcess | None") -> "Tell":
-    """Return a function that reports the worker's events, and replaces the service.
-
-    The service is replaced once another version of the app is served.
-    """
-
+def _replacing_service(tell: "Tell", service: "ServiceProcess | None") -> "Tell":
     def told(event: str, line: str, more: dict[str, Any]) -> None:
         tell(event, line, more)
         if service is not None and event in ("serving", "reloaded"):
@@ -182,13 +162,11 @@ def _served_anew(tell: "Tell", service: "ServiceProcess | None") -> "Tell":
 
 
 async def _serve(target: str, suggest: Callable[[str], None], service: "ServiceProcess | None") -> int:
-    from sojourn.cli.model_warning import warn_of_models
-    from sojourn.cli.reload import quiet_worker
+    from sojourn.cli.dev_processes import quiet_worker
     from sojourn.logs import configure_logs
     from sojourn.worker import serve_forever
 
-    app = load_app(target)
-    warn_of_models(app)
+    app = load_worker_app(target)
     configure_logs()
     quiet_worker()
     suggest(next(iter(app.list_agents()), "AGENT"))
@@ -199,13 +177,7 @@ async def _serve(target: str, suggest: Callable[[str], None], service: "ServiceP
 
 
 async def _until_ended(serving: "asyncio.Task[int]", server: "Server") -> int:
-    """Wait until the worker ends, and return its exit code.
-
-    If the server was started here and ends, the worker is stopped.
-
-    Raises:
-        CommandError: The server ended. The message has the end of its log.
-    """
+    """Wait until the worker ends, or stop it if the server that was started here ends."""
     if server.attached:
         return await serving
     dying = asyncio.create_task(server.wait())

@@ -1,7 +1,4 @@
-"""`sojourn doctor` checks everything that a run needs.
-
-It prints a line for each check, with the remedy.
-"""
+"""`sojourn doctor` checks everything that a run needs, and prints what to do."""
 
 import asyncio
 import json
@@ -48,10 +45,6 @@ def doctor(
 
 
 async def _main(target: str | None, *, as_json: bool) -> int:
-    """Print each check as it is made, or all as one JSON object.
-
-    Returns 0, 1 (something is wrong) or 3 (no server).
-    """
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
@@ -71,7 +64,7 @@ async def _main(target: str | None, *, as_json: bool) -> int:
 
 async def _checks(target: str | None) -> "AsyncIterator[Check]":
     from sojourn.checks import Check
-    from sojourn.checks.application import check_app, check_model, check_toolsets
+    from sojourn.checks.application import check_app, check_model, check_storage, check_toolsets
     from sojourn.checks.machine import (
         check_cli,
         check_cookies,
@@ -79,7 +72,6 @@ async def _checks(target: str | None) -> "AsyncIterator[Check]":
         check_settings,
         check_versions,
     )
-    from sojourn.checks.storage import check_storage
     from sojourn.connection import settings
     from sojourn.errors import DefinitionError, ServerUnavailable
 
@@ -119,7 +111,6 @@ async def _service_checks(
     from temporalio.service import RPCError
 
     from sojourn.checks import Check
-    from sojourn.checks.agents import check_agents, check_once, queues_in
     from sojourn.checks.application import queues_of
     from sojourn.checks.service import (
         check_clock,
@@ -127,11 +118,18 @@ async def _service_checks(
         check_search_attributes,
         check_server,
     )
-    from sojourn.checks.workers import check_elsewhere, check_queue, check_runs
+    from sojourn.checks.workers import (
+        check_agents,
+        check_elsewhere,
+        check_once,
+        check_queue,
+        check_runs,
+        queues_in,
+    )
     from sojourn.client.client import Client
-    from sojourn.connection.announced import announced
+    from sojourn.connection.announcements import read_workers
     from sojourn.connection.connect import connect
-    from sojourn.connection.rpc_errors import translated
+    from sojourn.connection.rpc_errors import translate_error
 
     client = await connect(options)
     try:
@@ -142,7 +140,7 @@ async def _service_checks(
             return
         yield await check_search_attributes(client)
         yield await check_clock(client)
-        workers, tool_queues = await announced(client), queues_of(app) if app else []
+        workers, tool_queues = await read_workers(client), queues_of(app) if app else []
         queues = [queue] if queue else queues_in(workers)
         if not queues:
             yield Check("workers", False, "none serves an agent", "sojourn worker MODULE:APP")
@@ -159,7 +157,7 @@ async def _service_checks(
             agents = app.list_agents() if app else []
             yield await check_elsewhere(Client(client), [*queues, *tool_queues], agents)
     except RPCError as error:
-        raise translated(error, None) from error
+        raise translate_error(error, None) from error
 
 
 def _show(console: "Console", check: "Check") -> None:

@@ -1,7 +1,6 @@
 """`sojourn export` writes a run to files, which outlive the namespace's retention.
 
-The files are written to a temporary folder, and moved to their place after everything is read, so
-that an interrupted export leaves no partial files.
+Files move to their place after everything is read, so an interrupted export leaves no part.
 """
 
 import contextlib
@@ -103,24 +102,21 @@ def export(
 
 
 def _export_history(run_id: str, file: Path, *, force: bool, as_json: bool) -> int:
-    """Write a run's history as Temporal's JSON, without stack traces.
-
-    Stack traces name files of a worker.
-    """
+    """Write a run's history without stack traces, which name files of a worker."""
     if file.exists() and not force:
         raise CommandError(f"{file} exists; choose another, or overwrite it with --force", exit_code=USAGE)
 
     async def main(client: "Client") -> int:
         from temporalio.service import RPCError
 
-        from sojourn.connection.rpc_errors import translated
+        from sojourn.connection.rpc_errors import translate_error
         from sojourn.events.exported import exported, fetch_histories
 
         await client.get_run(run_id).status()  # an unknown run leaves no file behind
         try:
             histories = await fetch_histories(client.temporal, run_id)
         except RPCError as error:
-            raise translated(error, run_id) from error
+            raise translate_error(error, run_id) from error
         stored, count = _without_traces(exported(histories)), sum(len(each.events) for each in histories)
         try:
             private_folder(file.parent)
@@ -147,7 +143,7 @@ def _without_traces(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Export:
-    """The record of one exported run, with those of its child runs."""
+    """One exported run, with its child runs."""
 
     run_id: str
     folder: Path
@@ -160,7 +156,6 @@ class Export:
     children: list["Export"] = field(default_factory=list["Export"])
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object that `--json` prints."""
         return {
             "run_id": self.run_id,
             "folder": str(self.folder),
@@ -177,20 +172,15 @@ class Export:
         return [self, *(below for child in self.children for below in child.flat())]
 
     def all_missing(self) -> list[str]:
-        """Return the missing references of this export and of all child runs."""
         return [ref for export in self.flat() for ref in export.missing]
 
 
 def _safe(id: str) -> str:
-    """Return the id of a run or a call as the name of a folder."""
     return re.sub(r"[^A-Za-z0-9_.@=+-]", "_", id).lstrip(".") or "run"
 
 
 def _unused(name: str, folder: Path) -> str:
-    """Return the name, followed by `_` as often as needed to be unused in the folder.
-
-    Different ids can have the same safe name.
-    """
+    """Return an unused name. Different ids can have the same safe name."""
     while (folder / name).exists():
         name += "_"
     return name
@@ -209,10 +199,7 @@ def _refuse_overwriting(folder: Path, *, children: bool, force: bool) -> None:
 async def _write(
     run: "Run", work: Path, folder: Path, *, children: bool, report: Callable[[str], None]
 ) -> Export:
-    """Write a run's files to `work`, and those of its child runs below it.
-
-    The caller moves them to `folder` later.
-    """
+    """Write a run's files to `work`, from which the caller moves them to `folder`."""
     from sojourn.client.client import Run
     from sojourn.errors import RunNotFound
     from sojourn.events import event_line
@@ -220,7 +207,10 @@ async def _write(
     export = Export(run.id, folder)
     links: dict[str, str] = {}
     seen: set[str] = set()
-    with _Lines(work / "events.jsonl") as events, _Lines(work / "artifacts.jsonl") as artifacts:
+    with (
+        _JsonLinesFile(work / "events.jsonl") as events,
+        _JsonLinesFile(work / "artifacts.jsonl") as artifacts,
+    ):
         async for event in run.events(follow=False):
             events.write(event_line(event))
             if events.count % 100 == 0:
@@ -233,7 +223,7 @@ async def _write(
                     whole = await _whole(run.client, artifact, export)
                     artifacts.write(whole.model_dump_json(exclude_defaults=True))
         export.events, export.artifacts = events.count, artifacts.count
-    with _Lines(work / "transcript.jsonl") as transcript:
+    with _JsonLinesFile(work / "transcript.jsonl") as transcript:
         for message in await run.transcript():
             transcript.write(message.model_dump_json(exclude_defaults=True))
         export.messages = transcript.count
@@ -254,12 +244,7 @@ async def _write(
     return export
 
 
-class _Lines:
-    """A file with one JSON object a line, in an existing folder.
-
-    Its mode is 0600. It is a context manager.
-    """
-
+class _JsonLinesFile:
     def __init__(self, path: Path) -> None:
         self._file = open(path, "w", encoding="utf-8", opener=private_opener)  # noqa: SIM115 - closed on exit
         self.count = 0
@@ -276,20 +261,13 @@ class _Lines:
 
 
 def _made_here(event: "Event") -> "list[Artifact]":
-    """Return the artifacts that a tool of this run made.
-
-    Those of a child run are in its own export.
-    """
     if event.type != "tool_end":
         return []
     return [each for each in event.artifacts if each.ref.partition("#")[0] == event.run_id]
 
 
 async def _whole(client: "Access", artifact: "Artifact", export: "Export") -> "Artifact":
-    """Return an artifact with its data from external storage.
-
-    If the data cannot be read, the artifact has none, and `export` notes it.
-    """
+    """Return an artifact with its data from storage, or note that it is missing."""
     from pydantic_core import from_json
 
     from sojourn.storage import codec_for, load
@@ -309,7 +287,6 @@ async def _whole(client: "Access", artifact: "Artifact", export: "Export") -> "A
 
 
 def _move(work: Path, folder: Path) -> None:
-    """Move every file to its place, and delete the temporary folder."""
     try:
         for path in sorted(work.rglob("*")):
             place = folder / path.relative_to(work)
@@ -324,7 +301,6 @@ def _move(work: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _progress() -> Generator[Callable[[str], None]]:
-    """Show the progress on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.text import Text
 

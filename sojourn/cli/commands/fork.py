@@ -1,7 +1,4 @@
-"""`sojourn fork` and `sojourn retry` start a run that continues another one.
-
-The new run continues from a point of the other.
-"""
+"""`sojourn fork` and `retry` start a run that goes on from a point of another."""
 
 import json
 import os
@@ -108,7 +105,7 @@ def fork(
         raise CommandError(
             "--approve and --deny decide on the call of an event: name it with --at", exit_code=USAGE
         )
-    from sojourn.cli.attach import attach
+    from sojourn.cli.follow import attach
     from sojourn.client.forking import UnknownEvent
 
     given: dict[str, Any] = {} if result is None else {"result": _json("--result", result)}
@@ -173,7 +170,7 @@ def retry(
     \b
     sojourn retry RUN
     """
-    from sojourn.cli.attach import attach
+    from sojourn.cli.follow import attach
     from sojourn.contracts.run import OPEN_STATUSES
 
     async def start(client: "Client") -> int:
@@ -200,13 +197,7 @@ def retry(
 
 
 async def _warn(fork: "ForkReview", *, is_asking: bool) -> None:
-    """Warn before the fork starts that its origin made the call already.
-
-    A user at a terminal may then decide against the fork.
-
-    Raises:
-        CommandError: The user does not want the fork.
-    """
+    """Warn before the fork starts that its origin made the call already."""
     if not fork.warning:
         return
     from sojourn.cli.screen.prompt import ask_yes
@@ -237,7 +228,6 @@ def _object(option: str, text: str) -> dict[str, Any]:
 
 
 async def _print_new(done: str, run_id: str, new: "Run", *, detach: bool, as_json: bool) -> None:
-    """Print the new run's id, and its starting point if followed or as JSON."""
     origin = (await new.status()).forked_from
     point, at = (origin.event_id, origin.at) if origin else ("", "")
     if as_json:

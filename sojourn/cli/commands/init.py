@@ -89,10 +89,7 @@ def _check_name(project: str) -> None:
 
 
 def _required() -> set[str]:
-    """Return the names of the project's dependencies, the indirect ones included.
-
-    The project cannot have one of these names.
-    """
+    """Return the names of the project's dependencies, which cannot be its own."""
     found: set[str] = set()
     waiting = [*_OWN]
     while waiting:
@@ -128,10 +125,6 @@ def _check_folder(folder: Path) -> None:
 
 
 def _write(template: Path, folder: Path, project: str) -> Iterator[Path]:
-    """Write the template's files to the folder, and yield their paths.
-
-    The files have the project's name in place of the template's.
-    """
     for source in sorted(template.rglob("*")):
         # An installer compiles the template's modules too.
         if source.is_dir() or "__pycache__" in source.parts:
@@ -144,10 +137,6 @@ def _write(template: Path, folder: Path, project: str) -> Iterator[Path]:
 
 
 def _next_commands(name: str, project: str, *, model: bool) -> tuple[list[str], str]:
-    """Return the commands that install, test and serve the project.
-
-    The second value is the command that runs its agent.
-    """
     here = ["pip install --editable '.[test]'", "pytest", "sojourn dev worker:app"]
     if name != ".":
         here.insert(0, f"cd {name}")
@@ -157,5 +146,4 @@ def _next_commands(name: str, project: str, *, model: bool) -> tuple[list[str], 
 
 
 def _service(project: str) -> str:
-    """Return the project's name as it stands in ids."""
     return project.replace("-", "_")

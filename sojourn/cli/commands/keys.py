@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.acting import own_role
+from sojourn.cli.arguments import role_note
 from sojourn.cli.failure import OK
 from sojourn.cli.options import Json
 from sojourn.cli.screen.text import local, plain
@@ -90,7 +90,7 @@ def create(
     else:
         key, text = create_key(file, name, tenant=tenant or "", roles=roles or ["user"])
     if own := [role for role in key.roles if role not in ROLES]:
-        print(f"sojourn: {own_role(own[0])}{suggestion(own[0], ROLES)}", file=sys.stderr)
+        print(f"sojourn: {role_note(own[0])}{suggestion(own[0], ROLES)}", file=sys.stderr)
     if as_json:
         print(json.dumps({**_fields(key), "key": text}, ensure_ascii=False))
         return OK
@@ -155,7 +155,6 @@ def revoke(
 
 
 def _fields(key: "Key") -> dict[str, Any]:
-    """Return the fields of a key that `--json` prints."""
     return key.model_dump(mode="json", exclude={"digest"})
 
 

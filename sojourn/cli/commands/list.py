@@ -1,7 +1,4 @@
-"""`sojourn list` prints the runs of the namespace, newest first.
-
-It marks those that wait or are stuck.
-"""
+"""`sojourn list` and `sessions` print the runs and conversations of a namespace."""
 
 import asyncio
 import json
@@ -11,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sojourn.cli.arguments import parse_since, read_labels
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.opening import read_labels
 from sojourn.cli.options import Json, Tenant, connected
-from sojourn.cli.period import since as moment_since
+from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -25,8 +22,10 @@ if TYPE_CHECKING:
     from sojourn.checks.stuck import Stuck
     from sojourn.client.client import Client
     from sojourn.contracts.run import RunStatus
+    from sojourn.reader import Turns
 
-__all__ = ["list_"]
+__all__ = ["list_", "sessions"]
+
 
 MAX_LOOKED_AT = 1_000
 """Most open runs that `--stuck` checks, the newest first."""
@@ -87,7 +86,7 @@ def list_(
     sojourn list --waiting
     sojourn list --agent ops.assistant --status failed --json
     """
-    from sojourn.cli.listed import check_status
+    from sojourn.cli.run_table import check_status
 
     check_status(status)
     if sum((status is not None, waiting, stuck)) > 1:
@@ -103,7 +102,7 @@ def list_(
         "status": "waiting" if waiting else "running" if stuck else status,
         "fork_of": fork_of,
         "tenant": tenant,
-        "since": moment_since(since) if since else None,
+        "since": parse_since(since) if since else None,
         # A run that needs a person may be a child run, and must be found too.
         "children": everything or stuck or waits,
     }
@@ -123,10 +122,10 @@ def list_(
             return await _watch(lambda: look(client), hides=not filters["children"])
         runs, why = await look(client)
         if as_json:
-            from sojourn.cli.listed import to_json
+            from sojourn.cli.run_table import run_to_json
 
             for run in runs:
-                print(json.dumps(to_json(run, why.get(run.run_id)), ensure_ascii=False))
+                print(json.dumps(run_to_json(run, why.get(run.run_id)), ensure_ascii=False))
         else:
             _show(runs, why, hides=not filters["children"])
         return OK
@@ -150,10 +149,7 @@ async def _find(
 async def _find_labelled(
     client: "Client", filters: dict[str, Any], limit: int, labels: dict[str, str]
 ) -> "list[RunStatus]":
-    """Return the runs with these labels among the first that the other filters select.
-
-    Tell the user if the other filters select more runs than are read.
-    """
+    """Return the runs with these labels among the first that the other filters select."""
     from sojourn.client.listing import with_labels
 
     count = 0
@@ -177,7 +173,6 @@ async def _find_labelled(
 async def _watch(
     look: "Callable[[], Awaitable[tuple[list[RunStatus], dict[str, Stuck]]]]", *, hides: bool
 ) -> int:
-    """Draw the list again and again. Ctrl-C is the normal end."""
     from rich.console import Console
     from rich.live import Live
 
@@ -206,7 +201,7 @@ async def _find_stuck(client: "Client", runs: "list[RunStatus]") -> "dict[str, S
 def _show(runs: "list[RunStatus]", why: "dict[str, Stuck]", *, hides: bool) -> None:
     from rich.console import Console
 
-    from sojourn.cli.listed import PLAIN_WIDTH
+    from sojourn.cli.run_table import PLAIN_WIDTH
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -224,3 +219,119 @@ def _drawing(
     if not runs:
         return Text(f"no runs found{'; --all lists child runs too' if hides else ''}", style="dim")
     return run_table(runs, why, width)
+
+
+AT_ONCE = 8
+"""Most histories that are read at the same time."""
+
+MAX_LONG = 200
+"""Most conversations whose histories are read."""
+
+
+@connected
+def sessions(
+    agent_id: Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help="Only conversations with this agent.")
+    ] = None,
+    session_id: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="Only conversations of this session.")
+    ] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            "--status",
+            help="idle, waiting, paused, running (includes these), completed, failed, canceled, terminated or timed_out.",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="WHEN", help="Only those started since: 30m, 2h, 7d, or an ISO date."
+        ),
+    ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="NAME=VALUE", help="Only those with this label; can be repeated."),
+    ] = None,
+    tenant: Tenant = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="The maximum number of conversations.")
+    ] = 50,
+    long: Annotated[
+        bool,
+        typer.Option(
+            "--long",
+            help=f"Read each one's history too: its turns, and its last message; of {MAX_LONG} at most.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """List conversations, newest first, by the names that chat, send, interrupt and close take.
+
+    \b
+    sojourn sessions --status idle
+    sojourn sessions --agent ops.assistant --since 7d --json
+    """
+    from sojourn.cli.run_table import PLAIN_WIDTH, check_status, run_to_json
+
+    check_status(status)
+    if long and limit > MAX_LONG:
+        raise typer.BadParameter(f"--long reads {MAX_LONG} histories at most; give a smaller --limit")
+    wanted, start = read_labels(labels or ()), parse_since(since) if since else None
+
+    async def main(client: "Client") -> int:
+        from sojourn.errors import InvalidInput
+
+        listing = client.list_sessions(
+            agent_id=agent_id,
+            session_id=session_id,
+            status=status,
+            since=start,
+            labels=wanted,
+            tenant=tenant,
+            limit=limit,
+        )
+        try:
+            found = [session async for session in listing]
+        except InvalidInput as error:  # the search attributes are missing, which is not bad usage
+            raise CommandError(str(error)) from error
+        turns: list[Turns | None] = []
+        if long:
+            from sojourn.reader import Reader
+
+            read = await Reader(client).turns((each.run_id for each in found), most=AT_ONCE)
+            turns = [read.get(each.run_id) for each in found]
+        if as_json:
+            for place, session in enumerate(found):
+                more = _fields_of(turns[place]) if turns else {}
+                print(json.dumps({**run_to_json(session), **more}, ensure_ascii=False))
+            return OK
+        from rich.console import Console
+
+        from sojourn.cli.run_table import run_table
+
+        console = Console(highlight=False)
+        console.width = console.width if console.is_terminal else PLAIN_WIDTH
+        if not found:
+            begin = "sojourn chat AGENT begins one"
+            print(f"no conversations found; {begin}" if sys.stdout.isatty() else "no conversations found")
+            return OK
+        names = [shell_word(f"{each.run_id.partition('@')[0]}@{each.session_id}") for each in found]
+        console.print(run_table(found, {}, console.width, sessions=names, turns=turns), crop=False)
+        if unread := turns.count(None):
+            console.print(f"{unread} could not be read")
+        return OK
+
+    return with_client(main)
+
+
+def _fields_of(turns: "Turns | None") -> dict[str, Any]:
+    if turns is None:
+        return {"turns": None, "queued": None, "last_message": None}
+    last = turns.last and {
+        "message_id": turns.last.message_id,
+        "text": turns.last.message.text,
+        "by": turns.last.by,
+        "at": turns.last.time.isoformat(),
+    }
+    return {"turns": turns.ended, "queued": turns.queued, "last_message": last}

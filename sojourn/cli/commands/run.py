@@ -1,8 +1,6 @@
-"""`sojourn run` starts a run and follows it.
+"""`sojourn run`, `watch` and `result` start, follow and wait for a run."""
 
-`sojourn watch` follows an existing run.
-"""
-
+import asyncio
 import json
 import re
 import sys
@@ -11,18 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sojourn.cli.arguments import parse_agent
 from sojourn.cli.client import by_or_user, with_client, worker_line
-from sojourn.cli.conversation_name import agent_of
-from sojourn.cli.failure import OK, USAGE, CommandError
+from sojourn.cli.failure import OK, USAGE, WAITING, CommandError, Interrupted
 from sojourn.cli.options import Deltas, Detach, Json, RunId, Verbose, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
-from sojourn.errors import InvalidInput, NoWorker, RunAlreadyExists
+from sojourn.errors import InvalidInput, NoWorker, RunAlreadyExists, RunFailed
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
     from sojourn.client.run import Run
 
-__all__ = ["run", "watch"]
+__all__ = ["result", "run", "watch"]
+
 
 _OPTIONS = {"run_id": "--run-id", "session_id": "--session", "agent_id": "AGENT"}
 """The option or argument for each argument of the client that an error names."""
@@ -78,10 +77,10 @@ def run(
       +  an artifact (-v)          ↻  how to repair a call (-vv)
       §  of the policy (-vv)
     """
-    from sojourn.cli.attach import attach
-    from sojourn.cli.opening import read_labels, read_policy, read_text
+    from sojourn.cli.arguments import read_labels, read_policy, read_text
+    from sojourn.cli.follow import attach
 
-    agent, principal = agent_of(name, by_or_user(None))
+    agent, principal = parse_agent(name, by_or_user(None))
     if text == "-" and str(policy) == "-":
         raise CommandError("standard input is either the message or the policy, not both", exit_code=USAGE)
     given: dict[str, Any] = {
@@ -94,10 +93,10 @@ def run(
     }
 
     async def start(client: "Client") -> int:
-        client.task_queue = client.task_queue or await _chosen_queue(
+        client.task_queue = client.task_queue or await _choose_queue(
             client, agent, asks=not (as_json or detach)
         )
-        run = await _started(client, agent, given)
+        run = await _start(client, agent, given)
         if not detach:
             return await attach(run, as_json=as_json, deltas=deltas, verbose=verbose)
         if as_json:
@@ -111,24 +110,17 @@ def run(
     return with_client(start)
 
 
-async def _chosen_queue(client: "Client", agent: str, *, asks: bool) -> str | None:
-    """Return the task queue to use if workers of several serve the agent, or None.
-
-    None if there is nothing to choose.
-
-    Raises:
-        CommandError: There are several, and no terminal to ask at.
-    """
+async def _choose_queue(client: "Client", agent: str, *, asks: bool) -> str | None:
     from temporalio.service import RPCError
 
     from sojourn.cli.screen.prompt import ask_person
     from sojourn.client.access import queues_serving
-    from sojourn.connection.rpc_errors import translated
+    from sojourn.connection.rpc_errors import translate_error
 
     try:
         queues = await queues_serving(client.temporal, agent)
     except RPCError as error:
-        raise translated(error, None) from error
+        raise translate_error(error, None) from error
     if len(queues) < 2:
         return None
     found = f"workers of several task queues serve {plain(agent)}"
@@ -151,7 +143,7 @@ async def _chosen_queue(client: "Client", agent: str, *, asks: bool) -> str | No
         print(f"a number from 1 to {len(queues)}")
 
 
-async def _started(client: "Client", agent: str, given: dict[str, Any]) -> "Run":
+async def _start(client: "Client", agent: str, given: dict[str, Any]) -> "Run":
     """Start a run, with errors that name options and commands in place of arguments."""
     run_id = given["run_id"]
     try:
@@ -192,7 +184,7 @@ def watch(
     \b
     sojourn watch RUN
     """
-    from sojourn.cli.attach import attach
+    from sojourn.cli.follow import attach
 
     async def follow_existing(client: "Client") -> int:
         return await attach(
@@ -205,3 +197,69 @@ def watch(
         )
 
     return with_client(follow_existing)
+
+
+@connected
+def result(
+    run_id: RunId,
+    patient: Annotated[
+        bool, typer.Option("--patient", help="Also wait while the run waits for a person.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Wait for a run's answer, and print its text; of a conversation, that of its last turn. --json prints the whole output.
+
+    \b
+    sojourn result RUN
+    sojourn result RUN --json
+    """
+
+    async def wait(client: "Client") -> int:
+        run = client.get_run(run_id)
+        try:
+            return await _print_result(run, patient=patient, as_json=as_json)
+        except asyncio.CancelledError:
+            line = f"sojourn result {shell_word(run_id)}{connection_options()}"
+            text = f"interrupted; the run continues; wait for its answer with: {line}"
+            raise Interrupted(text, run_id=run_id) from None
+
+    return with_client(wait)
+
+
+async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
+    from sojourn.answers import open_waits
+    from sojourn.cli.follow import until_end
+    from sojourn.cli.outcome import retry_line
+    from sojourn.values.visible import visible
+
+    if (await run.status()).conversation:
+        return await _print_last_turn(run, patient=patient, as_json=as_json)
+    if not patient:
+        code = await until_end(run, run.events(children=True), lambda _event: None)
+        if code == WAITING:
+            from sojourn.cli.outcome import waits_error
+
+            raise waits_error(run, open_waits(await run.status()))
+    try:
+        output = await run.result()
+    except RunFailed as error:
+        if (await run.status()).status in ("failed", "timed_out"):
+            error.add_note(retry_line(run.id))
+        raise
+    if as_json:
+        print(output.model_dump_json())
+    else:
+        typed = "" if output.result is None else json.dumps(output.result, ensure_ascii=False)
+        print(visible(output.text or typed, keep="\n\t"))
+    return OK
+
+
+async def _print_last_turn(run: "Run", *, patient: bool, as_json: bool) -> int:
+    from sojourn.cli.outcome import last_turn, print_turn, waits_error
+
+    found = await last_turn(run, patient=patient)
+    if isinstance(found, list):
+        raise waits_error(run, found)
+    if found is None:
+        raise CommandError(f"{run.id} has had no turn yet", run_id=run.id)
+    return print_turn(found, as_json=as_json)

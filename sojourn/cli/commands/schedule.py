@@ -1,7 +1,4 @@
-"""`sojourn schedule` manages recurring runs and recurring messages.
-
-The messages are sent to a conversation.
-"""
+"""`sojourn schedule` manages recurring runs and recurring messages."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -9,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sojourn.cli.arguments import parse_duration, read_labels, read_text
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import OK
-from sojourn.cli.opening import read_labels, read_text
 from sojourn.cli.options import By, Json, connected, connection_options
-from sojourn.cli.period import duration
 from sojourn.cli.screen.text import local, plain, shell_word
 from sojourn.values.text import counted
 
@@ -79,7 +75,7 @@ def create(
     """
     given: dict[str, Any] = {
         "messages": read_text(text),
-        "every": duration(every) if every else None,
+        "every": parse_duration(every) if every else None,
         "cron": cron or None,
         "time_zone": time_zone,
         "session_id": session_id,
@@ -216,7 +212,7 @@ def _print_table(found: "list[ScheduleStatus]") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sojourn.cli.listed import PLAIN_WIDTH
+    from sojourn.cli.run_table import PLAIN_WIDTH
 
     console = Console(highlight=False)
     console.width = console.width if console.is_terminal else PLAIN_WIDTH

@@ -1,7 +1,4 @@
-"""`sojourn send`, `interrupt` and `close` act on a conversation.
-
-They send it a message, end its present turn, or end it.
-"""
+"""`sojourn send`, `interrupt` and `close` act on a conversation."""
 
 import asyncio
 import json
@@ -10,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from sojourn.cli.arguments import parse_conversation
 from sojourn.cli.client import by_or_user, print_done, with_client
-from sojourn.cli.conversation_name import named
 from sojourn.cli.failure import OK, CommandError, Interrupted
 from sojourn.cli.options import By, Json, Why, connected, connection_options
 from sojourn.cli.screen.text import shell_word
@@ -58,7 +55,7 @@ def send(
     sojourn send shop.clerk@desk-1 'Only the open ones' --mode steer
     """
     who = by_or_user(by)
-    found = named(session, who)
+    found = parse_conversation(session, who)
     if text == "-":
         text = sys.stdin.read()
 
@@ -68,7 +65,7 @@ def send(
         if not wait:
             _print(talk, turn, as_json=as_json)
             return OK
-        from sojourn.cli.turns import follow_turn
+        from sojourn.cli.outcome import follow_turn
 
         try:
             return await follow_turn(turn, as_json=as_json)
@@ -97,7 +94,7 @@ def interrupt(
     sojourn interrupt shop.clerk@desk-1 --turn t3
     """
     who = by_or_user(by)
-    found = named(session, who)
+    found = parse_conversation(session, who)
 
     async def main(client: "Client") -> int:
         talk = found(client)
@@ -116,7 +113,7 @@ def close(session: Conversation, why: Why = "", by: By = None, as_json: Json = F
     sojourn close shop.clerk@desk-1 done
     """
     who = by_or_user(by)
-    found = named(session, who)
+    found = parse_conversation(session, who)
 
     async def main(client: "Client") -> int:
         talk = found(client)

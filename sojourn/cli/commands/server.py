@@ -1,7 +1,4 @@
-"""`sojourn server` runs a Temporal server until Ctrl-C or SIGTERM.
-
-The server runs in the foreground.
-"""
+"""`sojourn server` runs a Temporal server in the foreground."""
 
 import asyncio
 import json
@@ -71,11 +68,6 @@ async def _serve(server: "Server", db: Path | None, *, as_json: bool) -> int:
 
 
 async def _live(server: "Server", db: Path | None, *, as_json: bool) -> int:
-    """Start the server, print its addresses, and wait.
-
-    Raises:
-        CommandError: The server ended by itself.
-    """
     await server.start()
     print(_as_json(server, db) if as_json else _as_text(server, db), flush=True)
     status = await server.wait()

@@ -1,7 +1,4 @@
-"""`sojourn show` prints the current state of a run.
-
-It prints a tree, or the run's transcript, events or safeguards.
-"""
+"""`sojourn show` prints a run as a tree, or its transcript, events or safeguards."""
 
 import json
 from collections import deque
@@ -96,17 +93,13 @@ def show(
         elif as_json:
             await _print_json(run)
         else:
-            await _tree(client, run, _Part(last, turn, draws_all=draws_all), full=full, verbose=verbose)
+            await _tree(client, run, _TreeExtent(last, turn, draws_all=draws_all), full=full, verbose=verbose)
         return OK
 
     return with_client(print_run)
 
 
 async def _print_json(run: "Run") -> None:
-    """Print the status as an object.
-
-    Its `output` is null unless the run has answered.
-    """
     from sojourn.answers import status_view
 
     status = await run.status()
@@ -116,35 +109,30 @@ async def _print_json(run: "Run") -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """The part of a run to draw."""
-
+class _TreeExtent:
     last: int | None
     """The last turns of a conversation, or the last calls of any other run."""
     turn: str | None
     draws_all: bool
 
     def calls(self, status: "RunStatus") -> int | None:
-        """The last calls that are drawn, in a conversation of each turn; None means all."""
         if self.draws_all or self.turn:
             return None
         return LAST if status.conversation else self.last or LAST
 
     def turns(self) -> int | None:
-        """The last turns that are drawn whole; None means all."""
         return None if self.draws_all else self.last or LAST_TURNS
 
 
-async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbose: int) -> None:
+async def _tree(client: "Client", run: "Run", part: _TreeExtent, *, full: bool, verbose: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from sojourn.cli.failed_call import retry_hint
+    from sojourn.cli.outcome import retry_hint
     from sojourn.cli.screen.calls import Detail
-    from sojourn.cli.screen.lines import summed
+    from sojourn.cli.screen.lines import usage_text
     from sojourn.cli.screen.run_trees import RunTrees
     from sojourn.cli.screen.text import Line
-    from sojourn.timeline import Timeline
     from sojourn.values.text import counted
 
     console = Console(highlight=False)
@@ -152,18 +140,17 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
     if part.turn and not status.conversation:
         raise CommandError(f"{plain(run.id, 300)} is no conversation, and has no turns", exit_code=USAGE)
     trees = RunTrees(
+        run.id,
         whole=full,
         detail=Detail(min(verbose, Detail.ALL)),
         last=part.turns(),
         only=part.turn,
         is_conversation=status.conversation,
     )
-    timeline = Timeline(run.id)
     async for event in run.events(follow=False, children=True):
         trees.feed(event)
-        timeline.feed(event)
         if event.type == "run_completed" and event.run_id == run.id and event.output:
-            trees.say(Line(f"  {summed(event.output)}", "dim"))
+            trees.say(Line(f"  {usage_text(event.output)}", "dim"))
     if part.turn and not trees.has_drawn:
         known = f"its last turn is {plain(trees.last_turn_id)}" if trees.last_turn_id else "it had none yet"
         raise CommandError(f"{plain(run.id, 300)} has no turn {plain(part.turn)}; {known}")
@@ -177,15 +164,11 @@ async def _tree(client: "Client", run: "Run", part: _Part, *, full: bool, verbos
         console.print(Text(text, "dim"))
     console.print(trees)
     _below(console, run.id, status, full=full)
-    if line := await retry_hint(client, timeline):
+    if line := await retry_hint(client, trees.timelines.top):
         console.print(Text(line, "yellow"), soft_wrap=True)
 
 
 async def _forks(client: "Client", run_id: str) -> list[str]:
-    """Return the newest forks of a run.
-
-    Empty if the namespace lacks the search attribute.
-    """
     from sojourn.errors import InvalidInput
 
     try:
@@ -195,26 +178,22 @@ async def _forks(client: "Client", run_id: str) -> list[str]:
 
 
 def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) -> None:
-    """Print the lines below the tree of a run.
-
-    They are the commands that answer and resume the run, its safeguards and its hints.
-    """
     from rich.text import Text
 
+    from sojourn.answers import open_waits
     from sojourn.cli.screen.waits import texts_of
     from sojourn.cli.waits import answer_lines
     from sojourn.client.readable_run import CANCEL_REQUESTED
 
     is_canceling = CANCEL_REQUESTED in status.hints
-    for owner, waits in {run_id: status.awaits, **status.child_awaits}.items():
-        for wait in waits:
-            # The tree has no waits of child runs that are open.
-            missing = texts_of(wait).lines(wait, full) if owner != run_id else ()
-            for line in missing:
-                console.print(Text(line.text, style=line.style), soft_wrap=True)
-            if is_canceling:
-                continue
-            console.print(Text(f"answer with: {answer_lines(owner, wait)[0]}", "yellow"), soft_wrap=True)
+    for wait in open_waits(status):
+        # The tree has no waits of child runs that are open.
+        missing = texts_of(wait).lines(wait, full) if wait.run_id != run_id else ()
+        for line in missing:
+            console.print(Text(line.text, style=line.style), soft_wrap=True)
+        if is_canceling:
+            continue
+        console.print(Text(f"answer with: {answer_lines(wait)[0]}", "yellow"), soft_wrap=True)
     if status.paused is not None:
         line = f"sojourn resume {shell_word(run_id)}{connection_options()}"
         console.print(Text(f"resume with: {line}", "yellow"), soft_wrap=True)
@@ -262,7 +241,7 @@ async def _transcript(run: "Run", last: int | None, *, as_json: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from sojourn.cli.screen.messages import MessageLines
+    from sojourn.cli.screen.lines import MessageLines
 
     console = Console(highlight=False)
     messages = await run.transcript()
@@ -289,11 +268,6 @@ def _safeguards(status: "RunStatus", *, as_json: bool) -> None:
 
 
 def _safeguard_lines(found: "Safeguards") -> list[str]:
-    """Return the lines about the safeguards of a run.
-
-    They have the class of the last error, the similar errors, whether those stopped retrying, a
-    loop, and the last errors.
-    """
     stopped = ", retrying was stopped" if found.stopped else ""
     loop = [f"loop: {plain(found.loop, 500)}"] if found.loop else []
     return [
@@ -305,10 +279,6 @@ def _safeguard_lines(found: "Safeguards") -> list[str]:
 
 
 def _error_line(error: dict[str, Any]) -> str:
-    """Format an error that the safeguards counted.
-
-    It has the tool, the message, the class, and the text that decided the class.
-    """
     matched = error.get("matched")
     by = f", by {plain(matched)!r}" if matched else ""
     text = f"{plain(error.get('tool', ''))}: {plain(error.get('message', ''), 500)}"
@@ -316,14 +286,6 @@ def _error_line(error: dict[str, Any]) -> str:
 
 
 def _state(status: "RunStatus", turn_id: str = "") -> str:
-    """Return the state of a run.
-
-    For a conversation it includes the turn under way, or how many turns have ended.
-
-    Args:
-        status: The status.
-        turn_id: The last turn that began.
-    """
     from sojourn.values.text import counted
 
     phase = f" ({status.phase.replace('_', ' ')})" if status.status == "running" and status.phase else ""

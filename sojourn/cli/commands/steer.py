@@ -147,22 +147,13 @@ def set_aside(
 
 
 def _reason(why: str, who: str | None) -> str:
-    """Return the reason of a cancellation, with the name of the sender.
-
-    There is no other place for the name.
-    """
+    """Return the reason with the sender's name, for which there is no other place."""
     if not who:
         return why
     return f"{why} (by {who})" if why else f"requested by {who}"
 
 
 async def _require_open(client: "Client", run_id: str, verb: str, *, needs_worker: bool) -> None:
-    """Check that a run is open, and paused if it should resume.
-
-    Raises:
-        CommandError: The run has ended, or is not paused and should resume, or no worker polls its task queue.
-        RunNotFound: There is no such run.
-    """
     from sojourn.cli.waits import require_worker
 
     status: RunStatus = await client.get_run(run_id).status()

@@ -1,7 +1,4 @@
-"""Lines of text for one call.
-
-They say how it was called, how it ended, and what it returned, in the detail that the user chose.
-"""
+"""Format one call, with its arguments, its end and its result."""
 
 import json
 import math
@@ -10,26 +7,26 @@ from enum import IntEnum
 from typing import Any
 
 from sojourn.cli.screen.text import Line, plain, took
-from sojourn.contracts.event import ToolRetryEvent, ToolUpdateEvent
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import LEFT_OUT, RetryHint, ToolError
-from sojourn.contracts.tool_result import Artifact, Bounds, ToolResult
+from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult
 from sojourn.timeline import Attempt, Call, Plan
 from sojourn.values.json_value import is_object
 from sojourn.values.text import counted
 
 __all__ = [
     "Detail",
-    "arguments",
-    "called",
+    "argument_text",
+    "call_text",
     "chain_lines",
-    "detailed",
-    "ended",
-    "in_flight",
+    "child_line",
+    "end_text",
     "payload_of",
-    "pending",
+    "pending_text",
+    "progress_text",
     "read_line",
-    "running",
+    "result_lines",
+    "running_text",
 ]
 
 
@@ -45,39 +42,30 @@ class Detail(IntEnum):
 
 
 def payload_of(call: ToolRequest) -> str:
-    """Return the payload of a call as JSON on one line.
-
-    If it is no JSON, return it as the planner wrote it.
-    """
     return plain(call.raw if call.raw is not None else call.payload)
 
 
 def read_line(call: ToolRequest) -> str:
-    """Return how the arguments of a call were read.
-
-    For example `read: /country left out (null or blank)`. Empty if they were read as written.
-    """
+    """Return how the arguments of a call were read, if not as written."""
     return plain(f"read: {'; '.join(each.text for each in call.readings)}", 300) if call.readings else ""
 
 
-def arguments(call: ToolRequest) -> str:
-    """Return the payload of a call as arguments, such as `a=1, b="x"`."""
+def argument_text(call: ToolRequest) -> str:
     if call.raw is not None or not is_object(call.payload):
         return payload_of(call)
     return plain(", ".join(f"{name}={_json(value)}" for name, value in call.payload.items()))
 
 
-def called(call: ToolRequest) -> str:
-    """Return a call on one line, such as `ops.disks.wipe(disk="a")`."""
-    return f"{plain(call.name)}({arguments(call)})"
+def call_text(call: ToolRequest) -> str:
+    return f"{plain(call.name)}({argument_text(call)})"
 
 
-def ended(call: Call) -> str:
-    """Return how a call ended, with its duration, attempts and calls of its child run.
+def child_line(link: RunLink) -> Line:
+    return Line(f"⤷ child run {plain(link.run_id)} of {plain(link.agent_id)}", "dim")
 
-    For a denied call, return who denied it, because the time that a person took says nothing about
-    the call.
-    """
+
+def end_text(call: Call) -> str:
+    """Return how a call ended. The time until a denial says nothing about it."""
     result, decision = call.result, call.decision
     if result is None:
         return ""
@@ -90,11 +78,7 @@ def ended(call: Call) -> str:
     return f"({took(call.duration or timedelta(0))}{attempt}{below})"
 
 
-def detailed(result: ToolResult, detail: Detail = Detail.BRIEF) -> list[Line]:
-    """Return the lines of a call's result or error.
-
-    More detail adds its bounds, its artifacts and its hint.
-    """
+def result_lines(result: ToolResult, detail: Detail = Detail.BRIEF) -> list[Line]:
     if detail == Detail.BRIEF:
         if result.error:
             causes = "; because: ".join(link.text for link in result.error.chain())
@@ -113,33 +97,22 @@ def detailed(result: ToolResult, detail: Detail = Detail.BRIEF) -> list[Line]:
     return lines
 
 
-def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
-    """Return the progress of a call or a plan in flight.
-
-    For a retry, return its attempt, the error of the previous attempt, and when it begins.
-    """
-    if isinstance(event, ToolRetryEvent):
-        return _attempt(Attempt(event.attempt, event.error, event.due), event.agent_id)
-    return _progress(event.note, event.done, event.total)
+def progress_text(entry: Call | Plan, agent_id: str = "") -> str:
+    """Return the progress of a call or a plan, or its next attempt."""
+    if entry.progress or entry.done is not None:
+        return _progress(entry.progress, entry.done, entry.total)
+    return _attempt(entry.attempts[-1], agent_id) if entry.attempts else ""
 
 
-def running(call: Call) -> str:
-    """Return a call that runs, with its progress or its attempt."""
-    flight = ""
-    if call.progress or call.done is not None:
-        flight = _progress(call.progress, call.done, call.total)
-    elif call.attempts:
-        flight = _attempt(call.attempts[-1])
-    return f"{called(call.call)}  {flight}" if flight else called(call.call)
+def running_text(call: Call) -> str:
+    flight = progress_text(call)
+    return f"{call_text(call.call)}  {flight}" if flight else call_text(call.call)
 
 
-def pending(plan: Plan, agent_id: str = "") -> str:
-    """Return the present work of a planner, with its last note.
-
-    This is how long it has been planning, or which attempt is next.
-    """
+def pending_text(plan: Plan, agent_id: str = "") -> str:
+    """Return how long a planner has been at work, with its note, or its next attempt."""
     if plan.attempts and not (plan.progress or plan.done is not None):
-        return f"planning, {_attempt(plan.attempts[-1], agent_id)}"
+        return f"planning, {progress_text(plan, agent_id)}"
     elapsed = max(0, int((datetime.now(UTC) - plan.at).total_seconds()))
     note = _progress(plan.progress, plan.done, plan.total)
     return f"planning for {elapsed} s" + (f": {note}" if note else "")
@@ -160,10 +133,7 @@ def _progress(note: str, done: float | None, total: float | None) -> str:
 
 
 def chain_lines(head: str, error: ToolError, style: str, most: int) -> list[Line]:
-    """Return an error and its causes, each indented below the error that it caused.
-
-    The root cause comes last.
-    """
+    """Return an error and its causes, each indented below the error that it caused."""
     links = list(error.chain())
     lines = [Line(f"{head}: {plain(links[0].text, most)}", style)]
     for depth, link in enumerate(links[1:], 1):
@@ -177,7 +147,6 @@ def _json(value: Any) -> str:
 
 
 def _due(due: datetime | None) -> str:
-    """Return how soon the next attempt begins, or an empty text if it has begun."""
     left = math.ceil((due - datetime.now(UTC)).total_seconds()) if due else 0
     return f"; next try in {left} s" if left > 0 else ""
 

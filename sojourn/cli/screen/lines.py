@@ -1,16 +1,15 @@
-"""Lines of text for one event.
-
-The live tree, the plain output and `sojourn show` print them.
-"""
+"""Lines of text for one event, or for one message of a transcript."""
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from sojourn.cli.screen.calls import Detail, chain_lines
+from sojourn.answers import wait_view
+from sojourn.cli.screen.calls import Detail, chain_lines, child_line
 from sojourn.cli.screen.text import Line, plain, text_lines
 from sojourn.cli.screen.waits import texts_of
+from sojourn.contracts import wire_names
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     AssistantMessageEvent,
@@ -35,20 +34,23 @@ from sojourn.contracts.event import (
     TurnFailedEvent,
     wait_in,
 )
-from sojourn.contracts.message import Message
+from sojourn.contracts.message import (
+    CompactionPart,
+    Message,
+    OtherPart,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT
-from sojourn.core.run.state import INTERRUPTED
-from sojourn.timeline import verdict_of
+from sojourn.timeline import is_interruption, is_last_result, verdict_of
+from sojourn.values.json_value import is_array
 from sojourn.values.text import counted
 
-__all__ = [
-    "is_drawn",
-    "lines_of",
-    "name_of",
-    "spoken_lines",
-    "summed",
-]
+__all__ = ["MessageLines", "is_drawn", "lines_of", "name_of", "spoken_lines", "usage_text"]
+
 
 CLOSED = "closed"
 """The `reason` of a conversation that a caller closed."""
@@ -57,13 +59,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_@.:+-]([A-Za-z0-9_@.:+ -]*[A-Za-z0-9_@.:+-
 
 
 def is_drawn(event: Event, detail: Detail, *, is_below: bool) -> bool:
-    """Return whether an event is shown in this detail.
-
-    Args:
-        event: The event.
-        detail: The detail of the output.
-        is_below: Whether the event is of a child run: its call shows its task, how it ended, and its result.
-    """
+    """Return whether an event is shown in this detail."""
     match event:
         case RunStartedEvent() | RunFailedEvent():
             return not is_below
@@ -76,22 +72,16 @@ def is_drawn(event: Event, detail: Detail, *, is_below: bool) -> bool:
 
 
 def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
-    """Return the lines of an event.
-
-    Empty for the start and the end of a call, which `calls` formats.
-
-    Args:
-        event: The event.
-        whole: Whether to show all of a wait, however long.
-    """
+    """Return the lines of an event that is not the start or end of a call."""
     wait = wait_in(event)
     if wait is not None:
-        return texts_of(wait).lines(wait, whole)
+        view = wait_view(wait, event.run_id)
+        return texts_of(view).lines(view, whole)
     lines = _LINES.get(event.type)
     return lines(event) if lines else []
 
 
-def summed(output: RunOutput) -> str:
+def usage_text(output: RunOutput) -> str:
     """Return the calls, the tokens and the cost of a run, on one line."""
     parts = [counted(output.tool_calls, "call")]
     below = output.children_count - output.tool_calls
@@ -106,10 +96,7 @@ def summed(output: RunOutput) -> str:
 
 
 def spoken_lines(message: Message) -> list[Line]:
-    """Return the text of a message that has calls, too.
-
-    Empty for other messages, because an answer is printed when the run completes.
-    """
+    """Return the text of a message with calls, as the end of a run has its answer."""
     if not message.tool_calls or not message.text:
         return []
     return text_lines(message.text, "italic", "“ ")
@@ -126,7 +113,6 @@ def _run_started(event: RunStartedEvent) -> list[Line]:
 
 
 def _forked(origin: ForkedFrom) -> list[Line]:
-    """Return the lines about a fork's origin, the user who forked, and the changes."""
     by = f" by {name_of(origin.forked_by)}" if origin.forked_by else ""
     return [
         Line(f"· forked from {plain(origin.run_id, 300)} at {plain(origin.event_id)}{by}", "dim"),
@@ -139,7 +125,7 @@ def _assistant_message(event: AssistantMessageEvent) -> list[Line]:
 
 
 def _agent_run_started(event: AgentRunStartedEvent) -> list[Line]:
-    return [Line(f"⤷ child run {plain(event.run_link.run_id)} of {plain(event.run_link.agent_id)}", "dim")]
+    return [child_line(event.run_link)]
 
 
 def _note(event: PlannerNoteEvent) -> list[Line]:
@@ -154,10 +140,7 @@ def _memory(event: MemoryChangedEvent) -> list[Line]:
 
 
 def _continued(event: RunContinuedEvent) -> list[Line]:
-    """Return a line if the beginning of the events is gone.
-
-    That a run continues in a new execution does not concern the user.
-    """
+    """Print that the beginning is gone, but not each new execution."""
     earlier = counted(event.executions, "earlier execution")
     return [Line(f"· the beginning is gone: Temporal has deleted {earlier}", "dim")] if event.is_start else []
 
@@ -175,7 +158,7 @@ def _policy_decision(event: PolicyDecisionEvent) -> list[Line]:
 def _answered(event: AwaitAnsweredEvent) -> list[Line]:
     if event.code == "expired":
         return [Line("! nobody answered in time", "yellow")]
-    if event.code is None and event.approved is None and event.text is None:
+    if is_last_result(event):
         return [Line(f"! all results are here, the last{_by(event)}", "yellow")]
     return [
         Line(
@@ -199,7 +182,7 @@ def _received(event: MessageReceivedEvent) -> list[Line]:
 
 
 def _turn_failed(event: TurnFailedEvent) -> list[Line]:
-    if event.error.code == INTERRUPTED:
+    if is_interruption(event):
         return [Line(f"✗ {plain(event.error.message, 1_000)}", "bold red")]
     return chain_lines("✗ turn failed", event.error, "bold red", 1_000)
 
@@ -251,7 +234,6 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
 
 
 def _by(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
-    """Return the sender's given name, and the identity that Temporal recorded."""
     name = f" by {name_of(event.by)}" if event.by else ""
     return f"{name} ({_identity(event.identity)})" if event.identity else name
 
@@ -267,3 +249,71 @@ def name_of(name: str) -> str:
 
 def _reason(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
     return f": {plain(event.text)}" if event.text else ""
+
+
+_MAX_PLACES = 10
+
+
+class MessageLines:
+    """The lines of consecutive messages, with each summary shown once."""
+
+    def __init__(self, before: Iterable[Message] = ()) -> None:
+        self._summary = ""
+        for message in before:
+            self.of(message)
+
+    def of(self, message: Message) -> list[str]:
+        """Return the lines of the next message."""
+        return [line for part in message.parts for line in self._of_part(part)]
+
+    def _of_part(self, part: Part) -> list[str]:
+        match part:
+            case TextPart(text=text):
+                return [plain(line, 1_000) for line in text.splitlines()]
+            case ToolCallPart():
+                sent = part.raw if part.raw is not None else part.payload
+                return [f"→ {plain(part.name)} {plain(sent, 1_000)}  ({plain(part.tool_call_id)})"]
+            case ToolResultPart(result=result):
+                answer = f"error: {result.error.message}" if result.error else result.result
+                return [f"← {plain(result.name)} {plain(answer, 1_000)}  ({plain(result.tool_call_id)})"]
+            case CompactionPart():
+                return self._of_compaction(part)
+            case OtherPart(type=wire_names.SET_ASIDE) if "message" in (part.model_extra or {}):
+                return [_set_aside_by_hand(part.model_extra or {})]
+            case OtherPart(type=wire_names.SET_ASIDE):
+                return [_set_aside(part.model_extra or {})]
+            case _:
+                return [f"({plain(part.type)})"]
+
+    def _of_compaction(self, part: CompactionPart) -> list[str]:
+        lines: list[str] = []
+        if part.summary and part.summary != self._summary:
+            self._summary = part.summary
+            lines += [f"(summary, in place of the first {counted(part.until, 'message')})"]
+            lines += [plain(line, 1_000) for line in part.summary.splitlines()]
+        if part.cleared > part.until:
+            lines.append(
+                f"(results in the first {counted(part.cleared, 'message')} are no longer read by the model)"
+            )
+        return lines or ["(compaction)"]
+
+
+def _set_aside(fields: dict[str, Any]) -> str:
+    what, places = plain(fields.get("what") or "parts", 20), fields.get("messages")
+    is_one = what == "messages" and is_array(places) and len(places) == 1
+    if what == "messages" and is_array(places):
+        listed = ", ".join(plain(each, 20) for each in places[:_MAX_PLACES])
+        what = f"message {listed}" if is_one else f"messages {listed}"
+    were, them = ("was", "it") if is_one else ("were", "them")
+    why = plain(fields.get("why") or "", 300)
+    return f"({what} {were} set aside, because the model's provider refused {them}: {why})"
+
+
+def _set_aside_by_hand(fields: dict[str, Any]) -> str:
+    of_call = fields.get("tool_call_id")
+    what = f"the result of {plain(of_call)} in " if of_call else ""
+    by, why = fields.get("by"), fields.get("why")
+    return (
+        f"({what}message {plain(fields['message'], 20)} was set aside"
+        f"{f' by {plain(by)}' if by else ''}{f': {plain(why, 300)}' if why else ''})"
+    )

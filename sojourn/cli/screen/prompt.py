@@ -1,7 +1,4 @@
-"""Prompt the user at the terminal without a thread.
-
-Ctrl-C and a time-out can therefore end the wait.
-"""
+"""Prompt the user without a thread, so that Ctrl-C can end the wait."""
 
 import asyncio
 import contextlib
@@ -9,9 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Literal
 
-from sojourn.answers import Decision
+from sojourn.answers import Decision, WaitView
 from sojourn.cli.screen.waits import call_lines
-from sojourn.contracts.awaits import AwaitConfirmation
 
 __all__ = [
     "CHOICES",
@@ -41,10 +37,7 @@ UNSEEN = "  the call was not shown whole: f shows all of it, then you can approv
 
 
 async def read_line(patience: float | None = None) -> str:
-    """Read a line from the terminal, with its newline.
-
-    Empty at the end of input, or after `patience` seconds.
-    """
+    """Read a line, or nothing at the end of input or after `patience` seconds."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), ready.set)
     try:
@@ -57,10 +50,7 @@ async def read_line(patience: float | None = None) -> str:
 
 
 async def ask_person() -> str | None:
-    """Ask for a line that is not blank, and return it stripped.
-
-    None at the end of input.
-    """
+    """Ask for a line that is not blank, or return None at the end of input."""
     while True:
         print("> ", end="", flush=True)
         line = await read_line()
@@ -71,22 +61,13 @@ async def ask_person() -> str | None:
 
 
 def decision_in(line: str) -> Decision | None:
-    """Return the decision of `y`, `n` or `a`, and the reason that follows it.
-
-    None for a line that decides nothing.
-    """
+    """Return the decision of `y`, `n` or `a` with the reason that follows, or None."""
     word, _, reason = line.strip().partition(" ")
     approved, scope = _DECISIONS.get(word.lower(), (None, "call"))
     return None if approved is None else Decision(approved, reason=reason.strip(), scope=scope)
 
 
 def how_to_decide(*, is_seen: bool, stop_asking: str = "run") -> str:
-    """Return the decisions on a call, with the letters that make them.
-
-    Args:
-        is_seen: Whether the call was shown whole.
-        stop_asking: For how long `a` stops further prompts about the tool, from the wait; `never` if it cannot.
-    """
     more = "" if is_seen else "   f: show all of it"
     always = (
         "" if stop_asking == "never" else f"   a: run it, and stop asking about this tool this {stop_asking}"
@@ -95,18 +76,13 @@ def how_to_decide(*, is_seen: bool, stop_asking: str = "run") -> str:
 
 
 def is_full(line: str) -> bool:
-    """Return whether a line asks for the whole call."""
     return line.strip().lower() in _FULL
 
 
-async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -> Decision | None:
-    """Ask for a decision, and return it, or None if no line comes.
+async def ask_approval(call: WaitView, patience: float | None = None) -> Decision | None:
+    """Ask for a decision, or return None if no line comes.
 
     A call that was not shown in full can be approved only after `f` has shown all of it.
-
-    Args:
-        call: The call to decide on, which was printed before.
-        patience: Seconds to wait for each line; unlimited by default.
     """
     is_seen = call_lines(call)[1].is_whole
     print(how_to_decide(is_seen=is_seen, stop_asking=call.stop_asking))

@@ -15,21 +15,21 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from sojourn.cli.screen.answer import Answer
+from sojourn.answers import wait_view
 from sojourn.cli.screen.calls import (
     Detail,
-    arguments,
-    detailed,
-    ended,
+    argument_text,
+    child_line,
+    end_text,
     payload_of,
-    pending,
+    pending_text,
     read_line,
-    running,
+    result_lines,
+    running_text,
 )
-from sojourn.cli.screen.draft import draft_lines
 from sojourn.cli.screen.lines import is_drawn, lines_of, spoken_lines
-from sojourn.cli.screen.one_line import CallLine, Working
-from sojourn.cli.screen.text import Line, plain, text_lines
+from sojourn.cli.screen.renderables import AnswerMarkdown, CallLine, Working
+from sojourn.cli.screen.text import Line, draft_lines, plain, text_lines
 from sojourn.cli.screen.turn_lines import (
     TurnLine,
     heading,
@@ -58,7 +58,7 @@ from sojourn.timeline import (
 )
 from sojourn.values.text import counted
 
-__all__ = ["LINES", "MOST_ENTRIES", "RunTrees", "grow"]
+__all__ = ["LINES", "MOST_ENTRIES", "RunTrees"]
 
 INDENT = "  "
 
@@ -72,28 +72,12 @@ MOST_ENTRIES = 100_000
 """Most entries of a run that are drawn."""
 
 
-def grow(timelines: TimelineTree | None, event: Event, *, is_conversation: bool = False) -> TimelineTree:
-    """Feed an event to the timelines of a run. The first event names the run."""
-    if timelines is None:
-        timelines = TimelineTree(event.run_id, MOST_ENTRIES, most_records=0, is_conversation=is_conversation)
-    timelines.feed(event)
-    return timelines
-
-
 class RunTrees:
-    """A drawing of a run and its child runs from their events so far.
-
-    Args:
-        spins: Whether work in progress has a spinner.
-        whole: Whether to show all of a wait and of an answer, however long.
-        detail: The detail in which to show calls.
-        last: Number of the last turns that are drawn in full, with the one under way; None means all.
-        only: The id of the turn that is drawn, and no other; None means all.
-        is_conversation: Whether the run is known to be a conversation.
-    """
+    """A drawing of a run and its child runs from their events so far."""
 
     def __init__(
         self,
+        run_id: str,
         *,
         spins: bool = False,
         whole: bool = False,
@@ -103,9 +87,9 @@ class RunTrees:
         is_conversation: bool = False,
     ) -> None:
         self._spins, self._whole, self._detail = spins, whole, detail
-        self._last, self._only, self._is_conversation = last, only, is_conversation
+        self._last, self._only = last, only
         self._all_waiting = last is None and not spins
-        self._timelines: TimelineTree | None = None
+        self.timelines = TimelineTree(run_id, MOST_ENTRIES, most_records=0, is_conversation=is_conversation)
         self._said: dict[tuple[str, str], list[Line]] = defaultdict(list)
         """Lines that are no event's, by the run and the entry that they follow."""
         self._keep: int | None = None
@@ -120,40 +104,29 @@ class RunTrees:
 
     @property
     def last_turn_id(self) -> str:
-        """The id of the last turn that began."""
         return self._turns[-1].id if self._turns else ""
 
     @property
     def has_drawn(self) -> bool:
-        """Whether the run has the turn that is drawn alone."""
         return any(self._is_wanted(turn) for turn in self._turns)
 
     @property
     def _turns(self) -> Sequence[UserTurn]:
-        return self._timelines.top.turns if self._timelines else ()
+        return self.timelines.top.turns
 
     def feed(self, event: Event) -> None:
-        """Take the next event."""
-        self._timelines = grow(self._timelines, event, is_conversation=self._is_conversation)
+        self.timelines.feed(event)
 
     def say(self, line: Line, run_id: str = "") -> None:
-        """Add a line below the latest entry of a child run.
-
-        For the id of any other run, the line goes below the latest entry of the top run.
-        """
-        runs = self._timelines.runs if self._timelines else {}
-        run = runs.get(run_id) or (self._timelines and self._timelines.top)
-        key = (run.run_id, run.entries[-1].key if run.entries else "") if run else ("", "")
+        """Add a line below the latest entry of a run, by default the one at the top."""
+        run = self.timelines.runs.get(run_id) or self.timelines.top
+        key = run.run_id, run.entries[-1].key if run.entries else ""
         self._said[key].append(Line(line.text.lstrip(), line.style))
 
     def go_on(self) -> None:
-        """Start a new tree below the one on the screen.
-
-        Turns that were open there may end in the new one.
-        """
-        if self._timelines:
-            self._after = {run.run_id: run.last_event_id for run in self._timelines.runs.values()}
-            self._printed, self._begun = self._open_part, self._timelines.top.turn
+        """Start a new tree below the one on the screen, in which open turns may end."""
+        self._after = {run.run_id: run.last_event_id for run in self.timelines.runs.values()}
+        self._printed, self._begun = self._open_part, self.timelines.top.turn
         self._last = None
         self._said.clear()
         self._ended.clear()
@@ -168,10 +141,7 @@ class RunTrees:
         return drawn
 
     def keep(self, last: int) -> int:
-        """Keep only the last lines and calls of each part.
-
-        Returns how many calls are left out.
-        """
+        """Keep the last lines of each part, and return how many calls are left out."""
         count = 0
         for part in range(self._printed, self._open_part + 1):
             gone = self._tree(part).children[:-last]
@@ -180,28 +150,26 @@ class RunTrees:
         return count
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the turns, and the messages that have none."""
         if self._only is not None:
             for number, turn in enumerate(self._turns):
                 if self._is_wanted(turn):
                     yield from self._part(2 * number + 1, so_far=True)
             return
         yield from self._drawn(self._open_part + 1)
-        top = self._timelines and self._timelines.top
-        waiting = [*top.queued.values()] if top else []
-        most, is_over = len(waiting) if self._all_waiting else MOST_WAITING, bool(top and top.is_over)
-        for line in waiting_lines(waiting, most, self._detail, is_over=is_over):
+        top = self.timelines.top
+        waiting = [*top.queued.values()]
+        most = len(waiting) if self._all_waiting else MOST_WAITING
+        for line in waiting_lines(waiting, most, self._detail, is_over=top.is_over):
             text = _text(line)
             text.no_wrap, text.overflow = True, "ellipsis"
             yield text
-        if self._spins and top and top.is_conversation and not (top.turn or waiting or is_over):
+        if self._spins and top.is_conversation and not (top.turn or waiting or top.is_over):
             yield Text("… idle, waits for a message", "dim")
 
     # Part 0 comes before the first turn, part 2n - 1 is the nth turn, and part 2n follows that turn.
 
     @property
     def _open_part(self) -> int:
-        """The part that may still grow."""
         turn = self._turns[-1] if self._turns else None
         is_open = turn is not None and not turn.is_over
         return 2 * len(self._turns) - is_open
@@ -210,10 +178,6 @@ class RunTrees:
         return self._only is None or self._only in turn.ids
 
     def _drawn(self, end: int) -> Iterator[RenderableType]:
-        """Yield the parts before `end`.
-
-        The first part names the run. The turns that are shown on a line each follow it.
-        """
         begin = self._printed
         if begin == 0:
             yield from self._part(0, so_far=False)
@@ -246,16 +210,13 @@ class RunTrees:
             yield _Indented(_text(summary(turn)))
 
     def _tree(self, number: int) -> Tree:
-        tree: Tree = _Lines("", hide_root=True)
-        if self._timelines is None:
-            _add(tree, self._said["", ""])
-            return tree
-        top = self._timelines.top
+        tree: Tree = _PlainTree("", hide_root=True)
+        top = self.timelines.top
         if number == 0:
             started = top.started
             if started and self._is_new(top, started.event_id):
                 _add(tree, lines_of(started))
-            _add(tree, self._said["", ""] + self._said[top.run_id, ""])
+            _add(tree, self._said[top.run_id, ""])
             self._draw(tree, top, [each for each in top.entries if _is_before_turns(each, top)])
         elif number % 2:
             self._draw(tree, top, _in_turn(self._turns[number // 2], top))
@@ -270,14 +231,10 @@ class RunTrees:
     # Entries.
 
     def _is_new(self, run: Timeline, event_id: str) -> bool:
-        """Return whether an event is not yet printed for good."""
         return place_of(event_id) > place_of(self._after.get(run.run_id, "")) or not event_id
 
     def _draw(self, branch: Tree, run: Timeline, entries: Sequence[Entry]) -> None:
-        """Draw entries of a run below a branch.
-
-        The notes of a step's plan stand below the first call of the step.
-        """
+        """Draw entries, with the notes of a plan below the first call of its step."""
         notes: list[Tree] = []
         for entry in _by_question(entries):
             if isinstance(entry, Call):
@@ -312,7 +269,7 @@ class RunTrees:
                 pass
 
     def _is_below(self, run: Timeline) -> bool:
-        return self._timelines is not None and run is not self._timelines.top
+        return run is not self.timelines.top
 
     def _note(self, branch: Tree, run: Timeline, note: Note) -> list[Tree]:
         if not self._is_new(run, note.event_id) or note.event is run.started:
@@ -325,7 +282,7 @@ class RunTrees:
             _add(branch, spoken_lines(plan.message))
         if not plan.is_open or run.end is not None:
             return
-        branch.add(Working(partial(pending, plan, run.agent_id), spins=self._spins))
+        branch.add(Working(partial(pending_text, plan, run.agent_id), spins=self._spins))
         if plan.draft.text:
             branch.add(Text("\n".join(draft_lines(plan.draft.text)), style="dim"))
 
@@ -333,14 +290,15 @@ class RunTrees:
         self, branch: Tree, run: Timeline, wait: Await, event_id: str, decision: WaitEnd | None
     ) -> None:
         if self._is_new(run, event_id):
-            _add(branch, texts_of(wait).lines(wait, self._whole))
+            view = wait_view(wait, run.run_id)
+            _add(branch, texts_of(view).lines(view, self._whole))
         if decision and self._is_new(run, decision.event.event_id):
             _add(branch, lines_of(decision.event))
 
     def _call(self, branch: Tree, run: Timeline, call: Call) -> Tree | None:
         if call.opened:
             self._wait(branch, run, call.opened.wait, call.opened.event_id, call.decision)
-        below = self._timelines.runs.get(call.child.run_id) if self._timelines and call.child else None
+        below = self.timelines.runs.get(call.child.run_id) if call.child else None
         is_new = below is not None and self._is_new(below, below.last_event_id)
         if call.duration is not None:
             if not (is_new or self._is_new(run, call.end_event_id)):
@@ -350,15 +308,13 @@ class RunTrees:
             self._ended[run.run_id, call.id] = call.version, node
             node = _copied(node)
         elif call.started_at and run.end is None:
-            node = _Lines(Working(partial(running, call), spins=self._spins))
+            node = _PlainTree(Working(partial(running_text, call), spins=self._spins))
         else:
             return None
         branch.children.append(node)
         if call.child:
             results, node.children[:] = list(node.children), []
-            _add(
-                node, [Line(f"⤷ child run {plain(call.child.run_id)} of {plain(call.child.agent_id)}", "dim")]
-            )
+            _add(node, [child_line(call.child)])
             if below:
                 _add(node, self._said.get((below.run_id, ""), []))
                 self._draw(node, below, below.entries)
@@ -368,24 +324,20 @@ class RunTrees:
     def _ended_call(self, call: Call) -> Tree:
         assert call.result is not None
         mark, style = ("✓", "green") if call.result.ok else ("✗", "red")
-        head, tail = f"{mark} {plain(call.result.name)}", f" {ended(call)}"
+        head, tail = f"{mark} {plain(call.result.name)}", f" {end_text(call)}"
         if call.started_at is None:
-            node: Tree = _Lines(CallLine(head, "", tail, style))
+            node: Tree = _PlainTree(CallLine(head, "", tail, style))
         else:
-            node = _Lines(CallLine(f"{head}(", arguments(call.call), f"){tail}", style))
+            node = _PlainTree(CallLine(f"{head}(", argument_text(call.call), f"){tail}", style))
             if self._detail and (read := read_line(call.call)):
                 node.add(Text(read, style="yellow"))
             if self._detail and call.call.payload:
                 node.add(Text(payload_of(call.call), style="cyan"))
         brief = self._detail == Detail.BRIEF
-        _add(node, detailed(call.result, self._detail), on_one_line=brief and call.result.ok)
+        _add(node, result_lines(call.result, self._detail), on_one_line=brief and call.result.ok)
         return node
 
     def _end(self, branch: Tree, run: Timeline, end: End) -> None:
-        """Draw the end of a run or a turn.
-
-        The answer of the top run, or of its turn, is drawn as Markdown.
-        """
         is_below, output = self._is_below(run), end.output
         if not is_drawn(end.event, self._detail, is_below=is_below):
             return
@@ -394,15 +346,12 @@ class RunTrees:
             return
         lines = [line.text for line in text_lines(output.text, whole=self._whole or bool(self._detail))]
         answer = Table.grid(padding=(0, 1, 0, 0))
-        answer.add_row(Text("=", style="bold green"), Answer(lines))
+        answer.add_row(Text("=", style="bold green"), AnswerMarkdown(lines))
         branch.add(answer)
 
 
 def _by_question(entries: Sequence[Entry]) -> list[Entry]:
-    """Move each call that waits for a decision to the place of its question.
-
-    A note that says why a person has to decide again comes before it.
-    """
+    """Move each call that waits for a decision to its question."""
     ordered = [*entries]
     for call in entries:
         if isinstance(call, Call) and call.opened is not None and call.decision is None:
@@ -423,10 +372,7 @@ def _is_before_turns(entry: Entry, run: Timeline) -> bool:
 
 
 def _in_turn(turn: UserTurn, run: Timeline) -> list[Entry]:
-    """Return the entries of a turn until its end, without the messages that opened it.
-
-    They include the messages that interrupt the turn.
-    """
+    """Return the entries of a turn until its end, with messages that interrupt it."""
     own = [entry for entry in turn.entries if entry not in turn.messages]
     end = next((place for place, entry in enumerate(own) if isinstance(entry, End)), len(own))
     first = place_of(turn.key)
@@ -450,18 +396,15 @@ def _after_turn(turn: UserTurn) -> list[Entry]:
     return [] if end is None else turn.entries[end + 1 :]
 
 
-class _Lines(Tree):
-    """A tree that indents by two spaces and draws no guide lines.
-
-    Text that the user copies from it has no line characters.
-    """
+class _PlainTree(Tree):
+    """A tree without guide lines, so that the user can copy text from it."""
 
     ASCII_GUIDES = ("  ",) * 4  # pyright: ignore[reportAssignmentType]
     TREE_GUIDES = [("  ",) * 4] * 3  # pyright: ignore[reportAssignmentType]
 
 
 class _Indented:
-    """Indented content below a heading, without spaces at the ends of its lines."""
+    """Indented content without spaces at the ends of its lines."""
 
     def __init__(self, drawn: RenderableType) -> None:
         self._drawn = drawn
@@ -475,16 +418,13 @@ class _Indented:
 
 
 def _copied(node: Tree) -> Tree:
-    copy = _Lines(node.label)
+    copy = _PlainTree(node.label)
     copy.children[:] = node.children
     return copy
 
 
 def _add(branch: Tree, lines: Sequence[Line], *, on_one_line: bool = False) -> list[Tree]:
-    """Add lines to a branch, and return their nodes.
-
-    An indented line belongs to the line before it.
-    """
+    """Add lines to a branch. An indented line belongs to the node before it."""
     nodes: list[Tree] = []
     label = Text()
     for line in lines:

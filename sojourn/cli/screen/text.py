@@ -1,14 +1,22 @@
-"""Make text from outside safe to print or to paste into a shell.
-
-Times and durations are formatted here, too.
-"""
+"""Make text from outside safe to print or to paste into a shell, and format times."""
 
 from datetime import datetime
 from typing import NamedTuple
 
 from sojourn.values.visible import WIDTH, plain, shell_word, took
 
-__all__ = ["WIDTH", "Line", "local", "plain", "shell_word", "text_lines", "took"]
+__all__ = [
+    "MAX_DRAFT_LINES",
+    "WIDTH",
+    "Line",
+    "draft_lines",
+    "local",
+    "plain",
+    "shell_word",
+    "text_lines",
+    "took",
+]
+
 
 MAX_TEXT = 4_000
 """Most characters of a question, an answer or a message."""
@@ -21,29 +29,18 @@ MAX_WIDTH = 1_000
 
 
 class Line(NamedTuple):
-    """One line to print."""
-
     text: str
     style: str = ""
     """A style of rich."""
 
 
 def local(moment: datetime | None) -> str:
-    """Return a time in this machine's time zone, to the second. Empty for None."""
+    """Return a time in this machine's time zone, to the second."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
 
 
 def text_lines(text: str, style: str = "", mark: str = "", *, whole: bool = False) -> list[Line]:
-    """Return the lines of a text, the first after `mark` and the others indented.
-
-    A text that is cut ends with `…`.
-
-    Args:
-        text: The text.
-        style: The style of each line.
-        mark: Printed before the text.
-        whole: Whether to cut nothing, however long.
-    """
+    """Return the lines of a text, the first after `mark`, and `…` after a cut one."""
     lines = text.split("\n") if whole else text[:MAX_TEXT].split("\n")[:MAX_LINES]
     if not whole and (len(text) > MAX_TEXT or text.count("\n") >= MAX_LINES):
         lines = [*lines, "…"]  # `values.text` would import pydantic for it
@@ -54,3 +51,17 @@ def text_lines(text: str, style: str = "", mark: str = "", *, whole: bool = Fals
         Line(f"{(pad if line else '') if number else mark}{plain(line, width)}", style)
         for number, line in enumerate(lines)
     ]
+
+
+MAX_DRAFT_LINES = 12
+"""Most lines of a draft to show, counted from its end."""
+
+MAX_DRAFT_CHARS = 2_000
+"""Most characters of a draft to show, counted from its end."""
+
+
+def draft_lines(text: str) -> list[str]:
+    """Return the last lines of a draft, after `…` if earlier text is left out."""
+    lines = text[-MAX_DRAFT_CHARS:].splitlines()
+    is_cut = len(text) > MAX_DRAFT_CHARS or len(lines) > MAX_DRAFT_LINES
+    return [*(["…"] if is_cut else []), *(plain(line, MAX_DRAFT_CHARS) for line in lines[-MAX_DRAFT_LINES:])]

@@ -1,7 +1,4 @@
-"""Lines about a turn of a conversation.
-
-They are its heading, its messages, its usage, and the whole turn on one line.
-"""
+"""Lines about a turn of a conversation: its heading, messages and usage."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,11 +7,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from sojourn.cli.screen.calls import Detail
-from sojourn.cli.screen.lines import name_of, summed
+from sojourn.cli.screen.lines import name_of, usage_text
 from sojourn.cli.screen.text import Line, local, plain, text_lines, took
 from sojourn.contracts.message import Message, TextPart
-from sojourn.core.run.state import INTERRUPTED
-from sojourn.timeline import UserMessage, UserTurn
+from sojourn.timeline import UserMessage, UserTurn, is_interruption
 from sojourn.values.text import counted
 
 __all__ = [
@@ -22,10 +18,10 @@ __all__ = [
     "accepted_lines",
     "heading",
     "joined_lines",
+    "message_text",
     "opening_line",
     "opening_lines",
     "received_line",
-    "said_in",
     "summary",
     "waiting_lines",
 ]
@@ -44,22 +40,12 @@ _SHOWN = 1_000
 
 
 class TurnLine:
-    """A turn that has ended, on one line.
-
-    It has the opening message and the outcome, cut to the width, and the usage of the turn.
-
-    Args:
-        turn: The turn.
-    """
+    """A turn that has ended, on one line: its message, its outcome and its usage."""
 
     def __init__(self, turn: UserTurn) -> None:
         self._turn = turn
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the line in the available width.
-
-        The longer one of question and answer is cut first.
-        """
         turn, width = self._turn, options.max_width
         mark, style = ("✗", "red") if turn.failure else ("✓", "green")
         when = turn.at.astimezone().strftime("%m-%d %H:%M")
@@ -82,10 +68,6 @@ class TurnLine:
 
 
 def heading(turn: UserTurn, detail: Detail = Detail.BRIEF) -> Line:
-    """Return the first line of a turn.
-
-    It has the turn's id, when it began, who wrote its message, and how long that had waited.
-    """
     senders = list(dict.fromkeys(filter(None, (_sender(each, detail) for each in turn.messages))))
     parts = [f"{plain(turn.id)}  {local(turn.at)}"]
     if senders:
@@ -96,10 +78,6 @@ def heading(turn: UserTurn, detail: Detail = Detail.BRIEF) -> Line:
 
 
 def opening_lines(turn: UserTurn, detail: Detail = Detail.BRIEF) -> list[Line]:
-    """Return the messages that opened a turn.
-
-    If there are several, the sender stands below each.
-    """
     lines: list[Line] = []
     for message in turn.messages:
         lines += _message_lines(message.message)
@@ -111,7 +89,6 @@ def opening_lines(turn: UserTurn, detail: Detail = Detail.BRIEF) -> list[Line]:
 
 
 def joined_lines(messages: Sequence[UserMessage], detail: Detail = Detail.BRIEF) -> list[Line]:
-    """Return the lines of messages that steer a turn, for when they join it."""
     lines: list[Line] = []
     for message in messages:
         lines += [*_message_lines(message.message), Line(f"· joins the turn{_by(message, detail)}", "dim")]
@@ -122,19 +99,11 @@ def received_line(message: UserMessage, detail: Detail = Detail.BRIEF) -> Line:
     """Return the line about a message that is accepted while a turn is under way."""
     what = {"steer": "steers the turn", "interrupt": "interrupts the turn"}
     head = f"· {what.get(message.mode, 'waits for its turn')}{_by(message, detail)}"
-    return Line(f"{head}: {plain(said_in(message.message), 100)}", "dim")
+    return Line(f"{head}: {plain(message_text(message.message), 100)}", "dim")
 
 
 def accepted_lines(message: UserMessage, detail: Detail = Detail.BRIEF, *, is_behind: bool) -> list[Line]:
-    """Return the lines of a message at its acceptance.
-
-    They have its text, its sender, and whether it waits, or steers or interrupts the turn.
-
-    Args:
-        message: The message.
-        detail: The detail in which to show its sender.
-        is_behind: Whether a turn is under way, or another message is before it.
-    """
+    """Return an accepted message, and whether it waits, steers or interrupts."""
     becomes = {"steer": "steers the turn", "interrupt": "interrupts the turn"}
     who = _sender(message, detail)
     about = [becomes.get(message.mode, "waits for its turn")] * is_behind + [f"by {who}"] * bool(who)
@@ -142,24 +111,20 @@ def accepted_lines(message: UserMessage, detail: Detail = Detail.BRIEF, *, is_be
 
 
 def opening_line(message: UserMessage, width: int, detail: Detail = Detail.BRIEF) -> Line:
-    """Return the message that opens a turn on one line, with its sender.
-
-    The line is cut to a width in columns.
-    """
+    """Return the message that opens a turn on one line, cut to a width in columns."""
     who = _sender(message, detail)
     by = f" (by {who})" if who else ""
-    said = Text(f"> {plain(said_in(message.message), _SHOWN)}")
+    said = Text(f"> {plain(message_text(message.message), _SHOWN)}")
     said.truncate(max(width - Text(by).cell_len, _LEAST), overflow="ellipsis")
     return Line(f"{said.plain}{by}")
 
 
-def said_in(message: Message) -> str:
+def message_text(message: Message) -> str:
     """Return a message on one line, with images and documents by their kind."""
     return " ".join(" ".join(line.text for line in _message_lines(message)).removeprefix("> ").split())
 
 
 def summary(turn: UserTurn, now: datetime | None = None) -> Line:
-    """Return the usage and the duration of a turn, so far if it is under way."""
     if turn.end is None:
         return Line(f"so far {_used(turn)}, {took((now or datetime.now(UTC)) - turn.at)}", "dim")
     return Line(f"{_used(turn)}, took {took(turn.end.at - turn.at)}", "dim")
@@ -168,14 +133,7 @@ def summary(turn: UserTurn, now: datetime | None = None) -> Line:
 def waiting_lines(
     messages: Sequence[UserMessage], most: int, detail: Detail = Detail.BRIEF, *, is_over: bool
 ) -> list[Line]:
-    """Return the messages that have no turn, each on a line, the first ones.
-
-    Args:
-        messages: The messages.
-        most: Most lines.
-        detail: The detail in which to show their senders.
-        is_over: Whether the conversation has ended, so that they get no turn.
-    """
+    """Return the messages that have no turn, each on a line, the first ones."""
     if not messages:
         return []
     count = counted(len(messages), "message")
@@ -186,7 +144,7 @@ def waiting_lines(
         who = _sender(message, detail)
         by = f"by {who}, " if who else ""
         to = {"steer": ", steers", "interrupt": ", interrupts"}.get(message.mode, "")
-        text = plain(said_in(message.message), 100)
+        text = plain(message_text(message.message), 100)
         lines.append(Line(f"  > {text} ({by}{local(message.at)}{to})"))
     if len(messages) > most:
         lines.append(Line(f"  … {len(messages) - most} more", "dim"))
@@ -194,11 +152,6 @@ def waiting_lines(
 
 
 def _sender(message: UserMessage, detail: Detail) -> str:
-    """Return the sender of a message.
-
-    This is the given name. With more detail, or without a name, it is the identity that Temporal
-    recorded.
-    """
     name = name_of(message.by) if message.by else ""
     if message.identity and (detail or not name):
         identity = f"identity {name_of(message.identity)}"
@@ -217,14 +170,13 @@ def _message_lines(message: Message) -> list[Line]:
 
 
 def _said(turn: UserTurn) -> str:
-    return plain(" ".join(said_in(each.message) for each in turn.messages), _SHOWN)
+    return plain(" ".join(message_text(each.message) for each in turn.messages), _SHOWN)
 
 
 def _became(turn: UserTurn) -> str:
-    """Return a turn's answer, or the root of its failure."""
     if turn.failure:
         error = turn.failure.error
-        if error.code == INTERRUPTED:
+        if is_interruption(turn.failure):
             return f"✗ {plain(error.message, _SHOWN)}"
         return f"✗ {plain(list(error.chain())[-1].text, _SHOWN)}"
     if turn.end and (output := turn.end.output):
@@ -235,7 +187,7 @@ def _became(turn: UserTurn) -> str:
 
 def _used(turn: UserTurn) -> str:
     if turn.end and turn.end.output:
-        return summed(turn.end.output)
+        return usage_text(turn.end.output)
     parts = [counted(turn.calls, "call")]
     if turn.spent.tokens:
         parts.append(counted(turn.spent.tokens, "token"))

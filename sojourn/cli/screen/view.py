@@ -4,7 +4,7 @@ Text from models, tools and people is printed as text: without control character
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -12,9 +12,19 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from sojourn.cli.screen.calls import Detail, called, detailed, ended, in_flight, payload_of, read_line
-from sojourn.cli.screen.lines import is_drawn, lines_of
-from sojourn.cli.screen.run_trees import RunTrees, grow
+from sojourn.answers import wait_view
+from sojourn.cli.screen.calls import (
+    Detail,
+    call_text,
+    child_line,
+    end_text,
+    payload_of,
+    progress_text,
+    read_line,
+    result_lines,
+)
+from sojourn.cli.screen.lines import is_drawn, lines_of, spoken_lines
+from sojourn.cli.screen.run_trees import MOST_ENTRIES, RunTrees
 from sojourn.cli.screen.text import Line, plain
 from sojourn.cli.screen.turn_lines import (
     heading,
@@ -24,21 +34,22 @@ from sojourn.cli.screen.turn_lines import (
     summary,
     waiting_lines,
 )
-from sojourn.contracts.event import (
-    Event,
-    MessageReceivedEvent,
-    ToolEndEvent,
-    ToolRetryEvent,
-    ToolStartEvent,
-    ToolUpdateEvent,
-    TurnCompletedEvent,
-    TurnFailedEvent,
-    TurnStartedEvent,
-    TurnSteeredEvent,
+from sojourn.cli.screen.waits import texts_of
+from sojourn.contracts.event import Event
+from sojourn.timeline import (
+    Call,
+    End,
+    EntryChange,
+    Note,
+    Plan,
+    Timeline,
+    TimelineTree,
+    UserMessage,
+    UserTurn,
+    WaitEntry,
 )
-from sojourn.timeline import TimelineTree, UserMessage, UserTurn, is_run_end, is_turn_end
 
-__all__ = ["RunView"]
+__all__ = ["RunView", "change_lines"]
 
 INDENT = "  "
 
@@ -47,56 +58,40 @@ REDRAWN_AFTER = 1 / 8
 
 
 class RunView:
-    """A display of the events of one run and its child runs.
+    """Displays the events of a run. A live tree needs an event loop."""
 
-    Use it as a context manager, in an event loop if it draws a live tree.
-
-    Args:
-        console: The console to print to: a live tree on a terminal, plain lines elsewhere. Standard output by default.
-        detail: The detail in which to show calls.
-        is_tree: Whether a terminal gets a live tree; with False it gets lines too, and a message of a conversation is
-            shown when it is accepted, not with its turn.
-    """
-
-    def __init__(
-        self, console: Console | None = None, detail: Detail = Detail.BRIEF, *, is_tree: bool = True
-    ) -> None:
+    def __init__(self, run_id: str, console: Console | None = None, detail: Detail = Detail.BRIEF) -> None:
         self.console = console or Console(highlight=False)
-        self._detail = detail
-        self._tree = RunTrees(spins=True, detail=detail)
-        self._timelines: TimelineTree | None = None
-        """What was printed as lines, as timelines."""
-        self._has_turns = is_tree
+        self._run_id, self._detail = run_id, detail
+        self._tree = RunTrees(run_id, spins=True, detail=detail)
+        self._lines = _RunLines(run_id, detail)
         self._is_held = False
-        self._live = self._drawing() if self.console.is_terminal and is_tree else None
+        self._live = self._drawing() if self.console.is_terminal else None
         self._redrawing: asyncio.TimerHandle | None = None
         self._said: set[str] = set()
-        self._shown_turn: UserTurn | None = None
 
     @property
     def is_live(self) -> bool:
-        """Whether the view is a live tree, which is redrawn as it changes."""
         return self.console.is_terminal
 
+    @property
+    def timeline(self) -> Timeline:
+        return (self._tree if self._live else self._lines).timelines.top
+
     def __enter__(self) -> Self:
-        """Start drawing."""
         self.resume()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop drawing. The last drawing stays on the screen."""
         self._stop()
 
     def hold(self, last: int) -> None:
-        """Draw nothing until `release`, or until the user is prompted.
-
-        Then draw the last turns in full, and those before them on a line each.
-        """
+        """Draw nothing until `release` or a prompt, then only the last turns in full."""
         if self._live:
             self._is_held = True
-            self._tree = RunTrees(spins=True, detail=self._detail, last=last)
+            self._tree = RunTrees(self._run_id, spins=True, detail=self._detail, last=last)
 
     def release(self) -> None:
         """Draw the held events, and from now on each event."""
@@ -104,10 +99,7 @@ class RunView:
         self._print_done()
 
     def pause(self) -> None:
-        """Stop drawing, so that the user can be prompted.
-
-        The last drawing stays on the screen.
-        """
+        """Stop drawing for a prompt. The last drawing stays on the screen."""
         if self._live:
             self.release()
             self._stop()
@@ -121,10 +113,7 @@ class RunView:
             self._redraw(self._live)
 
     def say(self, text: str, style: str = "", *, once: bool = False) -> None:
-        """Print a line that belongs to no event.
-
-        With `once`, a line that was printed before is skipped.
-        """
+        """Print a line that belongs to no event, with `once` only the first time."""
         if once and text in self._said:
             return
         self._said.add(text)
@@ -134,22 +123,12 @@ class RunView:
             self._print(text, style)
 
     def show(self, event: Event) -> None:
-        """Draw one event."""
         if self._live:
             self._tree.feed(event)
             self._print_done()
             return
-        timelines = self._timelines = grow(self._timelines, event)
-        turn = _turn_of(event, timelines) if self._has_turns else None
-        pad = INDENT * (_depth(event.run_id, timelines) + (turn is not None))
-        if turn and turn is not self._shown_turn:
-            self._shown_turn = turn
-            self._print(*heading(turn, self._detail))
-            for line in opening_lines(turn, self._detail):
-                self._print(pad + line.text, line.style)
-        shown = self._lines_in_turns(event, timelines) if self._has_turns else self._lines(event, timelines)
-        for line in shown:
-            self._print(pad + line.text, line.style)
+        for line in self._lines.of(event):
+            self._print(line.text, line.style)
 
     def _drawing(self) -> Live:
         # Rich's thread would write the tree between the lines that are printed above it, as it holds no lock from cursor to text.
@@ -173,74 +152,92 @@ class RunView:
         if self._live and not self._is_held and (done := self._tree.done()):
             self.console.print(Group(*done))
 
-    def _lines_in_turns(self, event: Event, timelines: TimelineTree) -> Iterator[Line]:
-        """Yield the lines of an event, with a message shown when a turn takes it."""
-        top = timelines.top
-        match event:
-            case MessageReceivedEvent():
-                if top.turn is not None and (message := top.queued.get(event.message_id)):
-                    yield received_line(message, self._detail)
-            case TurnStartedEvent():
-                pass
-            case TurnSteeredEvent():
-                yield from joined_lines(_messages(top.turn, event), self._detail)
-            case TurnCompletedEvent() | TurnFailedEvent():
-                yield from self._lines(event, timelines)
-                if self._shown_turn is not None:
-                    yield summary(self._shown_turn)
-            case _:
-                yield from self._lines(event, timelines)
-                if event.type == "run_stream_end" and event.run_id == top.run_id:
-                    waiting = [*top.queued.values()]
-                    yield from waiting_lines(waiting, len(waiting), self._detail, is_over=True)
-
-    def _lines(self, event: Event, timelines: TimelineTree) -> list[Line]:
-        if not is_drawn(event, self._detail, is_below=event.run_id in timelines.parents):
-            return []
-        match event:
-            case ToolStartEvent():
-                payload = [Line(f"  {payload_of(event.call)}")] if self._detail and event.call.payload else []
-                read = read_line(event.call) if self._detail else ""
-                return [
-                    Line(f"→ {called(event.call)}"),
-                    *payload,
-                    *([Line(f"  {read}", "yellow")] if read else []),
-                ]
-            case ToolEndEvent():
-                first, *rest = detailed(event.result, self._detail)
-                call = timelines.runs[event.run_id].call(event.tool_call_id)
-                how = ended(call) if call else ""
-                head = Line(f"← {plain(event.result.name)} {how}: {first.text}", first.style)
-                return [head, *(Line(f"  {line.text}", line.style) for line in rest)]
-            case ToolRetryEvent() | ToolUpdateEvent():
-                what = event.tool_name or "the planner"
-                return [Line(f"  … {what}: {in_flight(event)}", "dim")]
-            case _:
-                return lines_of(event)
-
     def _print(self, text: str, style: str) -> None:
         self.console.print(Text(text, style=style), soft_wrap=True)
 
 
-def _turn_of(event: Event, timelines: TimelineTree) -> UserTurn | None:
-    """Return the turn that is under way, or that an event has ended."""
-    top = timelines.top
-    is_end = event.run_id == top.run_id and (is_turn_end(event) or is_run_end(event))
-    if is_end and top.turns and top.turns[-1].version == top.version:
-        return top.turns[-1]
-    return top.turn
+class _RunLines:
+    """The events of a run as lines, with each message shown when a turn takes it."""
+
+    def __init__(self, run_id: str, detail: Detail) -> None:
+        self.timelines = TimelineTree(run_id, MOST_ENTRIES, most_records=0)
+        self._detail = detail
+        self._shown_turn: UserTurn | None = None
+
+    def of(self, event: Event) -> Iterator[Line]:
+        top, was_over = self.timelines.top, self.timelines.top.is_over
+        changes = self.timelines.feed(event)
+        run = self.timelines.runs.get(event.run_id)
+        if run is None:
+            return
+        ends = [each.entry for each in changes if run is top and isinstance(each.entry, End)]
+        turn = top.turn or next((end.turn for end in ends), None)
+        pad = INDENT * (self.timelines.depth(event.run_id) + (turn is not None))
+        if turn is not None and turn is not self._shown_turn:
+            self._shown_turn = turn
+            yield heading(turn, self._detail)
+            yield from _indented(opening_lines(turn, self._detail), pad)
+        if event is run.started:
+            yield from _indented(lines_of(event) if run is top else [], pad)
+            return
+        for change in changes:
+            yield from _indented(self._lines_of(change, run), pad)
+        if top.is_over and not was_over:
+            waiting = [*top.queued.values()]
+            yield from waiting_lines(waiting, len(waiting), self._detail, is_over=True)
+
+    def _lines_of(self, change: EntryChange, run: Timeline) -> list[Line]:
+        match change.entry:
+            case UserMessage() as message:
+                return self._message_lines(message, run) if run is self.timelines.top else []
+            case End(is_of_turn=True) if self._shown_turn is not None:
+                lines = change_lines(change, run, self._detail, is_below=run is not self.timelines.top)
+                return [*lines, summary(self._shown_turn)]
+            case _:
+                return change_lines(change, run, self._detail, is_below=run is not self.timelines.top)
+
+    def _message_lines(self, message: UserMessage, run: Timeline) -> list[Line]:
+        if not run.turn or run.turn.born == run.version:
+            return []  # the turn that opens shows it
+        joined = message.is_in_turn
+        return joined_lines([message], self._detail) if joined else [received_line(message, self._detail)]
 
 
-def _depth(run_id: str, timelines: TimelineTree) -> int:
-    depth = 0
-    while run_id in timelines.parents:
-        run_id, depth = timelines.parents[run_id][0], depth + 1
-    return depth
+def change_lines(change: EntryChange, run: Timeline, detail: Detail, *, is_below: bool) -> list[Line]:
+    """Return the lines of a change that is not about a message of a user."""
+    match change.entry, change.kind:
+        case (Note() | End()) as entry, "added":
+            return lines_of(entry.event) if is_drawn(entry.event, detail, is_below=is_below) else []
+        case Plan(message=message), "spoken" if message:
+            return spoken_lines(message)
+        case Call() as call, "started":
+            return _start_lines(call, detail)
+        case Call(child=link), "child_started" if link:
+            return [child_line(link)]
+        case Call() as call, "ended" if call.result:
+            first, *rest = result_lines(call.result, detail)
+            head = Line(f"← {plain(call.result.name)} {end_text(call)}: {first.text}", first.style)
+            return [head, *_indented(rest, INDENT)]
+        case (Call() | Plan()) as entry, "retried" | "progressed":
+            what = entry.call.name if isinstance(entry, Call) else "the planner"
+            return [Line(f"  … {what}: {progress_text(entry, run.agent_id)}", "dim")]
+        case (Call() | WaitEntry()) as entry, "asked" if entry.wait:
+            view = wait_view(entry.wait, run.run_id)
+            return texts_of(view).lines(view, False)
+        case (Call() | WaitEntry()) as entry, "answered" if entry.decision:
+            return lines_of(entry.decision.event)
+        case _:
+            return []
 
 
-def _messages(turn: UserTurn | None, event: TurnSteeredEvent) -> list[UserMessage]:
-    """Return the messages that joined a turn by an event."""
-    entries = turn.entries if turn else []
-    return [
-        each for each in entries if isinstance(each, UserMessage) and each.message_id in event.message_ids
-    ]
+def _start_lines(call: Call, detail: Detail) -> list[Line]:
+    lines = [Line(f"→ {call_text(call.call)}")]
+    if detail and call.call.payload:
+        lines.append(Line(f"  {payload_of(call.call)}"))
+    if detail and (read := read_line(call.call)):
+        lines.append(Line(f"  {read}", "yellow"))
+    return lines
+
+
+def _indented(lines: Iterable[Line], pad: str) -> Iterator[Line]:
+    return (Line(pad + line.text, line.style) for line in lines)

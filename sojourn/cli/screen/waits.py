@@ -1,24 +1,11 @@
-"""Format each kind of wait, in full and in a list.
-
-The commands that answer a wait are here, too.
-"""
+"""Format each kind of wait, with the commands that answer it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from sojourn.answers import Disclosure, WaitView, disclose
 from sojourn.cli.screen.text import Line, plain, shell_word, text_lines
-from sojourn.contracts.awaits import (
-    Await,
-    AwaitClarification,
-    AwaitConfirmation,
-    AwaitExternalTools,
-    KindName,
-)
-from sojourn.core.awaits.clarification import wanted
-from sojourn.core.awaits.confirmation import changed_since, role_options
-from sojourn.core.awaits.deciding import in_words, is_restricted
-from sojourn.core.awaits.disclosure import Disclosure, disclose
+from sojourn.contracts.awaits import KindName
 from sojourn.values.visible import visible
 
 __all__ = ["TEXTS", "WaitTexts", "call_lines", "texts_of"]
@@ -30,76 +17,80 @@ class WaitTexts:
 
     title: str
     """The kind, for people."""
-    lines: Callable[[Any, bool], list[Line]]
+    lines: Callable[[WaitView, bool], list[Line]]
     """Returns the lines of a wait; the second argument is whether they show all of it, however long."""
-    about: Callable[[Any], list[str]]
+    about: Callable[[WaitView], list[str]]
     """Returns the lines of a wait in a list; the first follows id and title."""
-    commands: Callable[[str, Any], list[str]]
-    """Returns the commands that answer a wait of a run, without `sojourn`; the usual one first, placeholders in capitals."""
+    commands: Callable[[WaitView], list[str]]
+    """Returns the commands that answer a wait, without `sojourn`; the usual one first, placeholders in capitals."""
 
 
-def _question_lines(wait: AwaitClarification, whole: bool) -> list[Line]:
+def _question_lines(wait: WaitView, whole: bool) -> list[Line]:
     asker = f"{plain(wait.server)} asks: " if wait.server else ""
-    fields = [Line(f"  wanted: {field}", "yellow") for field in wanted(wait)]
-    return [*text_lines(asker + wait.question, "bold yellow", "? ", whole=whole), *fields]
+    fields = [Line(f"  wanted: {field}", "yellow") for field in wait.wanted]
+    return [*text_lines(asker + _question_of(wait), "bold yellow", "? ", whole=whole), *fields]
 
 
-def _question_about(wait: AwaitClarification) -> list[str]:
-    fields = f" (wanted: {', '.join(wanted(wait))})" if wait.missing_fields else ""
-    return [plain(wait.question, 300) + fields]
+def _question_about(wait: WaitView) -> list[str]:
+    fields = f" (wanted: {', '.join(wait.wanted)})" if wait.missing_fields else ""
+    return [plain(_question_of(wait), 300) + fields]
 
 
-def _question_commands(run_id: str, wait: AwaitClarification) -> list[str]:
-    to = f"{shell_word(run_id)} {shell_word(wait.id)}"
+def _question_of(wait: WaitView) -> str:
+    return wait.question.question if wait.question else ""
+
+
+def _question_commands(wait: WaitView) -> list[str]:
     fields = " ".join(f"--field {shell_word(f'{name}=VALUE')}" for name in wait.missing_fields)
     answer = fields or "'YOUR ANSWER'"
-    return [f"answer {to} {answer}", f"answer {to} --decline --why WHY"]
+    return [f"answer {_target(wait)} {answer}", f"answer {_target(wait)} --decline --why WHY"]
 
 
-def _approval_lines(wait: AwaitConfirmation, whole: bool) -> list[Line]:
+def _approval_lines(wait: WaitView, whole: bool) -> list[Line]:
     shown, _ = call_lines(wait, whole=whole)
     first, *rest = shown if wait.prompt else ["", *shown]
     return [Line(f"? {first}", "bold yellow"), *(Line(line, "yellow") for line in rest)]
 
 
-def _approval_about(wait: AwaitConfirmation) -> list[str]:
+def _approval_about(wait: WaitView) -> list[str]:
     return call_lines(wait)[0]
 
 
-def _approval_commands(run_id: str, wait: AwaitConfirmation) -> list[str]:
-    to = f"{shell_word(run_id)} {shell_word(wait.id)}"
-    if is_restricted(wait):
-        to = f"{to} --as SUBJECT {role_options(wait)}"
+def _approval_commands(wait: WaitView) -> list[str]:
+    to = _target(wait)
+    if wait.is_restricted:
+        to = f"{to} --as SUBJECT {wait.role_options}"
     return [f"approve {to}", f"deny {to} --why WHY"]
 
 
-def _results_lines(wait: AwaitExternalTools, whole: bool) -> list[Line]:
+def _results_lines(wait: WaitView, whole: bool) -> list[Line]:
     lines: list[Line] = []
-    for call in wait.items:
+    for call in wait.calls:
         lines.append(Line(f"? outside: {plain(call.tool)} as {plain(call.tool_call_id)}", "yellow"))
         lines += [Line(f"    {line}", "yellow") for line in disclose(call.payload, whole=whole).lines]
     return lines
 
 
-def _results_about(wait: AwaitExternalTools) -> list[str]:
+def _results_about(wait: WaitView) -> list[str]:
     lines = [""]
-    for item in wait.items:
-        lines.append(f"  {plain(item.tool_call_id)}: {plain(item.tool)}")
-        lines += [f"    {line}" for line in disclose(item.payload).lines]
+    for call in wait.calls:
+        lines.append(f"  {plain(call.tool_call_id)}: {plain(call.tool)}")
+        lines += [f"    {line}" for line in disclose(call.payload).lines]
     return lines
 
 
-def _results_commands(run_id: str, wait: AwaitExternalTools) -> list[str]:
-    run = shell_word(run_id)
-    results = [f"provide {run} --result {_quoted(f'{item.tool_call_id}=JSON')}" for item in wait.items]
+def _results_commands(wait: WaitView) -> list[str]:
+    run = shell_word(wait.run_id)
+    results = [f"provide {run} --result {_quoted(f'{call.tool_call_id}=JSON')}" for call in wait.calls]
     return [f"provide {run} FILE", *results]
 
 
-def _quoted(text: str) -> str:
-    """Quote a text for a shell even if it needs none.
+def _target(wait: WaitView) -> str:
+    return f"{shell_word(wait.run_id)} {shell_word(wait.await_id)}"
 
-    The JSON that replaces the placeholder does need quotes.
-    """
+
+def _quoted(text: str) -> str:
+    """Quote a text even if the JSON that replaces its placeholder alone needs it."""
     word = shell_word(text)
     return word if word.startswith(("'", "$'")) else f"'{word}'"
 
@@ -111,20 +102,17 @@ TEXTS: Mapping[KindName, WaitTexts] = {
 }
 
 
-def texts_of(wait: Await) -> WaitTexts:
-    """Return how a wait is printed."""
+def texts_of(wait: WaitView) -> WaitTexts:
     return TEXTS[wait.kind]
 
 
-def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[str], Disclosure]:
-    """Return the lines of a call, and whether they are all of it.
-
-    They are the question, the tool and its arguments, one a line.
-    """
-    seen = disclose(call.payload, whole=whole)
-    cut = [] if seen.is_whole else ["  the call is not shown whole; --full shows all of it"]
-    asked = [visible(call.prompt)] if call.prompt else []
-    changes = [f"  {line}" for line in changed_since(call)]
-    if who := in_words(call):
-        changes.append(f"  decided by {who}")
-    return [*asked, f"  {visible(call.tool)}", *changes, *(f"    {line}" for line in seen.lines), *cut], seen
+def call_lines(wait: WaitView, *, whole: bool = False) -> tuple[list[str], Disclosure]:
+    """Return the lines of a call to approve, and whether they are all of it."""
+    shown = disclose(wait.payload or {}, whole=whole)
+    cut = [] if shown.is_whole else ["  the call is not shown whole; --full shows all of it"]
+    prompt = [visible(wait.prompt)] if wait.prompt else []
+    changes = [f"  {line}" for line in wait.changed_since]
+    if wait.deciders:
+        changes.append(f"  decided by {wait.deciders}")
+    tool = f"  {visible(wait.tool or '')}"
+    return [*prompt, tool, *changes, *(f"    {line}" for line in shown.lines), *cut], shown

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.authoring.runnable import RemoteToolset, left_out_of
-from sojourn.checks.served import ServedQueue
+from sojourn.checks.workers import ServedQueue
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.text import money
 from sojourn.contracts.ids import ToolId

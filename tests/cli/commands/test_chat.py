@@ -90,12 +90,12 @@ main()
 SLOWLY = """
 import asyncio
 from sojourn.cli import main
-from sojourn.cli.chat import Chat
-read = Chat._read
+from sojourn.cli.chat import TerminalChat
+read = TerminalChat._read
 async def read_late(self, editor):
     await asyncio.sleep(1)
     return await read(self, editor)
-Chat._read = read_late
+TerminalChat._read = read_late
 main()
 """
 """The command line, which begins each prompt a second late, as on a busy machine."""

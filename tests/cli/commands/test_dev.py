@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from sojourn import Client
-from sojourn.cli import reload
+from sojourn.cli import dev_processes
 from sojourn.network import http_client
 from tests.programs import Command
 
@@ -125,7 +125,7 @@ async def test_a_killed_worker_is_replaced(here, start_dev, client):
     changed = await dev.printed("reloaded")
     assert changed["changed"] == ["dev_app.py"]
     assert await answer_of(client) == "two"
-    await asyncio.sleep(reload.STABLE)
+    await asyncio.sleep(dev_processes.STABLE)
     os.kill(changed["pid"], signal.SIGKILL)
     assert await dev.printed("worker_ended") == {"status": -9}
     assert (await dev.printed("restarted"))["changed"] == []

@@ -27,7 +27,7 @@ def event(
 
 def drawn(*events: Event, width: int = 60, detail: Detail = Detail.BRIEF) -> list[str]:
     """The lines of a tree that got these events."""
-    tree, out = RunTrees(detail=detail), io.StringIO()
+    tree, out = RunTrees("r", detail=detail), io.StringIO()
     for number, each in enumerate(events, 1):
         in_order = {"event_id": f"0-{number:06}-00000"} if each.event_id else {}
         tree.feed(each.model_copy(update=in_order))
@@ -67,7 +67,7 @@ def test_a_planner_that_is_tried_again_says_why_and_when():
 
 def test_a_call_that_ends_after_a_pause_keeps_its_arguments():
     """A call that began before a person was asked about it again ends in the tree below the question, with its arguments."""
-    tree, out = RunTrees(), io.StringIO()
+    tree, out = RunTrees("r"), io.StringIO()
     begun = event("tool_start", call=WIPE.model_copy(update={"payload": {"disk": "a"}}))
     tree.feed(begun)
     tree.go_on()
@@ -81,7 +81,7 @@ def test_a_child_run_that_goes_on_after_a_question_stays_below_its_call():
     """The tree after a question begins with the call above the child run, and draws the child's calls below it."""
     ask = ToolRequest(name="ops.below.ask", tool_call_id="p1")
     link = RunLink(run_id="r/p1", agent_id="ops.child", parent_run_id="r", parent_tool_call_id="p1")
-    tree, out = RunTrees(), io.StringIO()
+    tree, out = RunTrees("r"), io.StringIO()
     tree.feed(event("tool_start", call=ask))
     tree.feed(event("agent_run_started", run_link=link, call=ask))
     tree.go_on()

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sojourn import Message, ToolError, ToolRequest, ToolResult
-from sojourn.cli.screen.lines import summed
+from sojourn.cli.screen.lines import usage_text
 from sojourn.cli.screen.run_trees import LINES, RunTrees
 from sojourn.cli.screen.text import local
 from sojourn.cli.screen.view import RunView
@@ -86,7 +86,7 @@ def in_order(events: tuple[Event, ...]) -> list[Event]:
 
 def drawn(*events: Event, width: int = 80, **options: Any) -> list[str]:
     """The lines of the trees that got these events."""
-    trees, out = RunTrees(**options), io.StringIO()
+    trees, out = RunTrees(events[0].run_id, **options), io.StringIO()
     for each in in_order(events):
         trees.feed(each)
     Console(file=out, width=width, highlight=False, color_system=None).print(trees)
@@ -96,7 +96,7 @@ def drawn(*events: Event, width: int = 80, **options: Any) -> list[str]:
 def logged(*events: Event) -> list[str]:
     """The lines of a view that is no terminal."""
     out = io.StringIO()
-    with RunView(Console(file=out, width=200, highlight=False, color_system=None)) as view:
+    with RunView(events[0].run_id, Console(file=out, width=200, highlight=False, color_system=None)) as view:
         for each in in_order(events):
             view.show(each)
     return out.getvalue().splitlines()
@@ -223,7 +223,7 @@ def test_one_turn_alone():
     whole = drawn(*events, *exchange(4), only="t3")
     assert whole == [f"t2  {local(BEGAN)}  by ana", "  > which?", "  = this", "  0 calls, took 0 ms"]
     assert whole == drawn(*events, *exchange(4), only="t2")
-    trees = RunTrees(only="t9")
+    trees = RunTrees("a.b@s", only="t9")
     for each in in_order((*events,)):
         trees.feed(each)
     assert not trees.has_drawn
@@ -293,4 +293,4 @@ def test_text_of_people_is_printed_as_text():
 def test_a_single_token_is_told_as_one():
     """What a run used is told in the right number."""
     output = RunOutput(run_id="r", agent_id="a.b", final=Message.assistant(""), usage=Usage(output_tokens=1))
-    assert summed(output) == "0 calls, 1 token"
+    assert usage_text(output) == "0 calls, 1 token"

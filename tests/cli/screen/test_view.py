@@ -32,7 +32,7 @@ def drawn(kind: str, *, terminal: bool = False, detail: Detail = Detail.ALL, **f
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=200, highlight=False, color_system=None)
     event = EVENT_CLASSES[kind](run_id="r", event_id="1", time=datetime(2027, 1, 4, tzinfo=UTC), **fields)
-    with RunView(console, detail) as view:
+    with RunView("r", console, detail) as view:
         view.show(event)
     return out.getvalue()
 
@@ -168,7 +168,7 @@ async def test_a_tree_is_redrawn_in_the_thread_that_prints_above_it():
             return super().write(text)
 
     loop = asyncio.get_running_loop()
-    with RunView(Console(file=Screen(), force_terminal=True, width=200)):
+    with RunView("r", Console(file=Screen(), force_terminal=True, width=200)):
         await drawn_again.wait()
     assert {*threads} == {threading.get_ident()}
 
@@ -191,7 +191,7 @@ async def test_what_was_read_of_a_call_is_shown_in_detail(terminal):
     for detail in Detail:
         out = io.StringIO()
         console = Console(file=out, force_terminal=terminal, width=200, highlight=False, color_system=None)
-        with RunView(console, detail) as view:
+        with RunView("r", console, detail) as view:
             view.show(EVENT_CLASSES["tool_start"](**start, call=call))
             result = ToolResult(name=call.name, tool_call_id="c1", result=1)
             view.show(EVENT_CLASSES["tool_end"](**start, result=result, duration=timedelta(seconds=1)))
@@ -239,8 +239,8 @@ def test_a_failed_child_run_is_shown_by_its_call() -> None:
         EVENT_CLASSES["tool_end"](run_id="r", result=failed, duration=timedelta(0), **at),
     ]
     console = Console(file=out, width=200, highlight=False, color_system=None)
-    tree = RunTrees()
-    with RunView(console) as view:
+    tree = RunTrees("r")
+    with RunView("r", console) as view:
         for event in events:
             view.show(event)
             tree.feed(event)

@@ -95,7 +95,7 @@ def test_the_command_line_shows_what_runs_or_says_that_it_does_not() -> None:
     """`sojourn approve` and the prompt show all arguments, or say so, and then approve nothing until they have shown them."""
     for payload in PAYLOADS:
         for whole in (False, True):
-            (prompt, tool, *lines), seen = call_lines(wait_of(payload), whole=whole)
+            (prompt, tool, *lines), seen = call_lines(wait_view(wait_of(payload), "r"), whole=whole)
             assert prompt.startswith("Refund ")
             assert all(line.isprintable() for line in (prompt, tool, *lines))
             if seen.is_whole:

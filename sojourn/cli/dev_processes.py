@@ -1,33 +1,36 @@
-"""Replace a worker process when a file changes or the process is killed.
+"""Replace the worker and the HTTP service of `sojourn dev` when a file changes.
 
-The old process drains before it ends. The new process has to load the app before the old one stops
-taking work. While the app does not load, the old process continues to serve.
-`watchfiles.run_process` and uvicorn's reload stop the old process first, so with an app that does
-not load, no process would serve (`tests/cli/commands/test_dev.py`). A worker process runs this
-module:
+The old worker drains before it ends. The new one has to load the app before the old one stops taking
+work. While the app does not load, the old worker continues to serve. `watchfiles.run_process` and
+uvicorn's reload stop the old process first, so with an app that does not load, no process would serve
+(`tests/cli/commands/test_dev.py`). The parent owns the socket of the service, so that no connection is
+refused during a replacement. Each process runs this module:
 
-    python -m sojourn.cli.reload MODULE:APP DESCRIPTOR
+    python -m sojourn.cli.dev_processes worker MODULE:APP DESCRIPTOR
+    python -m sojourn.cli.dev_processes service MODULE:APP DESCRIPTOR TEMPORAL_UI
 
-It writes the task queue and the id of the app's first agent to the descriptor once the app is
-loaded.
+A worker writes its task queue and the id of the app's first agent to the descriptor once the app is
+loaded. A service listens on it.
 """
 
 import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from sojourn.cli import child_process
-from sojourn.cli.failure import OK
-from sojourn.cli.options import load_app, queue_for
+from sojourn.cli.failure import OK, failure_of
+from sojourn.cli.options import load_app, load_worker_app, queue_for
 from sojourn.process import Program
 
-__all__ = ["Reloader", "Tell", "quiet_worker"]
+__all__ = ["Reloader", "ServiceProcess", "Tell", "quiet_worker"]
 
 WATCHED = (".toml", ".yaml", ".yml")
 """Suffixes of files that are watched in addition to `.py`; not those of data that an app could write, such as `.json`."""
@@ -39,7 +42,10 @@ TOGETHER = 200
 """
 
 STABLE = 3.0
-"""Seconds of service after which a killed worker is replaced."""
+"""Seconds of service after which a killed process is replaced."""
+
+GRACE = timedelta(seconds=8)
+"""Longest time in which a service may end its requests."""
 
 _MAX_TOLD = 4_096
 """Bytes to read of a task queue and an agent's id, which have at most 1,000 and 121.
@@ -47,21 +53,14 @@ _MAX_TOLD = 4_096
 So one read gets the whole write.
 """
 
+_COMMAND = (sys.executable, "-m", "sojourn.cli.dev_processes")
+
 Tell = Callable[[str, str, dict[str, Any]], None]
 """Takes the name of an event, its line for people, and its fields for `--json`."""
 
 
 class Reloader:
-    """A supervisor that serves an app, and reloads it after each change.
-
-    It serves until SIGINT or SIGTERM. A new process replaces the worker whenever a file below the current
-    folder changes.
-
-    Args:
-        target: `MODULE:APP`.
-        tell: Called with each event.
-        on_first: Called with the id of the app's first agent, once a first version of it is served.
-    """
+    """Serves an app until a signal, and replaces its worker when a file changes."""
 
     def __init__(
         self,
@@ -85,10 +84,7 @@ class Reloader:
         """Set when a worker that has served was killed, so that another one starts without a change."""
 
     async def run(self) -> int:
-        """Serve until a signal, let the workers drain, and return the exit code.
-
-        A second signal kills the workers.
-        """
+        """Serve until a signal, then let the workers drain. A second signal kills them."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
@@ -135,10 +131,7 @@ class Reloader:
                 await self._start("restarted", [])
 
     async def _start(self, event: str, changed: list[str]) -> None:
-        """Start a worker, and stop the previous one once its app is loaded.
-
-        If the app does not load, the previous worker continues to serve.
-        """
+        """Start a worker, and stop the previous one once the new one has loaded its app."""
         program, (queue, agent_id) = await self._loaded()
         if self._stop.is_set():
             if program is not None:
@@ -163,14 +156,9 @@ class Reloader:
             self._on_first(agent_id)
 
     async def _loaded(self) -> tuple[Program | None, tuple[str, str]]:
-        """Start a worker and wait until its app is loaded.
-
-        Returns:
-            The worker, its task queue and the id of the app's first agent; no worker if the app does not load, after the worker has
-            printed the reason.
-        """
+        """Return a worker, or None if the app does not load, its queue and first agent."""
         reading, writing = os.pipe()
-        command = [sys.executable, "-m", "sojourn.cli.reload", self._target, str(writing)]
+        command = [*_COMMAND, "worker", self._target, str(writing)]
         program = Program(command, keep=[writing], may_outlive_us=True)
         os.close(writing)
         self._programs.add(program)
@@ -205,10 +193,7 @@ class Reloader:
 
 
 def quiet_worker() -> None:
-    """Do not log the start and end of a worker, which `dev` prints in its own lines.
-
-    Warnings are logged as usual.
-    """
+    """Leave the start and end of a worker, which `dev` prints itself, out of its log."""
     logging.getLogger("sojourn.worker").setLevel(logging.WARNING)
 
 
@@ -216,20 +201,101 @@ def _names(changes: Iterable[tuple[Any, str]]) -> list[str]:
     return sorted({os.path.relpath(path) for _, path in changes})
 
 
-def _work(target: str, descriptor: int) -> None:
-    """Load the app, report that on the descriptor, and serve."""
-    from sojourn.cli.model_warning import warn_of_models
+class ServiceProcess:
+    """The service of an app on a socket."""
+
+    def __init__(self, target: str, listener: socket.socket, temporal_ui: str | None = None) -> None:
+        self._target = target
+        self._temporal_ui = temporal_ui or ""
+        self._listener = listener
+        self._current: Program | None = None
+        self._watching: set[asyncio.Task[None]] = set()
+
+    @property
+    def address(self) -> str:
+        from sojourn.http.listening import address_of
+
+        return address_of(self._listener)
+
+    def replace(self) -> None:
+        """Serve the present version. Clients of the old one's streams reconnect."""
+        descriptor = self._listener.fileno()
+        command = [*_COMMAND, "service", self._target, str(descriptor), self._temporal_ui]
+        before, self._current = (
+            self._current,
+            Program(command, keep=[descriptor], may_outlive_us=True),
+        )
+        watching = asyncio.create_task(self._watch(self._current, time.monotonic()))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+        if before is not None:
+            before.terminate()
+
+    async def stop(self) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            await current.stop(GRACE)
+        await asyncio.gather(*self._watching)
+
+    async def _watch(self, program: Program, since: float) -> None:
+        """Replace a killed process, unless the next would probably be killed too."""
+        await program.wait()
+        if program is self._current:
+            self._current = None
+            if time.monotonic() - since > STABLE:
+                self.replace()
+
+
+def _run_worker(target: str, descriptor: int) -> None:
     from sojourn.worker import serve
 
-    app = load_app(target)
-    warn_of_models(app)
+    app = load_worker_app(target)
     queue = queue_for(app, target)
     os.write(descriptor, f"{queue} {next(iter(app.list_agents()), 'AGENT')}".encode())
     os.close(descriptor)
-    child_process.end_with_parent()
+    _end_with_parent()
     quiet_worker()
     serve(app, task_queue=queue)
 
 
+def _run_service(target: str, descriptor: int, temporal_ui: str) -> None:
+    from sojourn.asgi import create_app
+    from sojourn.http.server import serve
+    from sojourn.logs import configure_logs
+
+    app = load_app(target)
+    configure_logs()
+    _end_with_parent()
+    with socket.socket(fileno=descriptor) as listener:
+        asyncio.run(serve(create_app(app, temporal_ui=temporal_ui), listener))
+
+
+def _end_with_parent() -> None:
+    """Stop once the parent, which holds the other end of standard input, has ended."""
+
+    def watch() -> None:
+        while os.read(0, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _main(kind: str, target: str, descriptor: str, *more: str) -> None:
+    code = OK
+    try:
+        if kind == "worker":
+            _run_worker(target, int(descriptor))
+        else:
+            _run_service(target, int(descriptor), *more)
+    except BaseException as error:  # noqa: BLE001
+        failure = failure_of(error)
+        failure.tell(as_json=False)
+        code = failure.exit_code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    child_process.run(lambda: _work(sys.argv[1], int(sys.argv[2])))
+    _main(*sys.argv[1:])

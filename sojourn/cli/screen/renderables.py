@@ -1,35 +1,41 @@
-"""Renderables that take one line of a live screen.
+"""Draw Markdown, a call on one line, and work in progress with rich."""
 
-They are a call, which is cut to the width with its end in sight, and work in progress, whose text
-is made at each drawing.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Heading, Markdown, MarkdownElement
 from rich.spinner import Spinner
 from rich.text import Text
 
-__all__ = ["CallLine", "Working"]
+__all__ = ["AnswerMarkdown", "CallLine", "Working"]
+
+
+class _Heading(Heading):
+    """A heading on the left: rich would center it."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        yield self.text
+
+
+class AnswerMarkdown(Markdown):
+    """Lines of Markdown. A line of the text stays a line, and the address of a link is shown, not hidden behind its text."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _Heading}
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        # Two spaces before its end keep a line a line.
+        super().__init__("  \n".join(lines), hyperlinks=False)
 
 
 class CallLine:
-    """A call on one line, such as `✓ ops.disks.wipe(disk="a") (9 ms)`.
-
-    If the line is too long, its arguments are cut.
-
-    Args:
-        head: The text before the arguments.
-        arguments: The arguments.
-        tail: The text after the arguments.
-        style: A style of rich.
-    """
+    """A call on one line, whose arguments are cut to the width."""
 
     def __init__(self, head: str, arguments: str, tail: str, style: str = "") -> None:
         self.head, self.arguments, self.tail, self.style = head, arguments, tail, style
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the line in the available width."""
         shown = Text(self.arguments)
         around = Text(self.head).cell_len + Text(self.tail).cell_len
         shown.truncate(max(options.max_width - around, 1), overflow="ellipsis")
@@ -38,19 +44,13 @@ class CallLine:
 
 
 class Working:
-    """Work in progress, with a spinner on a live screen, or `…`.
-
-    Args:
-        text: Returns the current activity; called at each drawing.
-        spins: Whether there is a spinner.
-    """
+    """Work in progress, with a spinner on a live screen, or `…`."""
 
     def __init__(self, text: Callable[[], str], *, spins: bool) -> None:
         self.text = text
         self._spinner = Spinner("dots") if spins else None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the spinner and the text."""
         mark = self._spinner.render(console.get_time()) if self._spinner else Text("…")
         assert isinstance(mark, Text)
         yield Text.assemble(mark, " ", (self.text(), "cyan"))

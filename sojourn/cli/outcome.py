@@ -1,34 +1,34 @@
-"""Follow the turn of a message in a conversation, or find the last turn."""
+"""Print how a run or a turn ended, and what to do next."""
 
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from sojourn.answers import WaitView, open_waits
 from sojourn.cli.failure import FAILED, OK, WAITING, CommandError
-from sojourn.cli.waits import listed, to_json
+from sojourn.cli.options import connection_options
+from sojourn.cli.screen.text import plain, shell_word
+from sojourn.cli.waits import list_waits, to_json
 from sojourn.contracts.event import TurnFailedEvent, wait_in
+from sojourn.contracts.ids import place_of
 from sojourn.timeline import TurnEnd, is_turn_end
 from sojourn.values.visible import visible
 
 if TYPE_CHECKING:
+    from sojourn.client.access import Access
     from sojourn.client.run import Run
     from sojourn.client.session import SessionTurn
     from sojourn.contracts.run import RunStatus
+    from sojourn.timeline import Call, Timeline
 
-__all__ = ["follow_turn", "for_people", "last_turn", "print_turn", "waits_error"]
+__all__ = ["follow_turn", "for_people", "last_turn", "print_turn", "retry_hint", "retry_line", "waits_error"]
 
 
 def for_people(status: "RunStatus") -> list[WaitView]:
-    """Return the open waits that a person has to answer."""
     return [each for each in open_waits(status) if each.is_for_people]
 
 
 def print_turn(ended: TurnEnd, *, as_json: bool) -> int:
-    """Print the answer of a turn, and return the exit code.
-
-    Raises:
-        CommandError: The turn has failed.
-    """
+    """Print the answer of a turn, and return the exit code."""
     if isinstance(ended, TurnFailedEvent):
         error = ended.error
         raise CommandError(
@@ -40,12 +40,7 @@ def print_turn(ended: TurnEnd, *, as_json: bool) -> int:
 
 
 async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
-    """Follow the turn of a message, print its answer, and return the exit code.
-
-    Raises:
-        CommandError: The turn has failed. Or it, or an earlier turn, waits for a person; the error then has the command lines that answer.
-        RunFailed: The run ended before.
-    """
+    """Follow the turn of a message, print its answer, and return the exit code."""
     before = for_people(await turn.run.status())
     if before and not await _has_ended(turn):
         raise waits_error(turn.run, before)
@@ -66,18 +61,14 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
 
 
 async def _has_ended(turn: "SessionTurn") -> bool:
-    """Return whether the turn of a message that was sent before has ended."""
     ended = [each.message_ids async for each in turn.run.events(follow=False) if is_turn_end(each)]
     return any(turn.message_id in message_ids for message_ids in ended)
 
 
 def waits_error(run: "Run", waits: list[WaitView]) -> CommandError:
-    """Return the error of a command that does not wait for a person.
-
-    Its message lists the open waits and the commands that answer them.
-    """
+    """Return the error of a command that does not wait, with those that answer."""
     return CommandError(
-        listed(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),
+        list_waits(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),
         exit_code=WAITING,
         run_id=run.id,
         open=[to_json(each) for each in waits],
@@ -85,14 +76,7 @@ def waits_error(run: "Run", waits: list[WaitView]) -> CommandError:
 
 
 async def last_turn(run: "Run", *, patient: bool) -> TurnEnd | list[WaitView] | None:
-    """Return the end of the last turn, or the waits of the conversation.
-
-    The end is returned once the backlog of messages is empty. None if there was no turn.
-
-    Args:
-        run: The conversation.
-        patient: Whether to wait also while it waits for a person.
-    """
+    """Return the last turn's end once no message is queued, or the open waits."""
     last: TurnEnd | None = None
     after: str | None = None
     while True:
@@ -108,3 +92,42 @@ async def last_turn(run: "Run", *, patient: bool) -> TurnEnd | list[WaitView] | 
                 after, last = event.event_id or after, event if is_turn_end(event) else last
                 if is_turn_end(event) or wait_in(event) or event.type == "run_stream_end":
                     break
+
+
+_MAX_ORIGINS = 5
+"""Most retries of a retry to follow back to the run that made the call."""
+
+
+def retry_line(run_id: str) -> str:
+    return f"take it up again with: sojourn retry {shell_word(run_id)}{connection_options()}"
+
+
+async def retry_hint(client: "Access", timeline: "Timeline") -> str | None:
+    """Return how to retry a failed run, or how to make its last call again.
+
+    A retry keeps the results of calls, errors included. One without a call of its own fails at the call
+    of the run that it retries.
+    """
+    from sojourn.client.run import Run
+    from sojourn.timeline import Timeline
+
+    if timeline.end is None or timeline.end.status not in ("failed", "timed_out"):
+        return None
+    found = timeline
+    for _ in range(_MAX_ORIGINS):
+        last = max((each for each in found.calls if each.end_event_id), key=_end_place, default=None)
+        if last is not None and last.error and last.start_event_id:
+            line = f"sojourn fork {shell_word(found.run_id)} --at {last.start_event_id}{connection_options()}"
+            return f"a retry keeps the failure of {plain(last.call.name)}; to make the call again: {line}"
+        origin = found.started and found.started.forked_from
+        if last is not None or origin is None or origin.at:
+            break
+        found = Timeline(origin.run_id)
+        async with aclosing(Run(client, origin.run_id).events(follow=False)) as events:
+            async for event in events:
+                found.feed(event)
+    return retry_line(timeline.run_id)
+
+
+def _end_place(call: "Call") -> tuple[int, ...]:
+    return place_of(call.end_event_id)

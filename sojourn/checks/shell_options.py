@@ -2,6 +2,7 @@
 
 __all__ = ["APP", "CODEC", "SERVER", "connection_options", "server_options"]
 
+
 SERVER: list[str] = []
 """The options that choose the server, as they were given."""
 
@@ -13,16 +14,10 @@ APP: list[str] = []
 
 
 def connection_options() -> str:
-    """Return the connection options of this command, to append to a printed one.
-
-    They are those of server, encryption and storage that the user gave. Empty without any.
-    """
+    """Return the options of server, encryption and storage that the user gave."""
     return "".join([*SERVER, *CODEC, *APP])
 
 
 def server_options() -> str:
-    """Return the options that choose the server.
-
-    The `temporal` command has them too.
-    """
+    """Return the options that choose the server, which the `temporal` command has too."""
     return "".join(SERVER)

@@ -1,14 +1,24 @@
-"""What a run opens with, as a command reads it: message, labels and policy."""
+"""What a user types: messages, labels, policies, periods, and names of agents and conversations."""
 
 import io
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 
+from sojourn.cli.arguments import (
+    MAX_READ,
+    parse_agent,
+    parse_conversation,
+    parse_since,
+    read_labels,
+    read_policy,
+    read_text,
+)
 from sojourn.cli.failure import USAGE, CommandError
-from sojourn.cli.opening import MAX_READ, read_labels, read_policy, read_text
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def piped(monkeypatch, data: bytes) -> None:
@@ -77,3 +87,52 @@ def test_a_missing_policy_file_is_named(tmp_path):
     """A file that cannot be read is bad usage, with the system's reason."""
     with pytest.raises(CommandError, match=r"cannot read .*none\.json: No such file"):
         read_policy(tmp_path / "none.json")
+
+
+def test_a_number_and_a_unit_are_before_now(subtests: pytest.Subtests) -> None:
+    """Seconds to weeks count back from now."""
+    rows = [
+        ("45s", timedelta(seconds=45)),
+        ("30m", timedelta(minutes=30)),
+        (" 2 H ", timedelta(hours=2)),
+        ("7d", timedelta(days=7)),
+        ("2w", timedelta(weeks=2)),
+    ]
+    for text, ago in rows:
+        with subtests.test(text=text, ago=ago):
+            assert parse_since(text, now=NOW) == NOW - ago
+
+
+def test_a_date_or_time_is_itself():
+    """A time has its own zone, or else this machine's."""
+    assert parse_since("2026-03-01T09:30:00+02:00") == datetime(2026, 3, 1, 7, 30, tzinfo=UTC)
+    assert parse_since("2026-03-01") == datetime(2026, 3, 1).astimezone()
+
+
+def test_another_text_is_bad_usage(subtests: pytest.Subtests) -> None:
+    """The error quotes the text without control characters, and shows valid ones."""
+    rows = ["", "2", "h", "-2h", "2 months", "1.5h", "999999999w", "0001-01-01", "٣h", "\x1b[2J"]
+    for text in rows:
+        with subtests.test(str(text)):
+            with pytest.raises(CommandError, match="use such as 30m") as caught:
+                parse_since(text, now=NOW)
+            assert caught.value.exit_code == USAGE
+            assert "\x1b" not in str(caught.value)
+
+
+def test_a_name_that_does_not_tell_which_conversation_is_refused(subtests: pytest.Subtests) -> None:
+    """Neither a part that is missing nor a digest in place of a name finds or begins a conversation."""
+    rows = ["x.y", "x.y@", "@s", "x.y:@s", "x.y:t+0@s", f"x.y@s+{'0' * 32}"]
+    for name in rows:
+        with subtests.test(name=name):
+            with pytest.raises(CommandError, match="name") as caught:
+                parse_conversation(name, None)
+            assert caught.value.exit_code == USAGE
+
+
+@pytest.mark.parametrize("name", ["", ":", "x.y:", ":acme"])
+def test_a_name_of_an_agent_has_an_agent_and_with_a_colon_a_tenant(name):
+    """What has only a part of it starts nothing."""
+    with pytest.raises(CommandError, match="names no agent") as caught:
+        parse_agent(name, None)
+    assert caught.value.exit_code == USAGE

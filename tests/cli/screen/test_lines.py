@@ -1,7 +1,7 @@
 """Messages as lines of text."""
 
 from sojourn import Message
-from sojourn.cli.screen.messages import MessageLines
+from sojourn.cli.screen.lines import MessageLines
 from sojourn.contracts.message import CompactionPart, TextPart
 
 

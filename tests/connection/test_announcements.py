@@ -9,13 +9,13 @@ from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 
 import sojourn
 from sojourn import Agent, App, Client, PlanResult, Worker
-from sojourn.connection import announcing
-from sojourn.connection.announced import (
+from sojourn.connection import announcements
+from sojourn.connection.announcements import (
     MAX_IDENTITY,
-    Announced,
-    announced,
+    AnnouncedWorker,
     identities,
-    others_on,
+    other_apps_on,
+    read_workers,
 )
 from sojourn.contracts.ids import WORKERS_QUEUE
 from sojourn.server import Server
@@ -29,7 +29,7 @@ def app(name: str, *agents: str) -> App:
 
 async def of(client: Client, *names: str) -> dict[str, frozenset[str]]:
     """The agents by app of the announced workers, of these apps."""
-    return {each.app: each.agents for each in await announced(client.temporal) if each.app in names}
+    return {each.app: each.agents for each in await read_workers(client.temporal) if each.app in names}
 
 
 async def test_a_worker_is_announced_while_it_serves(temporal_address, until):
@@ -44,8 +44,8 @@ async def test_a_worker_is_announced_while_it_serves(temporal_address, until):
     await until(lambda: _gone(client, "here"))
 
 
-async def _found(client: Client, name: str) -> list[Announced]:
-    return [each for each in await announced(client.temporal) if each.app == name]
+async def _found(client: Client, name: str) -> list[AnnouncedWorker]:
+    return [each for each in await read_workers(client.temporal) if each.app == name]
 
 
 async def _gone(client: Client, name: str) -> bool:
@@ -55,7 +55,7 @@ async def _gone(client: Client, name: str) -> bool:
 async def test_an_announcement_of_many_agents_is_whole(temporal_address, until):
     """An app with 300 agents is announced by several polls, none longer than a server takes."""
     agents = frozenset(f"crowd.{'long' * 10}{n}" for n in range(300))
-    worker = Announced("crowd", "f", "q", agents)
+    worker = AnnouncedWorker("crowd", "f", "q", agents)
     assert max(len(each) for each in identities(worker, "id")) <= MAX_IDENTITY
     client = await Client.connect(temporal_address)
     async with Worker(app("crowd", *agents), client):
@@ -68,12 +68,12 @@ async def _is_whole(client: Client, agents: frozenset[str]) -> bool:
 
 def test_a_queue_name_that_leaves_no_room_is_not_announced():
     """A worker on a queue whose name fills an identity is left out: clients name that queue."""
-    assert identities(Announced("a", "f", "q" * MAX_IDENTITY, frozenset({"a.b"})), "id") == []
+    assert identities(AnnouncedWorker("a", "f", "q" * MAX_IDENTITY, frozenset({"a.b"})), "id") == []
 
 
 def test_a_queue_with_a_long_name_is_announced_without_the_process():
     """What clients need to find the queue comes first: the process and the version are left out where they do not fit."""
-    worker = Announced("a", "f", "q" * 900, frozenset({"a.b"}), process="p" * 100, build="1")
+    worker = AnnouncedWorker("a", "f", "q" * 900, frozenset({"a.b"}), process="p" * 100, build="1")
     (told,) = identities(worker, "id")
     assert "ppp" not in told
     assert "a.b" in told
@@ -88,7 +88,7 @@ async def test_polls_of_strangers_are_left_out(temporal_address, identity):
     )
     polling = asyncio.create_task(client.temporal.workflow_service.poll_activity_task_queue(request))
     await asyncio.sleep(0.1)
-    assert all(each.agents for each in await announced(client.temporal))
+    assert all(each.agents for each in await read_workers(client.temporal))
     polling.cancel()
     await asyncio.wait({polling})
 
@@ -116,24 +116,24 @@ async def test_workers_at_every_partition_are_found(until):
 @pytest.mark.parametrize(
     ("other", "is_another"),
     [
-        (Announced("a", "f", "q", frozenset({"a.x", "a.y"})), False),
-        (Announced("a", "f", "q", frozenset({"b.x"})), True),
-        (Announced("b", "f", "q", frozenset({"b.x"})), True),
-        (Announced("b", "g", "q", frozenset({"a.x"})), False),
-        (Announced("b", "f", "r", frozenset({"b.x"})), False),
+        (AnnouncedWorker("a", "f", "q", frozenset({"a.x", "a.y"})), False),
+        (AnnouncedWorker("a", "f", "q", frozenset({"b.x"})), True),
+        (AnnouncedWorker("b", "f", "q", frozenset({"b.x"})), True),
+        (AnnouncedWorker("b", "g", "q", frozenset({"a.x"})), False),
+        (AnnouncedWorker("b", "f", "r", frozenset({"b.x"})), False),
     ],
     ids=["a new version", "an app of the same name", "another app", "the same agents", "another queue"],
 )
 def test_which_workers_are_of_another_app(other, is_another):
     """A newer version of an app, and a copy of it, may share its queue; an app with other agents should not."""
-    own = Announced("a", "f", "q", frozenset({"a.x"}))
-    assert others_on(own, [own, other]) == ([other] if is_another else [])
+    own = AnnouncedWorker("a", "f", "q", frozenset({"a.x"}))
+    assert other_apps_on(own, [own, other]) == ([other] if is_another else [])
 
 
 async def test_a_refused_announcement_is_logged_once(temporal_address, monkeypatch, caplog, until):
     """A worker that may not poll the queue of announcements serves all the same, and says what to allow."""
-    monkeypatch.setattr(announcing, "WORKERS_QUEUE", "q" * 1_001)
-    monkeypatch.setattr(announcing, "_PAUSE", 0.01)
+    monkeypatch.setattr(announcements.Announcement, "QUEUE", "q" * 1_001)
+    monkeypatch.setattr(announcements, "_PAUSE", 0.01)
     client = await Client.connect(temporal_address, task_queue="refused")
     async with Worker(app("refused", "refused.a"), client):
         await until(lambda: "worker_not_announced" in caplog.text)

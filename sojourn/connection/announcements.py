@@ -6,27 +6,33 @@ no storage, and the announcement is gone minutes after the worker.
 """
 
 import asyncio
+import contextlib
 import time
+import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
+import structlog
 from pydantic import BaseModel, ValidationError
 from temporalio.api.enums.v1 import DescribeTaskQueueMode, TaskQueueType
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, PollActivityTaskQueueRequest
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.contracts.ids import WORKERS_QUEUE
 
 __all__ = [
     "POLLER_SEEN",
-    "Announced",
-    "announced",
+    "AnnouncedWorker",
+    "Announcement",
+    "farewell_of",
     "has_poller",
     "identities",
-    "left",
-    "others_on",
+    "other_apps_on",
+    "read_workers",
     "served_queues",
 ]
 
@@ -65,7 +71,7 @@ async def has_poller(client: Client, task_queue: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Announced:
+class AnnouncedWorker:
     """A worker that serves the runs of an app."""
 
     app: str
@@ -87,18 +93,13 @@ class Announced:
     since: datetime | None = None
     """When it began, by its own clock."""
 
-    def is_of(self, other: "Announced") -> bool:
-        """Return whether both workers serve the same agents.
-
-        Versions of one app also count if they have agents in common.
-        """
+    def is_of(self, other: "AnnouncedWorker") -> bool:
+        """Return whether both serve the same agents, or versions of one app."""
         is_same = (self.app, self.folder) == (other.app, other.folder)
         return self.agents == other.agents or (is_same and bool(self.agents & other.agents))
 
 
 class _Poll(BaseModel):
-    """What the identity of one poll says."""
-
     id: str
     """Different for each worker."""
     app: str = ""
@@ -112,15 +113,10 @@ class _Poll(BaseModel):
     """Whether the worker says that it has stopped."""
 
 
-def identities(worker: Announced, id: str) -> list[str]:
-    """Return the identities that announce a worker.
+def identities(worker: AnnouncedWorker, id: str) -> list[str]:
+    """Return the identities that announce a worker, each with as many agents as fit.
 
-    Each identity has as many agents as fit. The list is empty if the name of the task queue is too
-    long.
-
-    Args:
-        worker: The worker.
-        id: Different for each process.
+    There are none if the name of the task queue is too long.
     """
     about = _Poll(
         id=id,
@@ -150,7 +146,7 @@ def _in_parts(about: _Poll, agents: Sequence[str]) -> list[str]:
     return [*written, _written(about, part)]
 
 
-def left(id: str) -> str:
+def farewell_of(id: str) -> str:
     """Return the identity that announces that a worker has stopped."""
     return _Poll(id=id, left=True).model_dump_json(exclude_defaults=True)
 
@@ -159,27 +155,13 @@ def _written(about: _Poll, agents: list[str]) -> str:
     return about.model_copy(update={"agents": agents}).model_dump_json(exclude_defaults=True)
 
 
-async def announced(client: Client, *, lately: bool = False) -> list[Announced]:
-    """Return the workers that are present.
-
-    Args:
-        client: The Temporal client.
-        lately: Whether workers count that have stopped, or were last seen, at most 75 s ago.
-
-    Raises:
-        RPCError: The server does not answer.
-    """
+async def read_workers(client: Client, *, lately: bool = False) -> list[AnnouncedWorker]:
+    """Return the workers that are present."""
     return _present(await _pollers(client), lately=lately)
 
 
 async def served_queues(client: Client) -> tuple[set[str], set[str]]:
-    """Return the task queues of the present workers, and of those seen recently.
-
-    The second set has the queues of all workers that were seen in the last 75 s.
-
-    Raises:
-        RPCError: The server does not answer.
-    """
+    """Return the task queues of present workers, and of those of the last 75 s."""
     pollers = await _pollers(client)
     present, lately = (
         {worker.task_queue for worker in _present(pollers, lately=each)} for each in (False, True)
@@ -204,7 +186,7 @@ async def _pollers(client: Client) -> Sequence[PollerInfo]:
     return [poller for pollers in (answers[0].pollers, *by_version) for poller in pollers]
 
 
-def others_on(own: Announced, workers: Iterable[Announced]) -> list[Announced]:
+def other_apps_on(own: AnnouncedWorker, workers: Iterable[AnnouncedWorker]) -> list[AnnouncedWorker]:
     """Return the workers of other apps on a worker's queue, one for each app."""
     others = {
         (each.app, each.agents): each
@@ -214,30 +196,130 @@ def others_on(own: Announced, workers: Iterable[Announced]) -> list[Announced]:
     return list(others.values())
 
 
-def _present(pollers: Sequence[PollerInfo], *, lately: bool) -> list[Announced]:
-    """Read the recent announcements of workers.
-
-    Any client may poll the queue, so identities that cannot be read are left out.
-    """
+def _present(pollers: Sequence[PollerInfo], *, lately: bool) -> list[AnnouncedWorker]:
+    """Read recent announcements. Any client may poll the queue, so skip others."""
     newest = max((poller.last_access_time.seconds for poller in pollers), default=0)
     oldest = max(newest - (LONG_AGO if lately else SEEN), time.time() - LONG_AGO)
     read = [_read(poller.identity) for poller in pollers if poller.last_access_time.seconds >= oldest]
     told = [each for each in read if each]
     stopped = {each.id for each in told if each.left and not lately}
-    found: dict[str, Announced] = {}
+    found: dict[str, AnnouncedWorker] = {}
     for each in told:
         if each.id not in stopped and not each.left:
             before = found[each.id].agents if each.id in found else frozenset[str]()
             agents = before.union(each.agents)
-            found[each.id] = Announced(
+            found[each.id] = AnnouncedWorker(
                 each.app, each.folder, each.queue, agents, each.process, each.build, each.since
             )
     return list(found.values())
 
 
 def _read(identity: str) -> _Poll | None:
-    """Return the announcement in a poll's identity, or None if it is not one."""
     try:
         return _Poll.model_validate_json(identity)
     except ValidationError:
         return None
+
+
+POLL = timedelta(seconds=10)
+"""Duration of one poll. A killed worker counts as present for two and a half."""
+
+_PAUSE = 2.0
+"""Seconds before the next poll if one fails at once. Doubled each time."""
+
+_LONGEST_PAUSE = 60.0
+
+_FAREWELL = 0.05
+"""Seconds for the farewell of a worker that stops at once to reach the server."""
+
+_REFUSALS = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.INVALID_ARGUMENT)
+
+_SHOWN = 5
+"""Most agents named in a warning."""
+
+_log = structlog.get_logger("sojourn.worker")
+
+
+class Announcement:
+    QUEUE: ClassVar[str] = WORKERS_QUEUE
+
+    def __init__(self, client: Client, worker: AnnouncedWorker) -> None:
+        self._client = client
+        self._worker = worker
+        self._id = uuid.uuid4().hex[:12]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._has_left = False
+        self._is_refused = False
+
+    def begin(self) -> None:
+        """Announce the worker, and warn of workers on its queue that serve other agents."""
+        since = datetime.now(UTC).replace(microsecond=0)
+        told = identities(replace(self._worker, since=since), self._id)
+        self._tasks = [asyncio.create_task(self._keep_polling(each)) for each in told]
+        self._tasks.append(asyncio.create_task(self._look_for_others()))
+
+    def leave(self) -> None:
+        """Announce, until `close`, that the worker stops accepting runs."""
+        self._has_left = True
+        self._cancel()
+        self._tasks.append(asyncio.create_task(self._keep_polling(farewell_of(self._id))))
+
+    async def close(self) -> None:
+        """End the announcement. A worker that has not left announces that first."""
+        if self._tasks and not self._has_left:
+            self.leave()
+            await asyncio.sleep(_FAREWELL)
+        self._cancel()
+        ending, self._tasks = self._tasks, []
+        if ending:
+            await asyncio.wait(ending)
+
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _keep_polling(self, identity: str) -> None:
+        request = PollActivityTaskQueueRequest(
+            namespace=self._client.namespace, task_queue=TaskQueue(name=self.QUEUE), identity=identity
+        )
+        pause = _PAUSE
+        while True:
+            try:
+                polled = await self._client.workflow_service.poll_activity_task_queue(request, timeout=POLL)
+            except RPCError as error:
+                if error.status == RPCStatusCode.DEADLINE_EXCEEDED:
+                    continue
+                self._tell(error)
+            else:
+                if not polled.task_token:
+                    pause = _PAUSE
+                    continue
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _tell(self, error: RPCError) -> None:
+        """Log once that the server refuses the announcement."""
+        if not self._is_refused and error.status in _REFUSALS:
+            self._is_refused = True
+            _log.warning(
+                "worker_not_announced",
+                reason=error.message,
+                mend=f"allow the worker to poll task queue {self.QUEUE}, or name the task queue wherever runs are started",
+            )
+
+    async def _look_for_others(self) -> None:
+        with contextlib.suppress(RPCError):
+            for other in other_apps_on(self._worker, await read_workers(self._client)):
+                _log.warning(
+                    "task_queue_shared",
+                    task_queue=self._worker.task_queue,
+                    serves=_few(self._worker.agents),
+                    other_app=other.app,
+                    other_serves=_few(other.agents),
+                    mend="give one of the two apps a task queue of its own: --task-queue, or App(name=...)",
+                )
+
+
+def _few(agents: frozenset[str]) -> list[str]:
+    more = [f"and {len(agents) - _SHOWN} more"] if len(agents) > _SHOWN else []
+    return [*sorted(agents)[:_SHOWN], *more]
