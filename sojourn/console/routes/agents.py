@@ -37,7 +37,7 @@ Mark = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSummary:
+class AgentRow:
     agent_id: str
     description: str
     model: str
@@ -109,10 +109,10 @@ def model_of(agent: Agent) -> str:
     return name if isinstance(name, str) else ""
 
 
-def card_of(app: App, agent: Agent, queues: Sequence[ServedQueue]) -> AgentSummary:
+def card_of(app: App, agent: Agent, queues: Sequence[ServedQueue]) -> AgentRow:
     specs = app.tool_specs_for_agent(agent.id) or []
     serving = [queue for queue in queues if agent.id in queue.agents]
-    return AgentSummary(
+    return AgentRow(
         agent_id=agent.id,
         description=agent.description,
         model=model_of(agent),
