@@ -25,18 +25,18 @@ from sojourn.contracts.wire_names import CHECK_APPROVAL, JUDGE_APPROVER
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.run.approval import approvers_of, confirmation_of
-from sojourn.core.run.approval import changes as changes_since
+from sojourn.core.run.approval import list_changes as changes_since
 from sojourn.logs.values import described
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads
 from sojourn.serving.pace import run_in_thread
 
-from .heartbeat import pass_on
+from .heartbeat import check_worker
 
-__all__ = ["CheckApprovalActivity", "JudgeApproverActivity", "voided"]
+__all__ = ["CheckApprovalActivity", "JudgeApproverActivity", "check_shown"]
 
 
-async def voided(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> ToolResult | None:
+async def check_shown(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> ToolResult | None:
     """Return the result of a call whose approval is void."""
     agent_id, shown, spec_digest = task.agent_id, task.shown, task.spec_digest
     tools = app.tools_of(agent_id)
@@ -44,13 +44,13 @@ async def voided(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> 
     if tool is None:
         if not spec_digest or app.why_unknown(agent_id, call.name):
             return None
-        return _gone(call, refusal(call, hints.unknown_tool(call.name, list(tools))))
+        return _answer_unknown(call, refusal(call, hints.unknown_tool(call.name, list(tools))))
     changes = changes_since(shown, spec_digest, tool.spec)
     if not changes:
         return None
     if not _is_carried_out_alike(shown, tool.spec):
         return refusal(call, hints.changed_since_shown(call.name, changes))
-    return await _asked_again(tool, call, changes, task.rules)
+    return await _ask_again(tool, call, changes, task.rules)
 
 
 def _is_carried_out_alike(shown: ShownTool | None, spec: ToolSpec) -> bool:
@@ -59,7 +59,7 @@ def _is_carried_out_alike(shown: ShownTool | None, spec: ToolSpec) -> bool:
     return True
 
 
-async def _asked_again(
+async def _ask_again(
     tool: AnyTool, call: ToolRequest, changes: Sequence[str], rules: list[ApprovalRule]
 ) -> ToolResult:
     # The result has no confirmation if the arguments do not fit the tool any more, or if no role may approve
@@ -75,7 +75,7 @@ async def _asked_again(
     return changed.model_copy(update={"confirm": confirm.model_copy(update={"by_rules": True})})
 
 
-def _gone(call: ToolRequest, unknown: ToolResult) -> ToolResult:
+def _answer_unknown(call: ToolRequest, unknown: ToolResult) -> ToolResult:
     changed = refusal(call, hints.changed_since_shown(call.name, ["the tool is gone"]))
     return changed.model_copy(update={"retry_hint": unknown.retry_hint})
 
@@ -88,10 +88,10 @@ class CheckApprovalActivity:
     async def check_approval(self, task: ApprovalTask) -> ToolResult:
         """Return an empty result if the approval holds, else the result of the call."""
         if self._app.agent(task.agent_id) is None:
-            await pass_on(task.agent_id)
+            await check_worker(task.agent_id)
             return ToolResult()
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw)
-        void = await voided(self._app, call, task)
+        void = await check_shown(self._app, call, task)
         return (void or ToolResult()).model_copy(update={"name": "", "tool_call_id": ""})
 
 
@@ -106,7 +106,7 @@ class JudgeApproverActivity:
     @activity.defn(name=JUDGE_APPROVER)
     async def judge_approver(self, task: ApproverTask) -> ApproverVerdict:
         if self._app.agent(task.agent_id) is None:
-            await pass_on(task.agent_id)
+            await check_worker(task.agent_id)
         wait = task.wait
         check = self._app.approver_check(task.agent_id, wait.tool)
         if check is None:

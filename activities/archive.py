@@ -12,7 +12,7 @@ from sojourn.contracts.wire_names import ARCHIVE_EVENTS, STORE_TRANSCRIPT
 from sojourn.core.history.fold import Fold
 from sojourn.events.one_run import executions_before, records_of
 
-from .heartbeat import beating, pass_on
+from .heartbeat import check_worker, send_heartbeats
 from .transcripts import fetch_messages, storage_of
 
 __all__ = ["ArchiveEventsActivity", "StoreTranscriptActivity"]
@@ -33,17 +33,17 @@ class ArchiveEventsActivity:
         if storage is None:
             return Archived(claim=task.claim, until=task.after)
         run_id, execution = info.workflow_id or "", info.workflow_run_id or ""
-        with beating(who={"agent_id": task.agent_id, "run_id": run_id}):
-            return await _archived(activity.client(), storage, run_id, execution, task)
+        with send_heartbeats(who={"agent_id": task.agent_id, "run_id": run_id}):
+            return await _archive(activity.client(), storage, run_id, execution, task)
 
 
 async def _storage_for(app: App, agent_id: str) -> StorageDriver | None:
     if app.agent(agent_id) is None:
-        await pass_on(agent_id)
+        await check_worker(agent_id)
     return storage_of(app)
 
 
-async def _archived(
+async def _archive(
     client: Client, storage: StorageDriver, run_id: str, execution: str, task: ArchiveTask
 ) -> Archived:
     earlier = await executions_before(client, run_id, execution, task.until - task.after)
@@ -75,7 +75,7 @@ class StoreTranscriptActivity:
         if storage is None:
             return Stored()
         run_id = info.workflow_id or ""
-        with beating(who={"agent_id": task.agent_id, "run_id": run_id}):
+        with send_heartbeats(who={"agent_id": task.agent_id, "run_id": run_id}):
             messages = await fetch_messages((run_id, info.workflow_run_id or ""), task.after, task.until)
             claim = await store_segment(activity.client(), storage, run_id, messages)
         return Stored(claim=claim, archives=self._app.archive)

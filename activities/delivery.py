@@ -11,7 +11,7 @@ from sojourn.contracts.wire_names import DELIVER_NOTICE, YIELD
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.serving.hardening.attempt import still_wanted
 
-from .heartbeat import beating, pass_on
+from .heartbeat import check_worker, send_heartbeats
 
 __all__ = ["DeliverNoticeActivity", "SendMessageActivity", "yield_once"]
 
@@ -27,10 +27,10 @@ class DeliverNoticeActivity:
         If the app no longer has such a function, the notice is dropped.
         """
         if self._app.agent(notice.agent_id) is None:
-            await pass_on(notice.agent_id)
+            await check_worker(notice.agent_id)
         tell = self._app.notices.get(notice.kind)
         if tell is not None:
-            with beating(who={"agent_id": notice.agent_id, "run_id": notice.run_id}):
+            with send_heartbeats(who={"agent_id": notice.agent_id, "run_id": notice.run_id}):
                 await still_wanted()
                 await tell(notice)
 
@@ -53,7 +53,7 @@ class SendMessageActivity:
                 policy=task.policy,
                 principal=task.principal,
             )
-            with beating(who={"agent_id": task.agent_id, "run_id": session.run.id}):
+            with send_heartbeats(who={"agent_id": task.agent_id, "run_id": session.run.id}):
                 await session.send(task.message, message_id=info.workflow_id, by=task.by)
         except (AwaitClosed, InvalidInput, RunNotFound) as error:
             raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from None

@@ -19,21 +19,21 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.awaits.confirmation import denied
+from sojourn.core.awaits.confirmation import deny
 from sojourn.core.payload import hints
-from sojourn.core.payload.boundary import Answer, issues_of, refusal, refused
+from sojourn.core.payload.boundary import Answer, issues_of, refusal, refuse_payload
 from sojourn.core.payload.unknown_outcome import changes_nothing
-from sojourn.core.repair.copied import copied_values
+from sojourn.core.repair.copied import find_copied_values
 from sojourn.core.run import retry
 from sojourn.core.run.approval import NO_APPROVER, approvers_of, confirmation_of, judge
 from sojourn.core.run.plan_rules import not_executed
-from sojourn.core.run.policy import merged, offered, withheld
+from sojourn.core.run.policy import merge_decisions, offered_tools, withheld_reason
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.pace import run_in_thread
 from sojourn.values.json_fault import ParseFault
 from sojourn.values.wire import size_of
 
-from .interception import intercepted
+from .interception import intercept
 
 __all__ = ["SCHEDULE_TO_START", "Dispatcher", "ForkedDispatches"]
 
@@ -71,7 +71,7 @@ class Dispatcher:
         except BaseException as error:
             if is_cancellation(error):
                 raise
-            return _answered(call, (ToolError.from_error(error), None))
+            return _answer(call, (ToolError.from_error(error), None))
 
     async def _dispatched(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
         # Answered at once are calls of unknown and withheld tools, denied calls, calls whose arguments cannot
@@ -82,11 +82,11 @@ class Dispatcher:
         if tool is None:
             return self._unknown(call)
         spec = tool.spec
-        why = withheld(spec.id, spec.tags, self.limits, self.decision)
+        why = withheld_reason(spec.id, spec.tags, self.limits, self.decision)
         if why:
-            return _answered(call, hints.unavailable(call.name, why))
+            return _answer(call, hints.unavailable(call.name, why))
         if isinstance(read, ParseFault):
-            return _answered(call, hints.unparsable(spec, read, tool.takes))
+            return _answer(call, hints.unparsable_arguments(spec, read, tool.takes))
         verdict = judge(
             spec,
             call,
@@ -95,7 +95,7 @@ class Dispatcher:
             interrupts_allowed=self.limits.interrupts_allowed,
         )
         if verdict.kind == "deny":
-            return Dispatch(kind="answered", result=denied(call, verdict.why))
+            return Dispatch(kind="answered", result=deny(call, verdict.why))
         call = read
         if copied := await self._copied(call, spec):
             return Dispatch(kind="answered", result=copied)
@@ -108,7 +108,7 @@ class Dispatcher:
         if not self.messages or changes_nothing(spec):
             return None
         found = await run_in_thread(
-            lambda: copied_values(call, spec, self.messages, self.run.memory), on=call.payload
+            lambda: find_copied_values(call, spec, self.messages, self.run.memory), on=call.payload
         )
         return refusal(call, hints.example_values(spec, call.payload, found)) if found else None
 
@@ -124,7 +124,7 @@ class Dispatcher:
             return Dispatch(kind="answered", result=payload)
         approval = self.limits.approval
         if approvers_of(tool.spec, approval, payload) is None:
-            return Dispatch(kind="answered", result=denied(call, NO_APPROVER))
+            return Dispatch(kind="answered", result=deny(call, NO_APPROVER))
         confirm = confirmation_of(
             tool.spec,
             call,
@@ -139,8 +139,8 @@ class Dispatcher:
     def _unknown(self, call: ToolRequest) -> Dispatch:
         why = self.app.why_unknown(self.run.agent_id, call.name)
         specs = self.app.tool_specs_for_agent(self.run.agent_id) or []
-        shown = [str(spec.id) for spec in offered(specs, self.limits, self.decision)]
-        return _answered(
+        shown = [str(spec.id) for spec in offered_tools(specs, self.limits, self.decision)]
+        return _answer(
             call, hints.unavailable(call.name, why) if why else hints.unknown_tool(call.name, shown)
         )
 
@@ -162,7 +162,7 @@ class Dispatcher:
 
     async def _intercepted(self, call: ToolRequest, tool: AnyTool) -> ToolRequest | ToolResult:
         limit = tool.spec.timeout if tool.spec.kind != "external" else None
-        return await intercepted(
+        return await intercept(
             call,
             tool.spec,
             self.run,
@@ -190,12 +190,12 @@ class Dispatcher:
         run, limits = self.run, self.limits
         if run.depth + 1 >= limits.max_depth:
             why = f"agents nest at most {limits.max_depth} deep"
-            return _answered(call, hints.unavailable(call.name, why))
+            return _answer(call, hints.unavailable(call.name, why))
         above = [*run.callers, run.agent_id]
         if tool.agent.id in above:
             way = " > ".join([*above, tool.agent.id])
             why = f"its agent is at work above this call ({way})"
-            return _answered(call, hints.unavailable(call.name, why))
+            return _answer(call, hints.unavailable(call.name, why))
         made = await self._intercepted(call, tool)
         if isinstance(made, ToolResult):
             return Dispatch(kind="answered", result=made)
@@ -214,7 +214,7 @@ class Dispatcher:
         except ValidationError as error:
             return Dispatch(
                 kind="answered",
-                result=refused(tool.spec, made, payload, issues_of(error), tool.validator, tool.takes),
+                result=refuse_payload(tool.spec, made, payload, issues_of(error), tool.validator, tool.takes),
             )
         return Dispatch(
             kind="child",
@@ -227,7 +227,7 @@ class Dispatcher:
         )
 
 
-def _answered(call: ToolRequest, answer: Answer) -> Dispatch:
+def _answer(call: ToolRequest, answer: Answer) -> Dispatch:
     return Dispatch(kind="answered", result=refusal(call, answer))
 
 
@@ -271,7 +271,7 @@ class ForkedDispatches:
         asks = self.step.asks
         if asks is None or asks.tool_call_id != call.tool_call_id:
             return await self.dispatcher.dispatch(call, read)
-        decision = merged(self.dispatcher.decision, PolicyDecision(ask=[call.tool_call_id]))
+        decision = merge_decisions(self.dispatcher.decision, PolicyDecision(ask=[call.tool_call_id]))
         made = await replace(self.dispatcher, decision=decision).dispatch(call, read)
         if made.kind == "answered":
             return made

@@ -9,8 +9,8 @@ from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.core.awaits.factories import about_other, about_unknown
-from sojourn.core.payload.boundary import parsed_call
+from sojourn.core.awaits.factories import warn_of_other_call, warn_of_unknown
+from sojourn.core.payload.boundary import parse_call
 from sojourn.core.payload.parse import ParseFault, has_digest
 from sojourn.core.payload.unknown_outcome import changes_nothing, never_repeats
 from sojourn.core.repair.calls import stem
@@ -160,7 +160,7 @@ class Repetitions:
             return False
         if effect.carried and effect.carried.digest:
             return has_digest(tool.validator, call.payload, effect.carried.digest)
-        read = parsed_call(effect.call, tool.spec.injected)
+        read = parse_call(effect.call, tool.spec.injected)
         if isinstance(tool, ExportedTool):
             return isinstance(read, ToolRequest) and is_same(read.payload, call.payload)
         return isinstance(read, ToolRequest) and tool.is_same(read.payload, call.payload)
@@ -180,7 +180,7 @@ class Repetitions:
             dispatch = await self.dispatcher.asking(call, dispatch, tool, is_always=True)
         confirm = dispatch.confirm
         if confirm and not changes_nothing(tool.spec):
-            confirm = about_unknown(confirm, by_origin=by_origin)
+            confirm = warn_of_unknown(confirm, by_origin=by_origin)
         effect = self._effect(first) if is_remembered(dispatch) else None
         return dispatch.model_copy(update={"effect": effect, "confirm": confirm})
 
@@ -191,7 +191,11 @@ class Repetitions:
             return dispatch
         made = (each.call for each in self.task.carried if not each.unexecuted and _is_place(each.call, call))
         origin = next(made, None)
-        return dispatch.model_copy(update={"confirm": about_other(confirm, origin)}) if origin else dispatch
+        return (
+            dispatch.model_copy(update={"confirm": warn_of_other_call(confirm, origin)})
+            if origin
+            else dispatch
+        )
 
     async def _in_doubt(self, call: ToolRequest | ParseFault, dispatch: Dispatch, first: _Open) -> Dispatch:
         # A person decides about the call, or it is not executed yet. An approved call is another effect, with
@@ -204,7 +208,7 @@ class Repetitions:
         if made.confirm is None and is_strict and self.dispatcher.may_ask:
             made = await self.dispatcher.asking(call, made, tool, is_always=True)
         if made.confirm:
-            return made.model_copy(update={"confirm": about_unknown(made.confirm, by_origin=by_origin)})
+            return made.model_copy(update={"confirm": warn_of_unknown(made.confirm, by_origin=by_origin)})
         if made.kind == "answered":
             return made
         result = not_repeated(call, by_origin=by_origin, beside=not is_strict)
@@ -247,7 +251,7 @@ class Repetitions:
 
     def _read(self, call: ToolRequest) -> ToolRequest:
         tool = self.tools.get(call.name)
-        read = parsed_call(call, tool.spec.injected if tool else ())
+        read = parse_call(call, tool.spec.injected if tool else ())
         return call if isinstance(read, ParseFault) else read
 
     def _tool(self, call: ToolRequest | ParseFault) -> AnyTool | None:

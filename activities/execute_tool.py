@@ -17,17 +17,17 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import EXECUTE_TOOL
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
-from sojourn.core.payload.masking import masked
-from sojourn.core.payload.unknown_outcome import never_repeats, outcome_unknown
+from sojourn.core.payload.masking import mask_result
+from sojourn.core.payload.unknown_outcome import mark_unknown, never_repeats
 from sojourn.core.run import outcomes
 from sojourn.logs.values import current_mask, described
 from sojourn.serving.hardening.lost_workers import MAX_LOST, Earlier, FirstTime, earlier_attempts
 from sojourn.serving.hardening.overtime import is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads
 
-from .approvals import voided
-from .heartbeat import pass_on
-from .results import check_external_result, with_fitting_example
+from .approvals import check_shown
+from .heartbeat import check_worker
+from .results import check_external_result, drop_unfit_example
 from .tool_execution import ToolExecution
 from .transcripts import PICTURES
 
@@ -56,7 +56,7 @@ class ExecuteToolActivity:
         info = activity.info()
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=info.activity_id)
         if self._app.agent(task.agent_id) is None:
-            await pass_on(task.agent_id)
+            await check_worker(task.agent_id)
         await self._first_time.check()
         earlier = await earlier_attempts()
         is_attempted = earlier.unknown or bool(task.lost) or (task.unknown and task.approval is None)
@@ -73,8 +73,8 @@ class ExecuteToolActivity:
                 "tool_boundary_failed", tool=call.name, run_id=info.workflow_id, raised=described(error)
             )
             result, mask = refusal(call, (ToolError.from_error(error, current_mask()), None)), current_mask()
-            result = masked(result, mask) if mask else result
-            result = outcome_unknown(result)  # the tool may have run
+            result = mask_result(result, mask) if mask else result
+            result = mark_unknown(result)  # the tool may have run
         PICTURES.keep(info.workflow_id or "", call.tool_call_id, result)
         # The history holds the call too, so its name and id are not repeated.
         return result.model_copy(update={"name": "", "tool_call_id": ""})
@@ -93,16 +93,16 @@ class ExecuteToolActivity:
             return outcomes.lost(call, f"{lost} times")
         tool = await self._runnable(task, call)
         if isinstance(tool, ToolResult):
-            return outcome_unknown(tool) if earlier.unknown else tool
+            return mark_unknown(tool) if earlier.unknown else tool
         if is_attempted and never_repeats(tool.spec):
             # A deploy has declared the tool so since the attempt, after which no approval was requested.
             return outcomes.not_repeated(call, by_origin=False)
         if task.given is not None:
-            return await with_fitting_example(tool, check_external_result(tool, call, task.given))
+            return await drop_unfit_example(tool, check_external_result(tool, call, task.given))
         return await ToolExecution(self._app, self._threads, tool, call, task, info, earlier).answer()
 
     async def _runnable(self, task: ToolTask, call: ToolRequest) -> ToolResult | Runnable:
-        if void := await voided(self._app, call, task):
+        if void := await check_shown(self._app, call, task):
             return void
         tools = self._app.tools_of(task.agent_id)
         tool = tools.get(task.name)

@@ -14,7 +14,7 @@ from sojourn.contracts import safe_exceptions
 from sojourn.contracts.run import NoticeKind
 from sojourn.contracts.tool_error import MAX_CAUSES, MAX_CODE, ToolError
 
-__all__ = ["carried", "notices_of"]
+__all__ = ["notices_of", "to_sendable"]
 
 MAX_FRAMES = 8
 """Most frames kept of each exception, the innermost ones."""
@@ -23,7 +23,7 @@ _MAX_LINKS = 1_000
 """Most exceptions of a chain that are read."""
 
 
-def carried(error: BaseException) -> ApplicationError:
+def to_sendable(error: BaseException) -> ApplicationError:
     """Convert an exception and its causes to errors of bounded size.
 
     Each has its type, bounded text, source location and a few frames. Of a long chain, the

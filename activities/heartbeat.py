@@ -34,7 +34,7 @@ from sojourn.serving.hardening.loop_watch import CURRENT, LATE, watch_of
 from sojourn.serving.hardening.lost_workers import Earlier
 from sojourn.values.text import plain
 
-__all__ = ["beating", "leave", "pass_on"]
+__all__ = ["check_worker", "release_run", "send_heartbeats"]
 
 FIRST_BEAT = 3.0
 """Seconds before the first heartbeat. Most activities end sooner, and send none."""
@@ -50,7 +50,7 @@ MAX_NOTE = 200
 
 
 @contextmanager
-def beating(
+def send_heartbeats(
     mask: Callable[[str], str] | None = None,
     *,
     who: dict[str, str] | None = None,
@@ -194,7 +194,7 @@ This worker might get the next one, too.
 """
 
 
-async def pass_on(agent_id: str) -> list[str]:
+async def check_worker(agent_id: str) -> list[str]:
     """Return the other task queues that serve an agent that this worker lacks."""
     info = activity.info()
     try:
@@ -204,7 +204,7 @@ async def pass_on(agent_id: str) -> list[str]:
         return []  # the server does not answer, or no server knows this activity
     if info.task_queue not in serving:
         return sorted({*serving})
-    await leave(client, info)
+    await release_run(client, info)
     await asyncio.sleep(PAUSE.total_seconds())
     raise ApplicationError(
         f"no agent {agent_id!r} on this worker; another worker of task queue {info.task_queue} serves it",
@@ -214,7 +214,7 @@ async def pass_on(agent_id: str) -> list[str]:
     )
 
 
-async def leave(client: Client, info: activity.Info) -> None:
+async def release_run(client: Client, info: activity.Info) -> None:
     """Have the run's next workflow task offered to all workers of its queue."""
     execution = WorkflowExecution(workflow_id=info.workflow_id or "", run_id=info.workflow_run_id or "")
     request = ResetStickyTaskQueueRequest(namespace=client.namespace, execution=execution)

@@ -26,14 +26,14 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.masking import Mask, mask_for
-from sojourn.core.payload.result_check import Oversized, checked_result
+from sojourn.core.payload.result_check import Oversized, check_result
 from sojourn.core.run import retry
 from sojourn.core.run.plan_rules import payload_fault
 from sojourn.errors import ToolFailed
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.values.json_fault import is_object
 
-__all__ = ["Injection", "idempotency_key", "intercepted"]
+__all__ = ["Injection", "idempotency_key", "intercept"]
 
 
 def idempotency_key(call: ToolRequest, *, run_id: str, key_run_id: str, effect: Effect | None = None) -> str:
@@ -84,7 +84,7 @@ class Injection:
         token = injecting.set(self._hide)
         try:
             for interceptor in self._interceptors:
-                call = self._hiding(await _intercepted(interceptor, meta, call))
+                call = self._hiding(await _run_interceptors(interceptor, meta, call))
         finally:
             injecting.reset(token)
         return call if call.payload == before else call.model_copy(update={"raw": None})
@@ -103,7 +103,7 @@ class Injection:
         self.whole = mask_for({**self._marked, **self._secrets}) if self._marked else self.mask
 
 
-async def _intercepted(interceptor: Interceptor, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+async def _run_interceptors(interceptor: Interceptor, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
     made: Any = interceptor.intercept_tool_call(meta, call)
     if inspect.isawaitable(made):
         made = await made
@@ -125,7 +125,7 @@ async def _intercepted(interceptor: Interceptor, meta: ToolCallMeta, call: ToolR
     raise ToolFailed(error.message, hint=hint)
 
 
-async def intercepted(
+async def intercept(
     call: ToolRequest,
     spec: ToolSpec,
     run: RunContext,
@@ -148,19 +148,19 @@ async def intercepted(
     except TimeoutError as error:
         if clock.expired():
             return refusal(call, hints.timeout(call.name, limit))
-        return _prevented(call, spec, error)
+        return _prevent(call, spec, error)
     except BaseException as error:
         if is_cancellation(error):
             raise
-        return _prevented(call, spec, error)
+        return _prevent(call, spec, error)
     if made.payload == call.payload:
         return call
     if fault := payload_fault(made):
-        return refusal(call, hints.unparsable(spec, fault))
+        return refusal(call, hints.unparsable_arguments(spec, fault))
     return made
 
 
-def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolResult:
+def _prevent(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolResult:
     # It is the result that a worker would return, but without retries, since a plan does not wait for them.
     safe_error = ToolError.from_error(error)
     if any(safe_exceptions.is_a(error, kind) for kind in retry.TRANSIENT):
@@ -169,7 +169,7 @@ def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolR
     hint = (
         own_hint.model_copy(update={"tool": call.name}) if safe_exceptions.is_a(own_hint, RetryHint) else None
     )
-    answer = checked_result(spec, call, refusal(call, (safe_error, hint)))
+    answer = check_result(spec, call, refusal(call, (safe_error, hint)))
     return answer.result if isinstance(answer, Oversized) else answer
 
 

@@ -36,11 +36,11 @@ from sojourn.serving.hardening.lost_workers import MAX_LOST, FirstTime, earlier_
 from sojourn.values.wire import MAX_LOCAL_BYTES, size_of
 
 from .failures import notices_of
-from .heartbeat import beating, pass_on
+from .heartbeat import check_worker, send_heartbeats
 from .planning import Planning
 from .transcripts import PICTURES, Key, Transcripts, memory_of, storage_of
 
-__all__ = ["PlanActivity", "check_local", "is_quick", "local_outcome", "within_local_limit"]
+__all__ = ["PlanActivity", "check_local", "is_quick", "limit_local", "local_outcome"]
 
 _log = structlog.get_logger("sojourn.activity")
 
@@ -52,7 +52,7 @@ def check_local(app: App, transcripts: Transcripts, key: Key, task: PlanTask) ->
         raise ApplicationError(f"this worker does not have the {lacks}", type=NOT_LOCAL, non_retryable=True)
 
 
-def within_local_limit(limits: Limits) -> Limits:
+def limit_local(limits: Limits) -> Limits:
     return limits.model_copy(update={"plan_timeout": min(limits.plan_timeout, LOCAL_PLAN_LIMIT)})
 
 
@@ -112,7 +112,7 @@ class PlanActivity:
                 type="PlannerLost",
                 non_retryable=True,
             )
-        with beating(who={"agent_id": agent.id, "run_id": key[0]}, earlier=earlier):
+        with send_heartbeats(who={"agent_id": agent.id, "run_id": key[0]}, earlier=earlier):
             messages = await self.transcripts.read(key, task)
             memory = await memory_of(key, task)
             policy = (
@@ -131,7 +131,7 @@ class PlanActivity:
                 run_id=key[0],
                 messages=messages,
                 memory=memory,
-                limits=within_local_limit(limits) if info.is_local else limits,
+                limits=limit_local(limits) if info.is_local else limits,
                 caps=caps_left(turn_policy(policy, RunTotals()), RunTotals()) if policy else task.caps,
                 attempt=info.attempt,
                 waited=datetime.now(UTC) - info.scheduled_time,
@@ -169,7 +169,7 @@ class PlanActivity:
     async def _agent(self, task: PlanTask, attempt: int) -> Agent:
         agent = self._app.agent(task.agent_id)
         if agent is None:
-            elsewhere = await pass_on(task.agent_id)
+            elsewhere = await check_worker(task.agent_id)
             raise ApplicationError(
                 f"no agent {task.agent_id!r} on this worker; {self._instead(task.agent_id, elsewhere)}",
                 type="AgentNotFound",

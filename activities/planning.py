@@ -36,41 +36,41 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.awaits.factories import placed, question_for
+from sojourn.core.awaits.factories import point_to_fields, question_for
 from sojourn.core.awaits.form import form_of, is_closed
-from sojourn.core.payload.boundary import as_read, is_read, parsed_call
+from sojourn.core.payload.boundary import is_normalized, normalize_call, parse_call
 from sojourn.core.payload.hints import CUT_OFF
-from sojourn.core.payload.reading import is_settled
-from sojourn.core.repair.advice import advised
+from sojourn.core.payload.reading import fits_for_certain
+from sojourn.core.repair.advice import add_advice
 from sojourn.core.run import retry
-from sojourn.core.run.child_runs import MALFORMED_ANSWER, lacking_in, share_of, validate_child_result
-from sojourn.core.run.ids import stamp, with_final_ids
+from sojourn.core.run.child_runs import MALFORMED_ANSWER, exhausted_share, share_of, validate_child_result
+from sojourn.core.run.ids import assign_ids, write_final_ids
 from sojourn.core.run.limits import caps_after, stricter_caps
 from sojourn.core.run.plan_rules import (
     admit,
-    as_calls_were_read,
     fault_of,
+    fit_plan_bytes,
     not_executed,
     payload_fault,
-    trimmed,
+    trim_plan,
     with_readings,
-    within_plan_bytes,
     without_payload,
     without_payloads,
+    write_readings,
 )
-from sojourn.core.run.policy import merged, offered, policy_fault
-from sojourn.core.run.run_input import labelled
-from sojourn.core.run.set_aside import without_set_aside
+from sojourn.core.run.policy import merge_decisions, offered_tools, policy_fault
+from sojourn.core.run.run_input import add_labels
+from sojourn.core.run.set_aside import drop_set_aside
 from sojourn.core.run.transcript import call_ids
 from sojourn.serving.hardening.attempt import NotWantedError, still_wanted
 from sojourn.serving.hardening.overtime import is_cancellation
 from sojourn.serving.pace import run_in_thread
 from sojourn.values.json_fault import ParseFault, memory_fault
-from sojourn.values.timers import bounded
+from sojourn.values.timers import bound_duration
 
 from .dispatch import Dispatcher, ForkedDispatches
 from .effects import Repetitions, knows_effects
-from .failures import carried, notices_of
+from .failures import notices_of, to_sendable
 
 __all__ = ["Planning"]
 
@@ -126,11 +126,11 @@ class Planning:
             failure = self._failure(error, whose, timed_out=clock.expired())
             if (clock.expired() and self._ends_with_the_budget) or self._is_too_late(failure):
                 return PlanOutcome(overtime=True)
-            raise failure from carried(error)
+            raise failure from to_sendable(error)
         try:
             made = await self._outcome(plan, asked, read, external, decision)
             outcome = await run_in_thread(
-                lambda: trimmed(made), on=[[call.payload, call.raw] for call in asked]
+                lambda: trim_plan(made), on=[[call.payload, call.raw] for call in asked]
             )
         except (ValueError, TypeError) as error:
             outcome = PlanOutcome(fault=_unwritable(error))
@@ -166,7 +166,7 @@ class Planning:
     def _transcript(self) -> list[Message]:
         # A flow gets the whole transcript, since its steps follow from earlier results.
         reads_all = getattr(self.agent.planner, "reads_set_aside", False)
-        return self.messages if reads_all else without_set_aside(self.messages)
+        return self.messages if reads_all else drop_set_aside(self.messages)
 
     @cached_property
     def _fresh(self) -> list[Message]:
@@ -182,7 +182,7 @@ class Planning:
 
     def _advised(self, tools: Sequence[ToolSpec]) -> list[ToolResult]:
         turn = self.messages[self.task.turn_start :]
-        return advised(self._results, turn, tools, may_ask=self.limits.interrupts_allowed)
+        return add_advice(self._results, turn, tools, may_ask=self.limits.interrupts_allowed)
 
     def _run(self, decision: PolicyDecision | None) -> RunContext:
         task = self.task
@@ -192,7 +192,7 @@ class Planning:
             session_id=task.session_id,
             turn_id=task.turn_id,
             parent=task.parent,
-            labels=labelled(task.labels, decision.labels) if decision else task.labels,
+            labels=add_labels(task.labels, decision.labels) if decision else task.labels,
             principal=task.principal,
             depth=task.depth,
             callers=task.callers,
@@ -204,7 +204,7 @@ class Planning:
     async def _plan(self, decision: PolicyDecision | None) -> Any:
         task, run = self.task, self._run(decision)
         specs = [] if task.finalize else self.app.tool_specs_for_agent(task.agent_id) or []
-        tools = offered(specs, self.limits, decision)
+        tools = offered_tools(specs, self.limits, decision)
         caps = stricter_caps(self.caps, decision.caps if decision else None)
         says = self.app.server_instructions(task.agent_id)
         planner = self.agent.planner
@@ -268,7 +268,7 @@ class Planning:
 
     def _with_form(self, question: AwaitClarification) -> AwaitClarification:
         step = next((message for message in reversed(self.messages) if message.tool_results), None)
-        question = placed(question, step.tool_results if step else [])
+        question = point_to_fields(question, step.tool_results if step else [])
         form = question.form
         tool = self.app.tools_of(self.task.agent_id).get(question.restrict_to_tool or "")
         if form is None and tool is not None:
@@ -286,7 +286,7 @@ class Planning:
         if engine is None or self.task.finalize is not None:
             return before
         specs = self.app.tool_specs_for_agent(self.task.agent_id) or []
-        tools = offered(specs, self.limits, before)
+        tools = offered_tools(specs, self.limits, before)
         engine_input = PolicyInput(
             run=self._run(before),
             specs=tools,
@@ -299,7 +299,7 @@ class Planning:
         fault = policy_fault(decided)
         if fault:
             raise TypeError(fault)
-        return merged(before, decided)
+        return merge_decisions(before, decided)
 
     def _failure(self, error: BaseException, whose: str, *, timed_out: bool) -> ApplicationError:
         # The final turn after a used-up time budget is not retried.
@@ -307,12 +307,12 @@ class Planning:
         limit = self._limit
         # Temporal's own error says itself when, and whether, to try again.
         is_own = safe_exceptions.is_a(error, ApplicationError)
-        outermost = carried(error)  # the causes are sent with it, and not repeated in the text
+        outermost = to_sendable(error)  # the causes are sent with it, and not repeated in the text
         message = f"no plan within {limit}" if timed_out else outermost.message
         wanted = retry.delay_of(
             safe_exceptions.attribute(error, "next_retry_delay" if is_own else "retry_after")
         )
-        delay = None if wanted is None else bounded(wanted)
+        delay = None if wanted is None else bound_duration(wanted)
         is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
         most = retry.planner_attempts(delay, is_last_turn=is_last)
         return ApplicationError(
@@ -355,7 +355,7 @@ class Planning:
         named = any(call.tool_call_id for call in calls)
         taken = call_ids(self.messages) if named else ()
         task = self.task
-        return stamp(
+        return assign_ids(
             calls, run_id=task.key_run_id or self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken
         )
 
@@ -378,20 +378,24 @@ class Planning:
 
     def _parsed(self, call: ToolRequest) -> ToolRequest | ParseFault:
         tool = self._tool(call)
-        return payload_fault(call) or parsed_call(call, tool.spec.injected if tool else ())
+        return payload_fault(call) or parse_call(call, tool.spec.injected if tool else ())
 
     def _is_settled(self, call: ToolRequest | ParseFault) -> bool:
         tool = self._tool(call) if isinstance(call, ToolRequest) and not self._known(call) else None
         return (
             tool is None
             or isinstance(call, ParseFault)
-            or not is_read(tool.spec)
-            or is_settled(tool.validator, call.payload)
+            or not is_normalized(tool.spec)
+            or fits_for_certain(tool.validator, call.payload)
         )
 
     def _as_read(self, call: ToolRequest | ParseFault) -> ToolRequest | ParseFault:
         tool = self._tool(call) if isinstance(call, ToolRequest) else None
-        return as_read(tool.spec, tool.validator, call) if tool and isinstance(call, ToolRequest) else call
+        return (
+            normalize_call(tool.spec, tool.validator, call)
+            if tool and isinstance(call, ToolRequest)
+            else call
+        )
 
     def _tool(self, call: ToolRequest) -> AnyTool | None:
         return self.app.tools_of(self.task.agent_id).get(call.name)
@@ -426,9 +430,9 @@ class Planning:
             dispatcher = self._dispatcher(decision, external)
             repetitions = Repetitions(self.task, self.run_id, self.messages, tools, dispatcher)
             dispatches = await repetitions.marked(list(zip(asked, read, strict=True)), dispatches)
-        dispatches = within_plan_bytes(calls, dispatches, self.limits)
+        dispatches = fit_plan_bytes(calls, dispatches, self.limits)
         return PlanOutcome(
-            dispatches=_with_shares(calls, dispatches, caps_after(caps, plan.usage), self.limits),
+            dispatches=_share_budget(calls, dispatches, caps_after(caps, plan.usage), self.limits),
             calls=calls,
             refused=admission.refused,
             final=plan.final_response,
@@ -438,7 +442,7 @@ class Planning:
             wait_counts=plan.wait_counts,
             failure=plan.failure and plan.failure.without_repeats(),
             decision=decision,
-            message=without_payloads(as_calls_were_read(with_final_ids(plan, calls), calls), omitted),
+            message=without_payloads(write_readings(write_final_ids(plan, calls), calls), omitted),
             notes=plan.notes,
             memory=plan.memory,
             usage=plan.usage,
@@ -486,7 +490,7 @@ class Planning:
             await_=self._with_form(question),
             asking=asking and asking.tool_call_id,
             message=without_payloads(
-                with_final_ids(plan.model_copy(update={"tool_calls": calls}), stamped), omitted
+                write_final_ids(plan.model_copy(update={"tool_calls": calls}), stamped), omitted
             ),
             decision=decision,
             notes=plan.notes,
@@ -506,7 +510,7 @@ def _calls_of(external: AwaitExternalTools) -> list[ToolRequest]:
     ]
 
 
-def _with_shares(
+def _share_budget(
     calls: Sequence[ToolRequest], dispatches: list[Dispatch], caps: Caps, limits: Limits
 ) -> list[Dispatch]:
     # Without tokens or money left, no child run is started.
@@ -514,7 +518,7 @@ def _with_shares(
     if not children:
         return dispatches
     share = share_of(caps, len(dispatches), children, limits)
-    lacking = lacking_in(share)
+    lacking = exhausted_share(share)
     return [
         dispatch
         if dispatch.kind != "child"

@@ -14,18 +14,18 @@ from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
-from sojourn.core.payload.result_check import Oversized, checked_result
+from sojourn.core.payload.result_check import Oversized, check_result
 from sojourn.core.run.ids import artifact_ref
 from sojourn.logs.values import described
 from sojourn.serving.pace import run_in_thread
 from sojourn.storage import StorageDriver, codec_for, store
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 from sojourn.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES, encode
 
-__all__ = ["WHOLE_RESULT", "check_external_result", "offloaded", "prepares", "with_fitting_example"]
+__all__ = ["WHOLE_RESULT", "accepts_payload", "check_external_result", "drop_unfit_example", "offload"]
 
 
-def prepares(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> bool:
+def accepts_payload(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> bool:
     """Check whether a tool's own types accept a payload that fits its schema."""
     try:
         tool.prepare(payload, call, meta)
@@ -34,16 +34,16 @@ def prepares(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: T
     return True
 
 
-async def with_fitting_example(tool: Runnable, result: ToolResult) -> ToolResult:
+async def drop_unfit_example(tool: Runnable, result: ToolResult) -> ToolResult:
     """Return a result that the boundary did not make.
 
     The example of its hint is omitted unless it fits the tool.
     """
     example = result.retry_hint and result.retry_hint.example_input
-    return await run_in_thread(lambda: _fitting(tool, result), on=example) if example else result
+    return await run_in_thread(lambda: _fit_example(tool, result), on=example) if example else result
 
 
-def _fitting(tool: Runnable, result: ToolResult) -> ToolResult:
+def _fit_example(tool: Runnable, result: ToolResult) -> ToolResult:
     hint = result.retry_hint
     example = hint.example_input if hint and hint.tool == tool.spec.id else None
     if hint is None or example is None or tool.spec.decode_in_executor:
@@ -56,7 +56,7 @@ def _fitting(tool: Runnable, result: ToolResult) -> ToolResult:
 
 def check_external_result(tool: Runnable, call: ToolRequest, sent: dict[str, Any]) -> ToolResult:
     """Return the call's result from the answer of an external program."""
-    made = checked_result(tool.spec, call, _answer(tool, call, sent))
+    made = check_result(tool.spec, call, _answer(tool, call, sent))
     if isinstance(made, ToolResult):
         return made
     return refusal(call, hints.oversized_result(tool.spec, made.size))
@@ -94,7 +94,7 @@ _ROOM = 10_000
 """Bytes reserved for what surrounds the result."""
 
 
-async def offloaded(
+async def offload(
     over: Oversized,
     storage: StorageDriver | None,
     spec: ToolSpec,
@@ -110,12 +110,12 @@ async def offloaded(
     large are left out, since the rest of the result is still of use.
     """
     if storage is None and spec.kind == "mcp" and over.result.artifacts:
-        return _without_large(over.result)
+        return _drop_large(over.result)
     if storage is None or over.size > MAX_STORED_BYTES:
         limit = MAX_RESULT_BYTES if storage is None else MAX_STORED_BYTES
         return refusal(call, hints.oversized_result(spec, over.size, limit))
     try:
-        return await _stored(over, storage, call, info)
+        return await _store(over, storage, call, info)
     except Exception as error:  # noqa: BLE001 - the tool has run: the call is answered, not executed again
         _log.error(
             "result_not_stored",
@@ -129,7 +129,7 @@ async def offloaded(
         return refusal(call, (error_value.model_copy(update={"message": why}), hint))
 
 
-def _without_large(result: ToolResult) -> ToolResult:
+def _drop_large(result: ToolResult) -> ToolResult:
     kept: list[Artifact] = []
     remarks: list[str] = []
     room = MAX_ARTIFACT_BYTES
@@ -139,11 +139,11 @@ def _without_large(result: ToolResult) -> ToolResult:
             kept.append(artifact)
         else:
             why = f"without external storage a result keeps {MAX_ARTIFACT_BYTES:,} bytes of such data"
-            remarks.append(f"[{artifact.kind}, {counted(artifact.size, 'byte')}, is left out: {why}]")
+            remarks.append(f"[{artifact.kind}, {count_noun(artifact.size, 'byte')}, is left out: {why}]")
     return result.model_copy(update={"artifacts": kept, "remarks": [*result.remarks, *remarks]})
 
 
-async def _stored(
+async def _store(
     over: Oversized, storage: StorageDriver, call: ToolRequest, info: activity.Info
 ) -> ToolResult:
     context = StorageDriverStoreContext(

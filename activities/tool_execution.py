@@ -32,9 +32,9 @@ from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.payload import boundary, hints
 from sojourn.core.payload.boundary import inconsistency, refusal
 from sojourn.core.payload.example import Judge
-from sojourn.core.payload.masking import masked, masked_fault, split
-from sojourn.core.payload.result_check import Oversized, checked_result
-from sojourn.core.payload.unknown_outcome import changes_nothing, may_repeat, outcome_unknown
+from sojourn.core.payload.masking import mask_fault, mask_result, split_issues
+from sojourn.core.payload.result_check import Oversized, check_result
+from sojourn.core.payload.unknown_outcome import changes_nothing, mark_unknown, may_repeat
 from sojourn.core.run import retry
 from sojourn.core.schema.annotations import secrets_in
 from sojourn.errors import ToolFailed, ToolUnavailable
@@ -47,9 +47,9 @@ from sojourn.serving.hardening.threads import SyncThreads
 from sojourn.serving.pace import fits, run_in_thread
 from sojourn.values.wire import MAX_LOCAL_BYTES
 
-from .heartbeat import beating
+from .heartbeat import send_heartbeats
 from .interception import Injection, idempotency_key
-from .results import offloaded, prepares, with_fitting_example
+from .results import accepts_payload, drop_unfit_example, offload
 from .transcripts import memory_of, storage_of
 
 __all__ = ["ToolExecution"]
@@ -101,7 +101,7 @@ class ToolExecution:
             self._injection.mark(secrets_in(self._tool.validator.schema, sent.payload))
         hide(self._hidden)
         who = {"tool": self._spec.id, "run_id": meta.run_id, "tool_call_id": meta.tool_call_id}
-        with beating(self._hidden, who=who, earlier=self._earlier):
+        with send_heartbeats(self._hidden, who=who, earlier=self._earlier):
             return await self._recorded(self._still_unknown(await self._outcome(sent, meta)))
 
     def _still_unknown(self, result: ToolResult) -> ToolResult:
@@ -111,7 +111,7 @@ class ToolExecution:
             asked = needed.model_copy(update={"outcome_unknown": self._may_have_acted})
             return result.model_copy(update={"input_required": asked})
         is_open = self._may_have_acted and not self._is_decided
-        return outcome_unknown(result, repeatable=may_repeat(self._spec)) if is_open else result
+        return mark_unknown(result, repeatable=may_repeat(self._spec)) if is_open else result
 
     async def _outcome(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
         # Only a cancellation, or an attempt that the server has given up, is raised.
@@ -147,16 +147,16 @@ class ToolExecution:
 
     async def _recorded(self, result: ToolResult) -> ToolResult:
         local = self._info.is_local
-        answer = checked_result(self._spec, self._call, self._timed(result), self._masking, local=local)
+        answer = check_result(self._spec, self._call, self._timed(result), self._masking, local=local)
         if isinstance(answer, Oversized) and local:
             return refusal(self._call, hints.oversized_result(self._spec, answer.size, MAX_LOCAL_BYTES))
         if isinstance(answer, Oversized):
-            stored = await offloaded(answer, storage_of(self._app), self._spec, self._call, self._info)
-            answer = checked_result(self._spec, self._call, stored)
+            stored = await offload(answer, storage_of(self._app), self._spec, self._call, self._info)
+            answer = check_result(self._spec, self._call, stored)
         if isinstance(answer, Oversized):  # by a part that storage does not take
             return refusal(self._call, hints.oversized_result(self._spec, answer.size))
         self._log_oddities(result, answer)
-        return await with_fitting_example(self._tool, answer) if self._is_its_own else answer
+        return await drop_unfit_example(self._tool, answer) if self._is_its_own else answer
 
     def _log_oddities(self, result: ToolResult, answer: ToolResult) -> None:
         """Log what the tool's author should change, and no planner can."""
@@ -197,7 +197,7 @@ class ToolExecution:
             else:
                 value = await self._threads.run(self._spec.id, begun_in_thread(work))
         except MalformedResultError as error:
-            return boundary.malformed(self._spec, self._call, error.why)
+            return boundary.malformed_result(self._spec, self._call, error.why)
         self._is_decided = True
         return self._tool.deliver(self._call, value)
 
@@ -220,7 +220,7 @@ class ToolExecution:
         injected = {name: call.payload[name] for name in self._spec.injected if name in call.payload}
 
         def takes(example: dict[str, Any]) -> bool:
-            return prepares(tool, {**example, **injected}, call, meta)
+            return accepts_payload(tool, {**example, **injected}, call, meta)
 
         if not await fits(tool.whole_validator, call.payload):
             return await run_in_thread(
@@ -233,7 +233,7 @@ class ToolExecution:
             return await run_in_thread(lambda: self._refused(sent, issues, takes))
 
     def _refused(self, sent: ToolRequest, issues: list[FieldIssue], fits: Judge) -> ToolResult:
-        shown, hidden = split(issues, self._spec.injected)
+        shown, hidden = split_issues(issues, self._spec.injected)
         if hidden and not shown:
             _log.error(
                 "injected_fields_wrong",
@@ -242,7 +242,9 @@ class ToolExecution:
                 fields={issue.field.removeprefix("/"): issue.constraint for issue in hidden},
                 mend="fill them by inject={...} or in an interceptor of App(interceptors=[...])",
             )
-        return boundary.refused(self._spec, self._call, sent.payload, issues, self._tool.validator, fits)
+        return boundary.refuse_payload(
+            self._spec, self._call, sent.payload, issues, self._tool.validator, fits
+        )
 
     def _failed(self, error: BaseException) -> ToolResult:
         fault = network_failure_of(error) if isinstance(error, Exception) else None
@@ -297,8 +299,8 @@ class ToolExecution:
     def _masked(self, result: ToolResult) -> ToolResult:
         injection = self._injection
         if injection.whole:
-            result = masked_fault(result, injection.whole)
-        return masked(result, injection.mask) if injection.mask else result
+            result = mask_fault(result, injection.whole)
+        return mask_result(result, injection.mask) if injection.mask else result
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -73,10 +73,10 @@ def main() -> None:
     rows: list[tuple[str, Callable[[], Any]]] = [
         ("pydantic, from JSON text", lambda: Batch.model_validate_json(raw)),
         ("jsonschema's own validator", lambda: plain.is_valid(PAYLOAD)),
-        ("boundary: check a payload", lambda: boundary.checked(store.spec, store.validator, call)),
+        ("boundary: check a payload", lambda: boundary.check_payload(store.spec, store.validator, call)),
         (
             "boundary: parse and check raw text",
-            lambda: boundary.checked(store.spec, store.validator, written),
+            lambda: boundary.check_payload(store.spec, store.validator, written),
         ),
         ("boundary: check, decode, ready to call", lambda: bound.prepare(_checked(call), call, meta)),
         (
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def _checked(call: ToolRequest) -> dict[str, Any]:
-    payload = boundary.checked(store.spec, store.validator, call)
+    payload = boundary.check_payload(store.spec, store.validator, call)
     assert isinstance(payload, dict)
     return payload
 

@@ -35,10 +35,10 @@ from sojourn.core.run.continuation import (
     StepProgress,
     read_continuation,
     transcript_fault,
-    written,
+    write_continuation,
 )
-from sojourn.core.run.manual_completion import no_plan, plan_fault, right_usage
-from sojourn.core.run.memory import for_task
+from sojourn.core.run.manual_completion import correct_usage, plan_fault, unusable_plan
+from sojourn.core.run.memory import task_fields
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.run_input import opening_fault, read_run_input
@@ -46,7 +46,7 @@ from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed, Segments, question_message
 from sojourn.core.safeguards.judge import PATCHES, SafeguardState
 from sojourn.telemetry.observer import Observer
-from sojourn.values.timers import bounded
+from sojourn.values.timers import bound_duration
 from sojourn.values.undecodable import OrUndecodable, Undecodable
 from sojourn.values.wire import MAX_INLINE_BYTES, encode
 
@@ -57,7 +57,7 @@ from .cancellation import (
     stop_if_run_canceled,
     until_cancellation_is_known,
 )
-from .children import Children, tell_parent
+from .children import Children, report_to_parent
 from .clock import Clock
 from .continue_as_new import (
     STORE_LIMIT,
@@ -77,7 +77,7 @@ from .queries import RunQueries
 from .search_attributes import Listed, memo_since
 from .step import StepExecution
 from .tool_activity import is_at_wrong_worker, may_move
-from .undecodable import WRONG_FIGURES, refused_by_hand, taken
+from .undecodable import WRONG_FIGURES, accept_values, manual_result_fault
 
 PLAN_LIMIT = timedelta(hours=1)
 """Start-to-close time-out of a plan, as a fallback.
@@ -115,7 +115,7 @@ class AgentRun(RunQueries, MessageHandlers):
         This method reads the input, not the SDK. Anyone with a Temporal client may have written it,
         and an input that the SDK cannot decode would fail the workflow task for ever.
         """
-        opening = _opened(arguments)
+        opening = _read_opening(arguments)
         self._fault = opening if isinstance(opening, Exception) else None
         self._transcript, self._opening_bytes = Packed(), 0
         self._pending: Continuation | None = None
@@ -174,7 +174,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 await self._archive.done()
             try:
                 if was_asked or is_cancelled_exception(error):
-                    await tell_parent(self._state.opening.parent, self._state.spent(workflow.now()))
+                    await report_to_parent(self._state.opening.parent, self._state.spent(workflow.now()))
                     await self.notices.ended()
                 else:
                     await self.notices.ended(error=chain_of(error))
@@ -242,7 +242,7 @@ class AgentRun(RunQueries, MessageHandlers):
         state = self._state.continued(workflow.info().workflow_start_time)
         progress = step and step.progress()
         segments = self._transcript.segments()
-        argument = written(Continuation(state, segments, waits_for, since, progress, self._forked))
+        argument = write_continuation(Continuation(state, segments, waits_for, since, progress, self._forked))
         if argument:
             workflow.continue_as_new(
                 args=[argument],
@@ -357,7 +357,7 @@ class AgentRun(RunQueries, MessageHandlers):
     async def _planned_by(self, task: PlanTask, before: RunState) -> PlanOutcome | Undecodable:
         # This worker plans locally if it can. Otherwise any worker plans.
         if self._local_plans.takes(task):
-            whole = for_task(self._state.memory, local=True) | {"asks_memory": False}
+            whole = task_fields(self._state.memory, local=True) | {"asks_memory": False}
             try:
                 local = await self._local_plans.planned(
                     task.model_copy(update=whole) if task.asks_memory else task
@@ -399,10 +399,10 @@ class AgentRun(RunQueries, MessageHandlers):
 
     def _taken(self, plan: PlanOutcome | Undecodable) -> PlanOutcome:
         fault = plan_fault(plan, final_turn=self._state.limit is not None)
-        why = refused_by_hand(f"by-hand-plan-{self._state.plans}", plan, fault)
+        why = manual_result_fault(f"by-hand-plan-{self._state.plans}", plan, fault)
         if why is not None or isinstance(plan, Undecodable):
-            return no_plan(why or "")
-        usage = plan.usage and right_usage(plan.usage)
+            return unusable_plan(why or "")
+        usage = plan.usage and correct_usage(plan.usage)
         if usage is plan.usage or not patched(WRONG_FIGURES):
             return plan
         return plan.model_copy(update={"usage": usage})
@@ -446,7 +446,7 @@ class AgentRun(RunQueries, MessageHandlers):
             key_run_id=run.key_run_id,
             also_asked_by=list(state.also_asked_by),
             forked=None if state.limit else forked,
-            **for_task(state.memory),
+            **task_fields(state.memory),
         )
 
     # Call tools.
@@ -532,7 +532,11 @@ class AgentRun(RunQueries, MessageHandlers):
         stop_if_canceled()
         self._state = self._state.waiting()
         duration, began = plan.wait_, since or workflow.now()
-        left = max(began + bounded(duration) - workflow.now(), timedelta(0)) if since else bounded(duration)
+        left = (
+            max(began + bound_duration(duration) - workflow.now(), timedelta(0))
+            if since
+            else bound_duration(duration)
+        )
         go_on = None if plan.wait_counts else ContinueWhileIdle(partial(self._go_on, plan, began))
         sleeping = asyncio.create_task(self.awaits.sleep(left, go_on))
         if plan.wait_counts:
@@ -609,10 +613,10 @@ class AgentRun(RunQueries, MessageHandlers):
         return [*self._transcript, *map(encode, (*self._state.new, *self._state.resume_messages))]
 
 
-def _opened(values: Sequence[Any]) -> RunInput | Continuation | Exception:
+def _read_opening(values: Sequence[Any]) -> RunInput | Continuation | Exception:
     # An error is returned too: `run` raises it, and so fails the run.
     try:
-        opening = taken("unread-start", values)
+        opening = accept_values("unread-start", values)
     except RuntimeError as error:  # `run` raises it: the SDK has already begun this method
         return error
     if isinstance(opening, Refused):

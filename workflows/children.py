@@ -79,7 +79,7 @@ Older histories have no such signal.
 """
 
 
-async def tell_parent(link: RunLink | None, spent: Spent | None) -> None:
+async def report_to_parent(link: RunLink | None, spent: Spent | None) -> None:
     """Report to the parent run what this run has spent, before it ends as canceled."""
     parent = workflow.info().parent
     if not (link and parent and parent.workflow_id == link.parent_run_id):

@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
 from sojourn.core.run.totals import ActiveTime
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.values.timers import LONGEST, TIME_BUDGET
 
 from .cancellation import keeps_result
@@ -117,7 +117,7 @@ class Clock:
             self._watch = None
 
     def _count(self, active: ActiveTime) -> None:
-        self._current.state = changed(self._current.state, active=active)
+        self._current.state = copy_with(self._current.state, active=active)
 
     async def _watched(self) -> None:
         # From a plan to its calls there is no gap.
@@ -131,7 +131,7 @@ class Clock:
                     timeout_summary=TIME_BUDGET,
                 )
             except TimeoutError:
-                self._count(changed(self.active, expired=True))
+                self._count(copy_with(self.active, expired=True))
                 for work in self._works:
                     work.cancel()
                 return

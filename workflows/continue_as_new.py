@@ -14,7 +14,7 @@ from sojourn.contracts.tasks import Archived, ArchiveTask
 from sojourn.contracts.wire_names import ARCHIVE_EVENTS
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import RunState
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.values.undecodable import OrUndecodable
 
 from .current_state import CurrentState
@@ -130,6 +130,6 @@ class Archive:
         except ActivityError:
             return
         if isinstance(archived, Archived) and archived.claim:
-            self._current.state = changed(
+            self._current.state = copy_with(
                 self._current.state, archive=archived.claim, archived=archived.until
             )

@@ -39,10 +39,10 @@ from sojourn.core.awaits.steering import (
     Paused,
     Resumed,
     idle_fault,
-    not_understood,
     read_pause,
     read_release,
     read_resume,
+    refuse_ignored_fields,
 )
 from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.run.inbox import (
@@ -58,14 +58,14 @@ from sojourn.core.run.inbox import (
 )
 from sojourn.core.run.set_aside import SetAsideRequest, read_set_aside
 from sojourn.core.run.totals import read_child_spent
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.values.text import echo
 
 from .children import Children
 from .conversation import Conversation
 from .current_state import CurrentState
 from .open_awaits import OpenAwaits
-from .undecodable import as_before, taken
+from .undecodable import accept_values, require_decoded
 
 _Steering = Paused | Resumed | Released | Refused
 
@@ -165,11 +165,11 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_update(self, *values: Any) -> None:
-        self._steered(read_pause(as_before(values)))
+        self._steered(read_pause(require_decoded(values)))
 
     @pause_by_update.validator
     def _check_pause(self, *values: Any) -> None:
-        self._check(not_understood(PAUSE, values) or read_pause(values))
+        self._check(refuse_ignored_fields(PAUSE, values) or read_pause(values))
 
     @workflow.signal(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_signal(self, *values: Any) -> None:
@@ -178,14 +178,14 @@ class MessageHandlers(ABC):
     @workflow.update(name=RESUME, description="Go on after a pause.")
     async def resume_by_update(self, *values: Any) -> None:
         """Resume the run. Messages begin a new user turn."""
-        self._steered(self._resume(as_before(values)))
+        self._steered(self._resume(require_decoded(values)))
 
     @resume_by_update.validator
     def _check_resume(self, *values: Any) -> None:
         message = self._resume(values)
         if isinstance(message, Resumed) and not self.current.state.admits(message.principal):
             self._check(_HIDDEN)
-        self._check(not_understood(RESUME, values) or message)
+        self._check(refuse_ignored_fields(RESUME, values) or message)
 
     @workflow.signal(name=RESUME, description="Go on after a pause.")
     async def resume_by_signal(self, *values: Any) -> None:
@@ -193,11 +193,11 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_update(self, *values: Any) -> None:
-        self._steered(read_release(as_before(values)))
+        self._steered(read_release(require_decoded(values)))
 
     @release_by_update.validator
     def _check_release(self, *values: Any) -> None:
-        self._check(not_understood(STOP_ASKING, values) or read_release(values))
+        self._check(refuse_ignored_fields(STOP_ASKING, values) or read_release(values))
 
     @workflow.signal(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_signal(self, *values: Any) -> None:
@@ -212,7 +212,7 @@ class MessageHandlers(ABC):
         Return whether it was not set aside before.
         """
         self.awaits.room.look()
-        request = read_set_aside(as_before(values))
+        request = read_set_aside(require_decoded(values))
         self._check(request)
         assert isinstance(request, SetAsideRequest)
         before = self.current.state
@@ -235,7 +235,7 @@ class MessageHandlers(ABC):
 
         A message that was accepted before changes nothing.
         """
-        return self._accepted(self._read_send(as_before(values)))
+        return self._accepted(self._read_send(require_decoded(values)))
 
     @send_by_update.validator
     def _check_send(self, *values: Any) -> None:
@@ -262,7 +262,7 @@ class MessageHandlers(ABC):
     async def remember_by_update(self, *values: Any) -> None:
         """Remember the id of a message, which is then delivered no more."""
         self.awaits.room.look()
-        message_id = read_remember(as_before(values))
+        message_id = read_remember(require_decoded(values))
         self._check(message_id)
         assert not isinstance(message_id, Refused)
         self._remember(message_id)
@@ -275,7 +275,7 @@ class MessageHandlers(ABC):
     @workflow.update(name=INTERRUPT, description="End the present turn of a conversation.")
     async def interrupt_by_update(self, *values: Any) -> bool:
         """End the present turn, and return whether there was one."""
-        return self._interrupted(self._read_interrupt(as_before(values)))
+        return self._interrupted(self._read_interrupt(require_decoded(values)))
 
     @interrupt_by_update.validator
     def _check_interrupt(self, *values: Any) -> None:
@@ -288,7 +288,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=CLOSE, description="End a conversation once no message waits.")
     async def close_by_update(self, *values: Any) -> None:
-        self._closed(self._read_close(as_before(values)))
+        self._closed(self._read_close(require_decoded(values)))
 
     @close_by_update.validator
     def _check_close(self, *values: Any) -> None:
@@ -356,7 +356,7 @@ class MessageHandlers(ABC):
         state = self.current.state
         if state.opening.conversation:
             after = place_in(state.executions, workflow.info().get_current_history_length())
-            self.current.state = changed(state, inbox=state.inbox.answered(message_id, after))
+            self.current.state = copy_with(state, inbox=state.inbox.answered(message_id, after))
 
     def _interrupted(self, message: Interruption | Refused) -> bool:
         self.awaits.room.look()
@@ -375,7 +375,7 @@ class MessageHandlers(ABC):
         if isinstance(message, Refused):
             self.awaits.note(f"{CLOSE} refused: {message.reason}")
         else:
-            self.current.state = changed(self.current.state, closing=message.reason)
+            self.current.state = copy_with(self.current.state, closing=message.reason)
 
     @workflow.signal(dynamic=True, description="A signal of any other name is ignored.")
     async def ignore_unknown(self, _name: str, _values: Sequence[RawValue]) -> None:
@@ -419,14 +419,14 @@ class MessageHandlers(ABC):
         # Refuse too an answer with a field that would be ignored, such as a misspelt one.
         answer, wait = self.awaits.read(kind, values, "update"), self.awaits.named(values)
         self._check(answer, wait)
-        self._check(not_understood(kind, values), wait)
+        self._check(refuse_ignored_fields(kind, values), wait)
         message_id, inbox = _message_id(), self.current.state.inbox
         if not isinstance(answer, Repeated) and inbox.where(message_id) is not None:
             self._check(Refused(f"the message {message_id!r} was delivered before", "AwaitClosed"))
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
         self.awaits.room.look()
-        sent = as_before(values)
+        sent = require_decoded(values)
         if kind == PROVIDE_CONFIRMATION:
             refused = await self.awaits.judge_sender(kind, sent, "accepted")
             self._check(refused, self.awaits.named(sent))
@@ -459,7 +459,7 @@ class MessageHandlers(ABC):
     def _received(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
         self.awaits.room.look()
         self._signals += 1
-        return taken(f"unread-{self._signals}", values)
+        return accept_values(f"unread-{self._signals}", values)
 
     def _steered(self, message: _Steering) -> None:
         self.awaits.room.look()
@@ -475,6 +475,6 @@ class MessageHandlers(ABC):
         if isinstance(message, Refused):
             self.awaits.note(f"{name} refused: {message.reason}")
             return
-        if rest := not_understood(name, values):
+        if rest := refuse_ignored_fields(name, values):
             self.awaits.note(f"left out: {rest.reason}")
         self.steer(message)

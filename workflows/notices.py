@@ -19,7 +19,7 @@ from sojourn.contracts.run import Notice, NoticeKind, RunOutput, ScheduledMessag
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import DELIVER_NOTICE, NOTICE_DELIVERY
 from sojourn.core.run.status import end_notice, read_kinds, turn_notice, wait_notice
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 
 from .current_state import CurrentState
 from .undecodable import read_one
@@ -66,7 +66,7 @@ class Notices:
         cause = error.cause
         kinds = read_kinds(cause.details if isinstance(cause, ApplicationError) else ())
         if kinds:
-            self._current.state = changed(self._current.state, notices=kinds)
+            self._current.state = copy_with(self._current.state, notices=kinds)
 
     def _tells(self, kind: NoticeKind) -> bool:
         return kind in self._current.state.notices

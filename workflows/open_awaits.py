@@ -16,12 +16,12 @@ from sojourn.core.awaits.deciding import NOT_APPROVER, is_judged
 from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, Details
-from sojourn.core.awaits.waits import Released, Repeated, Waits, asks_again, is_malformed
+from sojourn.core.awaits.waits import Released, Repeated, Waits, is_malformed, is_repeated_question
 from sojourn.core.run.state import MAX_NOTES
 from sojourn.search_attributes import AWAITING, IDLE, PAUSED
 from sojourn.telemetry.observer import Observer
-from sojourn.values.frozen import changed
-from sojourn.values.timers import LONGEST, WAITS, bounded, expiry_of
+from sojourn.values.frozen import copy_with
+from sojourn.values.timers import LONGEST, WAITS, bound_duration, expiry_timer
 
 from .cancellation import stop_if_canceled, stop_if_run_canceled
 from .continue_as_new import ContinueAsNew
@@ -70,7 +70,7 @@ class OpenAwaits:
 
     @waits.setter
     def waits(self, waits: Waits) -> None:
-        self._current.state = changed(self._current.state, waits=waits)
+        self._current.state = copy_with(self._current.state, waits=waits)
 
     @property
     def _is_paused(self) -> bool:
@@ -95,7 +95,7 @@ class OpenAwaits:
             self.notices.waits(opened)
         self._left.pop(opened.id, None)
         began = self.opened_at.setdefault(opened.id, workflow.now())
-        left = opened.expires_after and bounded(opened.expires_after)
+        left = opened.expires_after and bound_duration(opened.expires_after)
         if left:
             left = max(began + left - workflow.now(), timedelta(0))
         future = self._futures[opened.id] = asyncio.get_running_loop().create_future()
@@ -196,7 +196,7 @@ class OpenAwaits:
 
         while True:
             rest = None if left is None else max(began + left - workflow.now(), timedelta(0))
-            await workflow.wait_condition(stirs, timeout=rest, timeout_summary=expiry_of(await_id))
+            await workflow.wait_condition(stirs, timeout=rest, timeout_summary=expiry_timer(await_id))
             if future.done() or self.room.is_full:
                 return
             if go_on:
@@ -323,7 +323,7 @@ class OpenAwaits:
             self._early = early[:MAX_NOTES]
 
     def release(self, released: Released) -> None:
-        self.waits, settled = self.waits.released(changed(released, at=workflow.now()))
+        self.waits, settled = self.waits.released(copy_with(released, at=workflow.now()))
         for decision in settled:
             self._resolve(decision)
 
@@ -355,7 +355,9 @@ class OpenAwaits:
         result = await asyncio.shield(check) if check else None
         if result is None or result.error is None:
             return None
-        again = next((wait for wait in self.waits.open.values() if asks_again(wait, await_id)), None)
+        again = next(
+            (wait for wait in self.waits.open.values() if is_repeated_question(wait, await_id)), None
+        )
         return result.error.message, again
 
     def abandon(self) -> None:

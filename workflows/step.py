@@ -29,27 +29,27 @@ from sojourn.contracts.tool_result import RunLink, ToolResult
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.failures import failure_of, spent_of
 from sojourn.core.awaits.clarification import Clarified
-from sojourn.core.awaits.confirmation import Decided, decided_against, is_void, void
-from sojourn.core.awaits.external_tools import Supplied, not_supplied
+from sojourn.core.awaits.confirmation import Decided, deny_by_decision, is_void, void_reason
+from sojourn.core.awaits.external_tools import Supplied, missing_result
 from sojourn.core.awaits.factories import (
     MAX_ASKED_AGAIN,
     MAX_INPUT_ROUNDS,
     approval_by_release,
     approval_of,
-    asked_about_again,
+    confirm_again,
     external_wait,
     input_response,
     input_wait,
     with_payload,
 )
-from sojourn.core.payload.boundary import with_bounds
+from sojourn.core.payload.boundary import state_bounds
 from sojourn.core.run import child_runs, outcomes
-from sojourn.core.run.child_runs import ChildTime, inherited
+from sojourn.core.run.child_runs import ChildTime, inherit_limits
 from sojourn.core.run.continuation import CallProgress, EarlierAttempts, StepProgress
 from sojourn.core.run.ids import child_run_id
 from sojourn.core.run.limits import limits_of
-from sojourn.core.run.manual_completion import no_result, right_result
-from sojourn.core.run.memory import for_task
+from sojourn.core.run.manual_completion import correct_result, unusable_result
+from sojourn.core.run.memory import task_fields
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.run_input import summarize, viewers_of
 from sojourn.core.run.state import call_status
@@ -73,7 +73,7 @@ from .tool_activity import (
     is_not_answered,
     is_unscheduled,
 )
-from .undecodable import WRONG_FIGURES, refused_by_hand
+from .undecodable import WRONG_FIGURES, manual_result_fault
 
 _EVERY_CALL = "every-approval-checked"
 """Approvals of calls of agents are checked too, as those of calls that a worker executes."""
@@ -301,7 +301,7 @@ class StepExecution:
             self._show(call, "running")
             self._note_approval(call, approval_of(decided, confirm))
             return await self._checked(call, dispatch, task, decided.await_id)
-        return decided_against(call, decided if isinstance(decided, Decided) else None)
+        return deny_by_decision(call, decided if isinstance(decided, Decided) else None)
 
     def _note_approval(self, call: ToolRequest, approval: Approval | None) -> None:
         if approval is not None:
@@ -351,10 +351,10 @@ class StepExecution:
         # now: then the call runs.
         stop_if_canceled()
         unknown = call.tool_call_id in self._unknown and patched("unknown-stays-unknown")
-        again = asked_about_again(asked, first, unknown=unknown)
+        again = confirm_again(asked, first, unknown=unknown)
         if self._asks(again) and not self._is_told(call):
             self._void(first)
-            self._awaits.note(void(again))
+            self._awaits.note(void_reason(again))
         return again
 
     def _void(self, first: AwaitConfirmation | None) -> None:
@@ -463,10 +463,10 @@ class StepExecution:
             1  # a call that needs input, or is checked again, has several results: each has its own marker
         )
         fault = result.reason if isinstance(result, Undecodable) else None
-        why = refused_by_hand(f"by-hand-{call.tool_call_id}-{self._results}", result, fault)
+        why = manual_result_fault(f"by-hand-{call.tool_call_id}-{self._results}", result, fault)
         if why is not None or isinstance(result, Undecodable):
-            return no_result(call, why or "")
-        right = right_result(result)
+            return unusable_result(call, why or "")
+        right = correct_result(result)
         return right if right is result or patched(WRONG_FIGURES) else result
 
     def _task(self, call: ToolRequest, dispatch: Dispatch) -> ToolTask:
@@ -486,7 +486,7 @@ class StepExecution:
             rules=self._policy.approval.rules if dispatch.confirm else [],
             effect=dispatch.effect,
             key_run_id=run.key_run_id,
-            **(for_task(self._memory, local=dispatch.kind == "local") if dispatch.memory else {}),
+            **(task_fields(self._memory, local=dispatch.kind == "local") if dispatch.memory else {}),
         )
 
     async def _input(self, call: ToolRequest, needed: InputRequired) -> ToolInput:
@@ -502,13 +502,13 @@ class StepExecution:
         stop_if_canceled()
         wait = self._external
         if wait is None:
-            return not_supplied(call)  # a caller has started the run with a state of their own making
+            return missing_result(call)  # a caller has started the run with a state of their own making
         while True:
             with self._waits():
                 sent = await self._awaits.result_of(wait, call.tool_call_id, self.go_on)
             room, is_read = self._awaits.room, True
             if sent is None:
-                result = outcomes.not_read(call) if room.is_full else not_supplied(call)
+                result = outcomes.not_read(call) if room.is_full else missing_result(call)
             elif room.looks_full and patched("checks-need-room"):
                 result, is_read = outcomes.not_read(call), False
             else:
@@ -536,7 +536,7 @@ class StepExecution:
             parent=link,
             labels=self._run.labels,
             principal=self._current.state.acts_for,
-            policy=inherited(self._run.policy, dispatch.policy, self._time_left),
+            policy=inherit_limits(self._run.policy, dispatch.policy, self._time_left),
             depth=self._run.depth + 1,
             callers=[*self._run.callers, self._run.agent_id],
             answer=dispatch.answer,
@@ -579,20 +579,22 @@ class StepExecution:
                 self._current.state = self._current.state.asked_below(spent)
                 if is_unscheduled(error) or (spent and spent.may_have_acted is False):
                     self._at_work.discard(call.tool_call_id)
-                return child_runs.with_spent(self.cut_short(call, dispatch), link, spent)
+                return child_runs.add_spent(self.cut_short(call, dispatch), link, spent)
             spent = spent_of(error)
             self._child_time.ended(began, spent and spent.active_time)
             self._current.state = self._current.state.asked_below(spent)
-            return child_runs.failed(call, failure_of(error), link, spent, may_act=dispatch.may_act)
+            return child_runs.result_of_failure(
+                call, failure_of(error), link, spent, may_act=dispatch.may_act
+            )
         except WorkflowAlreadyStartedError:
             taken = ToolError.new("a run with this id exists already", code="run_already_exists")
-            return child_runs.failed(call, taken, link, None)
+            return child_runs.result_of_failure(call, taken, link, None)
         self._child_time.ended(began, output.active_time)
         self._current.state = self._current.state.asked_below(output)
-        result = child_runs.finished(
+        result = child_runs.result_of_output(
             call, output, link, typed=dispatch.answer is not None, may_act=dispatch.may_act
         )
-        return with_bounds(result) if dispatch.bounded else result
+        return state_bounds(result) if dispatch.bounded else result
 
     def _search_attributes(self, agent_id: str, viewers: Sequence[str]) -> TypedSearchAttributes | None:
         """Return the child run's own search attributes, since it inherits none."""

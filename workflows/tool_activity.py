@@ -22,7 +22,7 @@ from sojourn.converter.failures import chain_of, failure_of
 from sojourn.core.awaits.deciding import UNASKED
 from sojourn.core.run import outcomes
 from sojourn.core.run.retry import LONGEST_INTERVAL
-from sojourn.values.timers import bounded
+from sojourn.values.timers import bound_duration
 from sojourn.values.undecodable import OrUndecodable, Undecodable
 
 from .cancellation import is_stopped, stop_if_canceled
@@ -45,21 +45,21 @@ async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> Tool
     """Execute a call as an ordinary activity."""
     while True:
         try:
-            return await _executed(call, dispatch, task)
+            return await _execute(call, dispatch, task)
         except ActivityError as error:
             if not may_move(error):
                 raise
 
 
-async def _executed(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Undecodable:
+async def _execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Undecodable:
     result: ToolResult | Undecodable = await workflow.execute_activity(
         EXECUTE_TOOL,
         task,
         activity_id=call.tool_call_id,
         result_type=_RESULT,
         task_queue=dispatch.task_queue,
-        schedule_to_start_timeout=dispatch.schedule_to_start and bounded(dispatch.schedule_to_start),
-        start_to_close_timeout=bounded(dispatch.timeout) + TIMEOUT_MARGIN,
+        schedule_to_start_timeout=dispatch.schedule_to_start and bound_duration(dispatch.schedule_to_start),
+        start_to_close_timeout=bound_duration(dispatch.timeout) + TIMEOUT_MARGIN,
         heartbeat_timeout=HEARTBEAT,
         retry_policy=_retry(dispatch),
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -80,7 +80,7 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
             task,
             activity_id=call.tool_call_id,
             result_type=ToolResult,
-            start_to_close_timeout=bounded(dispatch.timeout) + TIMEOUT_MARGIN,
+            start_to_close_timeout=bound_duration(dispatch.timeout) + TIMEOUT_MARGIN,
             retry_policy=_retry(dispatch),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=call.name,

@@ -29,22 +29,22 @@ Older runs counted them unchanged.
 """
 
 
-def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
+def accept_values(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
     """Return the values of a message, or a refusal if they cannot be accepted."""
     unread = first_undecodable(values)
     if workflow.unsafe.is_replaying():
         if workflow.patched(marker):
-            return _refused(unread)
-        return as_before(values)
+            return _is_refused(unread)
+        return require_decoded(values)
     if unread is None:
         return values
     workflow.patched(marker)
-    return _refused(unread)
+    return _is_refused(unread)
 
 
 def read_one(kind: type[M], marker: str, values: Sequence[Any]) -> M:
     """Return the only argument of a small workflow."""
-    given = taken(marker, values)
+    given = accept_values(marker, values)
     if isinstance(given, Refused):
         fault = given.reason
     elif len(given) != 1:
@@ -60,14 +60,14 @@ def read_one(kind: type[M], marker: str, values: Sequence[Any]) -> M:
     )
 
 
-def as_before(values: Sequence[Any]) -> Sequence[Any]:
+def require_decoded(values: Sequence[Any]) -> Sequence[Any]:
     """Return the values of a message that was accepted before, in a replay."""
     if any(isinstance(value, Undecodable) and not value.is_clear for value in values):
         raise RuntimeError(_READ_BEFORE)
     return [value.value if isinstance(value, Undecodable) else value for value in values]
 
 
-def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
+def manual_result_fault(marker: str, value: Any, fault: str | None) -> str | None:
     """Return why the result of an activity is refused, or None.
 
     The code decides which results it can decode and use, and it may change. A refusal therefore
@@ -84,5 +84,5 @@ def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
     return fault
 
 
-def _refused(unread: Undecodable | None) -> Refused:
+def _is_refused(unread: Undecodable | None) -> Refused:
     return Refused(unread.reason if unread else _UNREAD)

@@ -17,10 +17,10 @@ from sojourn.contracts.awaits import AwaitConfirmation, KindName
 from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolEndEvent, wait_in
 from sojourn.contracts.principal import ROLES, Principal
 from sojourn.core.awaits.confirmation import is_void
-from sojourn.core.awaits.deciding import APPROVER, in_words, why_not
-from sojourn.core.awaits.envelope import as_json
+from sojourn.core.awaits.deciding import APPROVER, describe_deciders, refusal_of
+from sojourn.core.awaits.envelope import write_json
 from sojourn.core.awaits.principals import is_same
-from sojourn.core.awaits.waits import asks_again
+from sojourn.core.awaits.waits import is_repeated_question
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
@@ -207,8 +207,8 @@ def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answ
             raise _missing(principal, USER, wait.run_id)
         return
     if isinstance(wait, WaitView) and wait.call is not None:
-        if why := why_not(wait.call, principal, approved=answer.approved):
-            raise NotApprover(why, run_id=wait.run_id, deciders=in_words(wait.call) or _APPROVERS)
+        if why := refusal_of(wait.call, principal, approved=answer.approved):
+            raise NotApprover(why, run_id=wait.run_id, deciders=describe_deciders(wait.call) or _APPROVERS)
         return
     # A principal with a role that the app defines may repeat a decision that it was able to make.
     is_of_service = principal is not None and set(principal.roles) <= set(ROLES)
@@ -263,7 +263,9 @@ def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal
         case Declined():
             return event.code == "declined"
         case Answer(value=value):
-            return event.code is None and event.text == (value if isinstance(value, str) else as_json(value))
+            return event.code is None and event.text == (
+                value if isinstance(value, str) else write_json(value)
+            )
         case Results():
             return event.code is None
 
@@ -366,7 +368,7 @@ def _voided(closed: ClosedWait, event: Event) -> ClosedWait:
     if call is None or event.run_id != closed.view.run_id:
         return closed
     again = wait_in(event)
-    if again is not None and asks_again(again, call.id):
+    if again is not None and is_repeated_question(again, call.id):
         changed = "; ".join(again.changes)
         message = (
             f"the approval is void: the tool was changed since it was shown ({changed}); "

@@ -27,11 +27,11 @@ from sojourn.contracts.awaits import (
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations
-from sojourn.core.awaits.clarification import wanted
-from sojourn.core.awaits.confirmation import changed_since, role_options
-from sojourn.core.awaits.deciding import in_words, is_restricted, may_decide, needed_roles, roles_of
+from sojourn.core.awaits.clarification import wanted_fields
+from sojourn.core.awaits.confirmation import describe_changes, role_options
+from sojourn.core.awaits.deciding import describe_deciders, is_restricted, may_decide, needed_roles, roles_of
 from sojourn.core.awaits.disclosure import Disclosure, disclose
-from sojourn.core.awaits.envelope import as_json
+from sojourn.core.awaits.envelope import write_json
 from sojourn.core.run.approval import APPROVE
 from sojourn.values.numbers import is_exact
 
@@ -265,7 +265,7 @@ class WaitView(_Shape):
 
         Empty if neither its tool nor a rule says so.
         """
-        return in_words(self.call) if self.call else ""
+        return describe_deciders(self.call) if self.call else ""
 
     @property
     def role_options(self) -> str:
@@ -275,12 +275,12 @@ class WaitView(_Shape):
     @property
     def changed_since(self) -> list[str]:
         """How the tool was changed since it was shown before: one line, or none."""
-        return changed_since(self.call) if self.call else []
+        return describe_changes(self.call) if self.call else []
 
     @property
     def wanted(self) -> list[str]:
         """The fields that the answer to a question should give, with their types."""
-        return wanted(self.question) if self.question else []
+        return wanted_fields(self.question) if self.question else []
 
     @property
     def is_restricted(self) -> bool:
@@ -400,7 +400,7 @@ def _approval(wait: AwaitConfirmation) -> dict[str, Any]:
         "tags": wait.tags,
         "annotations": wait.shown and wait.shown.annotations,
         "payload": wait.payload,
-        "payload_text": "" if is_exact(wait.payload) else as_json(wait.payload),
+        "payload_text": "" if is_exact(wait.payload) else write_json(wait.payload),
         "digest": wait.payload_digest,
         "outcome_unknown": wait.outcome_unknown,
         "changes": wait.changes,

@@ -37,12 +37,12 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary
-from sojourn.core.payload.template import filled
+from sojourn.core.payload.template import fill_template
 from sojourn.core.schema.validate import Validator
 from sojourn.errors import DefinitionError
 from sojourn.planner import PlanFunction, Planner, as_planner
 from sojourn.values.declaration import declared_at
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 from sojourn.values.timers import duration_fault
 
 __all__ = ["Agent", "AgentTool", "AgentToolset", "ExportedTool"]
@@ -153,7 +153,7 @@ class ExportedTool(Generic[P, V]):
         return self.payload.takes(payload)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        return boundary.checked(self.spec, self.validator, call, self.takes)
+        return boundary.check_payload(self.spec, self.validator, call, self.takes)
 
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
         return ToolRequest(name=self.id, payload=self.payload.payload_of(args, fields))
@@ -185,7 +185,7 @@ class ExportedTool(Generic[P, V]):
     def _filled(self, prompt: Prompt, payload: dict[str, Any]) -> str:
         if callable(prompt):
             return prompt(self.payload.decode(payload))
-        return filled(prompt, self.spec.payload.json_schema, payload)
+        return fill_template(prompt, self.spec.payload.json_schema, payload)
 
 
 def _as_written(raw: str | None, payload: dict[str, Any]) -> str:
@@ -232,7 +232,7 @@ class AgentToolset:
         return self.tools[tool if isinstance(tool, str) else tool.name]
 
     def __repr__(self) -> str:
-        return f"<AgentToolset {self.id} of {self.agent.id}: {counted(len(self.tools), 'tool')}>"
+        return f"<AgentToolset {self.id} of {self.agent.id}: {count_noun(len(self.tools), 'tool')}>"
 
 
 @declares(

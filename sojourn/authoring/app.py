@@ -41,7 +41,7 @@ from sojourn.errors import DefinitionError
 from sojourn.live.address import as_transport
 from sojourn.live.transport import LiveTransport
 from sojourn.policy import PolicyEngine, as_policy_engine
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
     from sojourn.storage import (
@@ -172,7 +172,7 @@ class App:
 
     def __repr__(self) -> str:
         name = f"{self.name} of " if self.name else ""
-        return f"<App {name}{' '.join(self._agents)}: {counted(len(self._toolsets), 'toolset')}>"
+        return f"<App {name}{' '.join(self._agents)}: {count_noun(len(self._toolsets), 'toolset')}>"
 
     @property
     def name(self) -> str | None:

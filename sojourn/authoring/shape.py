@@ -17,7 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, to_json, to_jsonable_python
 
 from sojourn.contracts.tool_spec import TypeSpec
-from sojourn.core.payload.parse import changed_number, has_maps, merged_name
+from sojourn.core.payload.parse import find_changed_number, find_merged_name, has_maps
 from sojourn.core.schema import enforceable
 from sojourn.core.schema.compatibility import mismatches
 from sojourn.core.schema.validate import Validator
@@ -91,9 +91,9 @@ class Shape:
         except ValidationError:
             # A strict type accepts the text of a date or an id only from JSON.
             made = self._adapter.validate_json(to_json(value))
-        if self._may_merge and (merged := merged_name(value, made)) is not None:
+        if self._may_merge and (merged := find_merged_name(value, made)) is not None:
             raise self._lossy("same_name", _SAME_NAME, *merged)
-        if self._has_numbers and (number := changed_number(value, made)) is not None:
+        if self._has_numbers and (number := find_changed_number(value, made)) is not None:
             raise self._lossy("digits", _DIGITS, *number)
         return made
 

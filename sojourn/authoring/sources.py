@@ -16,7 +16,7 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult, WithArtifacts
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary
-from sojourn.core.payload.boundary import brief
+from sojourn.core.payload.boundary import describe_misfit
 from sojourn.core.payload.parse import same_arguments
 from sojourn.core.schema.validate import Validator
 from sojourn.errors import DefinitionError, ToolUnavailable
@@ -141,18 +141,18 @@ class BoundTool(ABC):
         return same_arguments(self.validator, one, other) or self.tool.decodes_alike(one, other)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        payload = boundary.checked(self.spec, self.validator, call, self.takes)
+        payload = boundary.check_payload(self.spec, self.validator, call, self.takes)
         if isinstance(payload, ToolResult) or self.fillers:
             return payload
         try:
             self.tool.payload.decode(payload)
         except ValidationError as error:
             issues = boundary.issues_of(error)
-            return boundary.refused(self.spec, call, payload, issues, self.validator, self.takes)
+            return boundary.refuse_payload(self.spec, call, payload, issues, self.validator, self.takes)
         return payload
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        return boundary.read(self.spec, call, self.takes)
+        return boundary.read_call(self.spec, call, self.takes)
 
     @abstractmethod
     def prepare(
@@ -162,13 +162,13 @@ class BoundTool(ABC):
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
         """Return the encoded result and artifacts, or why they cannot be encoded."""
         artifacts = {kind: shape.encode for kind, shape in self.tool.artifacts.items()}
-        return boundary.delivered(self.spec, call, value, self.tool.result_shape.encode, artifacts)
+        return boundary.build_result(self.spec, call, value, self.tool.result_shape.encode, artifacts)
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
         try:
             decoded = self.tool.result_shape.decode(value)
         except ValidationError as error:
-            return boundary.malformed(self.spec, call, boundary.brief(error))
+            return boundary.malformed_result(self.spec, call, boundary.describe_misfit(error))
         return self.deliver(call, decoded)
 
     def __repr__(self) -> str:
@@ -329,7 +329,7 @@ class _BoundMethod(BoundTool):
                 return WithArtifacts(self._to_result(whole.result), **whole.artifacts)
             return self._to_result(value)
         except ValidationError as error:
-            raise MalformedResultError(brief(error)) from error
+            raise MalformedResultError(describe_misfit(error)) from error
 
 
 class DeclaredSource:

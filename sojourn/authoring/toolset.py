@@ -34,11 +34,11 @@ from sojourn.authoring.tool_options import (
 from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId, task_queue_fault
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
-from sojourn.core.payload.masking import advertised
+from sojourn.core.payload.masking import advertised_schema
 from sojourn.core.schema.enforceable import field_descriptions
 from sojourn.errors import DefinitionError
 from sojourn.values.declaration import declared_at
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = ["Tool", "ToolOptions", "Toolset"]
 
@@ -97,7 +97,7 @@ class Toolset:
         self.tools: dict[str, Tool[..., Any]] = {}
 
     def __repr__(self) -> str:
-        return f"<Toolset {self.id}: {counted(len(self.tools), 'tool')}>"
+        return f"<Toolset {self.id}: {count_noun(len(self.tools), 'tool')}>"
 
     @overload
     def tool(self, function: Callable[[A, ToolCallMeta], R], /) -> Tool[[A], R]: ...
@@ -432,7 +432,7 @@ class Toolset:
 
 def _advertised(payload: Shape, injected: Mapping[str, Any], place: str, example: Any) -> TypeSpec:
     try:
-        shown = advertised(payload.spec.json_schema, injected)
+        shown = advertised_schema(payload.spec.json_schema, injected)
     except ValueError as error:
         raise DefinitionError(f"{place}: {error}") from error
     return TypeSpec(

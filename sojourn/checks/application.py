@@ -13,7 +13,7 @@ from sojourn.authoring.app import App
 from sojourn.checks import Check
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.values.text import counted, plain
+from sojourn.values.text import count_noun, plain
 
 __all__ = [
     "MODEL_VARIABLES",
@@ -45,7 +45,7 @@ def check_app(app: App, name: str) -> Check:
     agents = app.list_agents()
     tools = {spec.id for spec in _specs(app)}
     return Check(
-        "app", True, f"{name}: {counted(len(agents), 'agent')}, {counted(len(tools), 'declared tool')}"
+        "app", True, f"{name}: {count_noun(len(agents), 'agent')}, {count_noun(len(tools), 'declared tool')}"
     )
 
 

@@ -21,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
 from sojourn.checks import Check
-from sojourn.values.visible import took
+from sojourn.values.visible import format_duration
 
 __all__ = ["check_clock", "check_namespace", "check_search_attributes", "check_server"]
 
@@ -68,7 +68,7 @@ async def check_namespace(client: Client) -> Check:
             )
         return _not_checked("namespace", error)
     kept = answer.config.workflow_execution_retention_ttl.ToTimedelta()
-    retention = f"{name!r} keeps closed runs for {took(kept)}"
+    retention = f"{name!r} keeps closed runs for {format_duration(kept)}"
     if kept < SHORT_RETENTION:
         return Check("namespace", True, f"{retention}; to keep a run longer: sojourn export RUN")
     return Check("namespace", True, retention)

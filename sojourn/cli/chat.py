@@ -25,7 +25,7 @@ from sojourn.cli.waits import lines_of
 from sojourn.client.run import Run
 from sojourn.errors import RunNotFound, SojournError
 from sojourn.events import Cursor
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
     from sojourn.client.session import Session
@@ -141,7 +141,7 @@ class TerminalChat:
                 run_id=run.id,
             )
         self._view.say(
-            f"{name}  {status.status} after {counted(status.turns, 'turn')} (/help; Ctrl-D leaves)", "bold"
+            f"{name}  {status.status} after {count_noun(status.turns, 'turn')} (/help; Ctrl-D leaves)", "bold"
         )
         past = [event async for event in run.events(follow=False, children=True)]
         begun = max((n for n, event in enumerate(past) if event.type == "turn_started"), default=len(past))
@@ -230,8 +230,8 @@ class TerminalChat:
 
     async def _status(self, _rest: str) -> None:
         status = await self._session.run.status()
-        waiting = f"{counted(status.queued, 'message')} {'waits' if status.queued == 1 else 'wait'}"
-        counts = f"{counted(status.turns, 'turn')}, {waiting}"
+        waiting = f"{count_noun(status.queued, 'message')} {'waits' if status.queued == 1 else 'wait'}"
+        counts = f"{count_noun(status.turns, 'turn')}, {waiting}"
         print(f"{plain(status.run_id, 300)}  {status.status}  {counts}")
         for wait in open_waits(status):
             print("\n".join(f"  {line}" for line in lines_of(wait)))

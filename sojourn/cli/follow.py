@@ -14,7 +14,7 @@ from sojourn.cli.outcome import retry_hint
 from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.lines import usage_text
 from sojourn.cli.screen.prompt import ask_approval, ask_person
-from sojourn.cli.screen.text import plain, shell_word, took
+from sojourn.cli.screen.text import format_duration, plain, shell_word
 from sojourn.cli.screen.view import RunView
 from sojourn.cli.waits import answer_lines, command_of
 from sojourn.client.readable_run import CANCEL_REQUESTED
@@ -169,7 +169,9 @@ async def until_end(
 def show_end(view: RunView, event: Event, run: Run) -> None:
     """Print the run's calls, tokens, cost and active time below its answer."""
     if event.type == "run_completed" and event.run_id == run.id and event.output:
-        active = f", active for {took(event.output.active_time)}" if event.output.active_time else ""
+        active = (
+            f", active for {format_duration(event.output.active_time)}" if event.output.active_time else ""
+        )
         view.say(f"  {usage_text(event.output)}{active}", "dim")
 
 

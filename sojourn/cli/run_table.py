@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.cli.failure import USAGE, CommandError
-from sojourn.cli.screen.text import local, plain, took
+from sojourn.cli.screen.text import format_duration, local, plain
 from sojourn.cli.screen.turn_lines import message_text
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _columns(runs: "Sequence[RunStatus]", why: "Mapping[str, Stuck]") -> list[_C
         ),
         *([_Column("FORK OF", [Text(_origin(run)) for run in runs])] if any(map(_origin, runs)) else []),
         _Column("STARTED", [Text(local(run.started_at)) for run in runs]),
-        _Column("TOOK", [Text(took(duration_of(run))) for run in runs]),
+        _Column("TOOK", [Text(format_duration(duration_of(run))) for run in runs]),
     ]
 
 

@@ -28,15 +28,15 @@ from sojourn.contracts.run import ForkedFrom, RunInput
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.awaits.deciding import in_fork, may_decide, why_not
-from sojourn.core.awaits.factories import other_call_of
+from sojourn.core.awaits.deciding import ask_in_fork, may_decide, refusal_of
+from sojourn.core.awaits.factories import describe_other_call
 from sojourn.core.awaits.principals import askers_of, without_roles
-from sojourn.core.history.fork import Change, cannot_edit, changes_of, forked, reopened
+from sojourn.core.history.fork import Change, approval_to_repeat, changes_of, edit_fault, make_fork
 from sojourn.core.history.fork_points import ForkPoint
-from sojourn.core.payload.boundary import parsed_call
+from sojourn.core.payload.boundary import parse_call
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.approval import APPROVE, confirmation_id
-from sojourn.core.run.continuation import Continuation, written
+from sojourn.core.run.continuation import Continuation, write_continuation
 from sojourn.core.run.effects import has_acted, is_settled
 from sojourn.core.run.run_input import messages_fault
 from sojourn.core.run.transcript import Packed
@@ -45,7 +45,7 @@ from sojourn.events.exported import histories_in
 from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_server
 from sojourn.serving.pace import run_in_thread
 from sojourn.timeline import Call
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.values.json_fault import json_fault
 from sojourn.values.text import clip, is_writable
 from sojourn.values.wire import encode
@@ -175,15 +175,15 @@ class Fork:
             return self._opening_with(forked_from=link)
         fork, state = self._opening_with(forked_from=link, principal=principal), self.begins.state
         # The sender of a copied message is the principal that forks, not that of the original.
-        waiting = tuple(changed(sent, principal=None) for sent in state.inbox.waiting)
+        waiting = tuple(copy_with(sent, principal=None) for sent in state.inbox.waiting)
         askers = state.askers if state.is_idle else askers_of(state.askers, state.acts_for)
-        state = changed(
+        state = copy_with(
             fork.begins.state,
             sender=None,
             askers=askers,
-            inbox=changed(state.inbox, waiting=waiting),
+            inbox=copy_with(state.inbox, waiting=waiting),
         )
-        return replace(fork, begins=changed(fork.begins, state=state))
+        return replace(fork, begins=copy_with(fork.begins, state=state))
 
     def why_not(self, principal: Principal | None, *, approved: bool) -> str | None:
         """Return why a principal may not decide on the call that the fork decides on.
@@ -192,11 +192,13 @@ class Fork:
         are those that the origin recorded. If the tool names others by now, the decision is void anyway.
         """
         asks = self.begins.forked and self.begins.forked.asks
-        return why_not(in_fork(asks, principal), principal, approved=approved) if asks else None
+        return refusal_of(ask_in_fork(asks, principal), principal, approved=approved) if asks else None
 
     def _opening_with(self, **fields: Any) -> "Fork":
         opening = self.begins.state.opening.model_copy(update=fields)
-        return replace(self, begins=changed(self.begins, state=changed(self.begins.state, opening=opening)))
+        return replace(
+            self, begins=copy_with(self.begins, state=copy_with(self.begins.state, opening=opening))
+        )
 
     async def fitting(self, client: Client, storage: StorageDriver | None, run_id: str) -> "Fork":
         """Return this fork, with too large a transcript moved to external storage."""
@@ -206,7 +208,7 @@ class Fork:
         if storage is not None and len(packed):
             claim = await store_segment(client, storage, run_id, encode(packed.messages()))
             packed.moved(len(packed), claim)
-        fork = replace(self, begins=changed(self.begins, transcript=packed.segments()))
+        fork = replace(self, begins=copy_with(self.begins, transcript=packed.segments()))
         if fork.argument() is None:
             raise InvalidInput(
                 "the transcript is too large to begin a run with, without external storage: "
@@ -219,7 +221,7 @@ class Fork:
         """Return the argument of the fork's workflow, or None if it is too large."""
         state = self.begins.state
         opening = state.opening.model_copy(update={"listed": True})
-        return written(changed(self.begins, state=changed(state, opening=opening)))
+        return write_continuation(copy_with(self.begins, state=copy_with(state, opening=opening)))
 
 
 def read_histories(run_id: str, path: str | PathLike[str]) -> list[WorkflowHistory]:
@@ -311,13 +313,13 @@ async def decided(
 
 def decisions_in_fork(wait: AwaitConfirmation, principal: Principal) -> list[str]:
     """Return the decisions on a call, `approve` and `deny`, that a principal may make in a fork."""
-    asked = in_fork(wait, principal)
+    asked = ask_in_fork(wait, principal)
     return [name for name in ("approve", "deny") if may_decide(asked, principal, approved=name == "approve")]
 
 
 def editable_call(call: Call) -> Call | None:
     """Return a call with its arguments parsed, or None if a fork cannot run it with other arguments."""
-    read = None if call.child else parsed_call(call.call)
+    read = None if call.child else parse_call(call.call)
     return replace(call, call=read) if isinstance(read, ToolRequest) else None
 
 
@@ -326,7 +328,7 @@ def edit_warning(call: Call, tool: ToolSpec | None) -> str:
     has_begun = call.state == "running" if call.result is None else has_acted(call.result)
     if not has_begun or (tool and changes_nothing(tool)):
         return ""
-    return other_call_of(call.call, "This run")
+    return describe_other_call(call.call, "This run")
 
 
 def _no_event(run_id: str, at: str, oldest: str) -> str:
@@ -352,7 +354,7 @@ def _forked(origin: ForkOrigin, asked: ForkRequest) -> Fork | str:
         at=asked.at or "",
         changes=changes_of(change, calls, approve=asked.approve),
     )
-    begins = forked(point, change, link, datetime.now(UTC), origin.points.effects)
+    begins = make_fork(point, change, link, datetime.now(UTC), origin.points.effects)
     if isinstance(begins, str):
         return begins
     return Fork(begins, origin.task_queue, approval, _warning(change, origin))
@@ -364,7 +366,7 @@ def _warning(change: Change, origin: ForkOrigin) -> str:
     for call_id in change.arguments:
         made = effects.made.get(call_id)
         if made and made.call.name not in effects.reads and effects.may_have_acted(call_id):
-            return other_call_of(made.call, f"Run {origin.points.fold.run_id}")
+            return describe_other_call(made.call, f"Run {origin.points.fold.run_id}")
     return ""
 
 
@@ -404,7 +406,7 @@ def _decided(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | st
         return "a fork that decides on a call takes no message: the step goes on from there"
     point = origin.points.step
     call_id = origin.points.calls.get(_wait_at(origin), "")
-    confirm = reopened(point.step, call_id) if point and point.step else None
+    confirm = approval_to_repeat(point.step, call_id) if point and point.step else None
     if not (point and confirm):
         return f"run {asked.run_id} asked about no call {where}; name the event of the approval with at"
     return point, Change(asks=call_id), confirm.id
@@ -422,7 +424,7 @@ def _edited(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str
         return f"run {asked.run_id} has no call {where}; name the event tool_start, tool_end or await_confirmation of the call with at"
     if (
         fault := _approval_fault(point)
-        or cannot_edit(point.step, call_id)
+        or edit_fault(point.step, call_id)
         or _arguments_fault(asked.arguments)
     ):
         return fault

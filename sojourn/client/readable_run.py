@@ -36,7 +36,7 @@ from sojourn.contracts.tool_result import Artifact
 from sojourn.contracts.wire_names import IN_DOUBT
 from sojourn.converter.codec import UnreadableError
 from sojourn.converter.failures import chain_of
-from sojourn.core.payload.unknown_outcome import in_doubt
+from sojourn.core.payload.unknown_outcome import mark_doubts
 from sojourn.errors import (
     AwaitClosed,
     InvalidInput,
@@ -315,7 +315,7 @@ class ReadableRun:
             reason, by, is_open = await self._cancel_request()
             suffix = f": {reason}" if reason else ""
             text = f"run {self.id} was canceled by {by}{suffix}"
-            error = in_doubt(ToolError.new(text, code="Canceled"), ["unknown"]) if is_open else None
+            error = mark_doubts(ToolError.new(text, code="Canceled"), ["unknown"]) if is_open else None
             return RunCanceled(
                 error.message if error else text, run_id=self.id, reason=reason, by=by, error=error
             )

@@ -27,7 +27,7 @@ from sojourn.contracts.wire_names import (
     STOP_ASKING,
 )
 from sojourn.core.awaits.envelope import Refused, update_id_of
-from sojourn.core.awaits.principals import PRINCIPAL, written_principal
+from sojourn.core.awaits.principals import PRINCIPAL, write_principal
 from sojourn.core.run.inbox import Inbox, is_message_id, read_send
 from sojourn.errors import AwaitClosed, InvalidInput
 from sojourn.events.one_run import status_in_history
@@ -40,7 +40,7 @@ _ABSENT: Any = object()
 def _sender(by: str | None, principal: Principal | None) -> Fields:
     if principal is None:
         return {"by": by}
-    return {"by": by or principal.subject, PRINCIPAL: written_principal(principal)}
+    return {"by": by or principal.subject, PRINCIPAL: write_principal(principal)}
 
 
 def _several(texts: Sequence[str] | str) -> list[str]:
@@ -320,7 +320,7 @@ class Run(ReadableRun):
         """
         sent: Fields = {"note": note, "messages": _several(messages), "by": by}
         if messages and principal:
-            sent = {**sent, PRINCIPAL: written_principal(principal)}
+            sent = {**sent, PRINCIPAL: write_principal(principal)}
         await self._send(RESUME, sent)
 
     async def set_aside(self, what: int | str, reason: str = "", *, by: str | None = None) -> bool:
@@ -358,7 +358,7 @@ class Run(ReadableRun):
             InvalidInput: The message is invalid, or the run is no conversation.
             RunNotFound: There is no such run, or none that the principal may see.
         """
-        message = {**message, PRINCIPAL: written_principal(principal)} if principal else message
+        message = {**message, PRINCIPAL: write_principal(principal)} if principal else message
         judged = read_send([dict(message)], Inbox())  # a text that no JSON can hold cannot be sent
         if isinstance(judged, Refused):
             raise InvalidInput(f"{self.id}: {judged.reason}", run_id=self.id)

@@ -33,7 +33,7 @@ from sojourn.core.awaits.envelope import Refused
 from sojourn.core.run.inbox import Inbox, read_send
 from sojourn.core.run.run_input import summarize
 from sojourn.errors import InvalidInput, RunError, ScheduleAlreadyExists, ScheduleNotFound
-from sojourn.values.text import clip, counted
+from sojourn.values.text import clip, count_noun
 
 __all__ = ["Schedule", "create_schedule", "list_schedules", "scheduled_message", "spec_of"]
 
@@ -262,5 +262,5 @@ def _period(every: timedelta) -> str:
     left, parts = int(every.total_seconds()), list[str]()
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
         count, left = divmod(left, size)
-        parts += [counted(count, unit)] if count else []
+        parts += [count_noun(count, unit)] if count else []
     return " ".join(parts)

@@ -23,7 +23,7 @@ from sojourn.connection.rpc_errors import translate_error
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
 from sojourn.core.awaits.envelope import NOT_VISIBLE
-from sojourn.core.awaits.kinds import kind_sent
+from sojourn.core.awaits.kinds import sent_kind
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
@@ -171,7 +171,7 @@ def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str, sent: 
         changes = details.get("changes") or ()
         return ApprovalVoid(message, run_id=run_id, await_id=details.get("await_id"), changes=changes)
     kind, await_id = details.get("kind"), details.get("await_id", "")
-    if kind and kind != (wanted := kind_sent(sent)):
+    if kind and kind != (wanted := sent_kind(sent)):
         message = f"{run_id}: {await_id} is of the kind {kind}, and not {wanted}"
         return OtherKind(message, run_id=run_id, await_id=await_id, kind=kind)
     digest = details.get("digest")

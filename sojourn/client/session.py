@@ -28,7 +28,7 @@ from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.wire_names import SEND
-from sojourn.core.awaits.principals import PRINCIPAL, written_principal
+from sojourn.core.awaits.principals import PRINCIPAL, write_principal
 from sojourn.core.run.inbox import ADMIT, Mode
 from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
@@ -167,7 +167,7 @@ class Session:
         tenant = principal.tenant if principal else ""
         self.run = Run(client, conversation_id(agent_id, session_id, tenant))
         """The run of the conversation: to answer, approve, pause, fork and so on."""
-        self._sender = principal and written_principal(principal)
+        self._sender = principal and write_principal(principal)
         self._admit = admit
         self._kept = Kept()
         self._opening = checked_input(

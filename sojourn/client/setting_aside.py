@@ -9,7 +9,7 @@ from sojourn.client.sending import Fields
 from sojourn.contracts.event import Event, MessageReceivedEvent
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunStatus
-from sojourn.core.awaits.envelope import as_json
+from sojourn.core.awaits.envelope import write_json
 from sojourn.errors import InvalidInput
 from sojourn.values.text import plain
 
@@ -37,7 +37,7 @@ def quoted(messages: Sequence[Message], target: Fields) -> str:
     if results:
         first = results[0]
         text = first.error.message if first.error else first.result
-        said = f"result of {first.name}: {text if isinstance(text, str) else as_json(text)}"
+        said = f"result of {first.name}: {text if isinstance(text, str) else write_json(text)}"
     else:
         calls = ", ".join(call.name for call in message.tool_calls)
         text = " ".join(filter(None, (message.text, calls and f"calls {calls}")))

@@ -31,7 +31,7 @@ from sojourn.console.views.text import ago, exact, lines_of, money, parted, shor
 from sojourn.console.views.values import artifact_place, json_beginning, line_of, shown_value
 from sojourn.console.views.waits import form_in_place, verdict_word
 from sojourn.contracts.message import Message
-from sojourn.values.visible import one_line, readable, took
+from sojourn.values.visible import format_duration, one_line, readable
 
 __all__ = ["asset_routes", "new_mark", "render"]
 
@@ -94,7 +94,7 @@ def _templates() -> Environment:
         "end_title": end_title,
         "exact": exact,
         "json_text": json_beginning,
-        "lasted": took,
+        "lasted": format_duration,
         "line_of": line_of,
         "lines": lines_of,
         "markdown": rendered,

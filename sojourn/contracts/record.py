@@ -28,7 +28,7 @@ from sojourn.contracts.definition import DefinitionError
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-__all__ = ["Declaration", "PositiveDuration", "faults_of", "refused_by", "suggestion"]
+__all__ = ["Declaration", "PositiveDuration", "faults_of", "refusing_record", "suggestion"]
 
 
 class Record(BaseModel):
@@ -130,7 +130,7 @@ def suggestion(name: str, names: Sequence[str]) -> str:
 _CONSTRUCTOR: CodeType = BaseModel.__init__.__code__
 
 
-def refused_by(error: BaseException) -> str | None:
+def refusing_record(error: BaseException) -> str | None:
     """Return the name of the record whose constructor raised this validation error.
 
     For example `PlanResult`. None for a record that was read from data (`model_validate`), which

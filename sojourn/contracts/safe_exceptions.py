@@ -12,9 +12,9 @@ from typing import Any, TypeGuard, TypeVar
 
 __all__ = [
     "attribute",
-    "before",
+    "cause_of",
     "chain",
-    "copied",
+    "copy_text",
     "is_a",
     "is_key",
     "kind",
@@ -47,20 +47,20 @@ def is_a(value: object, kind: type[_T]) -> TypeGuard[_T]:
     return type.__subclasscheck__(kind, type(value))
 
 
-def copied(text: str) -> str:
+def copy_text(text: str) -> str:
     """Return the same text as a plain `str`, of no subclass."""
     return str.__str__(text)
 
 
 def kind(error: object) -> str:
     """Return the name of an exception's class, at most 100 characters."""
-    return copied(_NAME.__get__(type(error)))[:MAX_KIND]
+    return copy_text(_NAME.__get__(type(error)))[:MAX_KIND]
 
 
 def roots(error: BaseException) -> set[str]:
     """Return the top-level packages of the exception's class and its bases."""
     modules: Iterator[Any] = (_MODULE.__get__(base) for base in _BASES.__get__(type(error)))
-    return {copied(module).partition(".")[0] for module in modules if is_a(module, str)}
+    return {copy_text(module).partition(".")[0] for module in modules if is_a(module, str)}
 
 
 def is_key(error: BaseException) -> bool:
@@ -70,7 +70,7 @@ def is_key(error: BaseException) -> bool:
     return next(base for base in _BASES.__get__(type(error)) if "__str__" in _OWN.__get__(base)) is KeyError
 
 
-def before(error: BaseException) -> BaseException | None:
+def cause_of(error: BaseException) -> BaseException | None:
     """Return the exception's cause, or its context unless that is suppressed."""
     return (_CAUSE if _IS_SUPPRESSED.__get__(error) else _CONTEXT).__get__(error)
 
@@ -82,7 +82,7 @@ def chain(error: BaseException, most: int) -> Iterator[BaseException]:
     while link is not None and id(link) not in seen and len(seen) < most:
         seen.add(id(link))
         yield link
-        link = before(link)
+        link = cause_of(link)
 
 
 def parts(error: BaseException) -> tuple[BaseException, ...]:
@@ -100,7 +100,7 @@ def members(error: BaseException, most: int) -> Iterator[BaseException]:
             continue
         seen.add(id(link))
         yield link
-        below = before(link)
+        below = cause_of(link)
         waiting += [*parts(link), *([below] if below else [])]
 
 
@@ -137,7 +137,7 @@ def attribute(error: BaseException, name: str) -> Any:
 def text(error: BaseException) -> str:
     """Return the text of an exception, or an empty text if the class raises."""
     try:
-        return copied(str(error))
+        return copy_text(str(error))
     except BaseException:  # noqa: BLE001 - a foreign class's `__str__`; the class name still helps
         return ""
 
@@ -165,4 +165,4 @@ def _is_authors(frame: FrameType) -> bool:
     file, module = PurePath(frame.f_code.co_filename), frame.f_globals.get("__name__")
     if file.name.startswith("<") or _LIBRARIES.intersection(file.parts) or file.is_relative_to(_STANDARD):
         return False
-    return not is_a(module, str) or copied(module).partition(".")[0] not in _OURS
+    return not is_a(module, str) or copy_text(module).partition(".")[0] not in _OURS

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from sojourn.contracts import safe_exceptions
 from sojourn.contracts.awaits import AwaitClarification
-from sojourn.contracts.record import Record, refused_by
+from sojourn.contracts.record import Record, refusing_record
 from sojourn.contracts.safe_exceptions import source_location
 from sojourn.contracts.tool_call import ToolRequest
 
@@ -212,7 +212,7 @@ def _text(error: BaseException) -> str:
             return f"{safe_exceptions.kind(error)}: {text}" if text.strip() else ""
         return text
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    made = refused_by(error)
+    made = refusing_record(error)
     text = "; ".join(
         f"{'.'.join(map(str, fault['loc'])) or error.title}: {fault['msg']}" for fault in faults[:5]
     )
@@ -226,7 +226,7 @@ def _code(error: BaseException) -> str | None:
 
 def _clip(text: str) -> str:
     """Cut a text to its limit in the middle, since the end often names the cause."""
-    text = safe_exceptions.copied(text)
+    text = safe_exceptions.copy_text(text)
     if len(text) > MAX_MESSAGE:
         tail = MAX_MESSAGE // 4
         text = f"{text[: MAX_MESSAGE - tail - 1]}…{text[-tail:]}"

@@ -41,7 +41,7 @@ from sojourn.converter.codec import CodecFailedError, UnreadableError
 from sojourn.converter.failures import TERMINATED, TIMED_OUT, is_in_doubt
 from sojourn.core.awaits.envelope import message_id_of
 from sojourn.core.history.record import HistoryRecord
-from sojourn.core.payload.unknown_outcome import in_doubt
+from sojourn.core.payload.unknown_outcome import mark_doubts
 from sojourn.core.run.continuation import Continuation, read_continuation
 from sojourn.core.run.totals import read_spent
 from sojourn.values.undecodable import OrUndecodable
@@ -314,7 +314,7 @@ class HistoryReader:
                 error = error.model_copy(update={"outcome_unknown": True})
         elif kind == "run_canceled":
             error = ToolError(message=self._canceled_by or "canceled", code="Canceled")
-            error = in_doubt(error, ["unknown"] if self._in_doubt else [])
+            error = mark_doubts(error, ["unknown"] if self._in_doubt else [])
         elif kind == "run_terminated":
             ended = event.workflow_execution_terminated_event_attributes
             error = ToolError(message=ended.reason or f"terminated by {ended.identity}", code="Terminated")

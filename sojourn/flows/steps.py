@@ -20,7 +20,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.repair.calls import is_repair, stem
 from sojourn.core.run.approval import APPROVE
-from sojourn.core.run.ids import default_name, id_of, is_step_id
+from sojourn.core.run.ids import default_name, is_step_id, step_id
 from sojourn.values.timers import seconds_of
 
 __all__ = [
@@ -94,11 +94,11 @@ class Steps:
         else:
             self._named[name] += 1
             name = name if self._named[name] == 1 else f"{name}#{self._named[name]}"
-            found = self._free(id_of(name)) or self._free(name) or self._equal(call, name)
+            found = self._free(step_id(name)) or self._free(name) or self._equal(call, name)
         self._refuse_ambiguous(call, found)
-        step_id = found.id if found else self._new_id(name)
-        step = FlowStep(name, call.model_copy(update={"tool_call_id": step_id}), found)
-        self.taken[step_id] = step
+        call_id = found.id if found else self._new_id(name)
+        step = FlowStep(name, call.model_copy(update={"tool_call_id": call_id}), found)
+        self.taken[call_id] = step
         return step
 
     def unclaimed(self) -> list[Recorded]:
@@ -109,7 +109,7 @@ class Steps:
         slug = recorded.id.rpartition("-s")[0]
         names = [default_name(recorded.tool, number) for number in range(1, len(self._recorded) + 1)]
         names += [slug, re.sub(r"-(\d+)$", r"#\1", slug)]
-        return next((name for name in names if id_of(name) == recorded.id), recorded.id)
+        return next((name for name in names if step_id(name) == recorded.id), recorded.id)
 
     def _free(self, call_id: str) -> Recorded | None:
         return None if call_id in self.taken else self._by_id.get(call_id)
@@ -122,7 +122,7 @@ class Steps:
             for each in self.unclaimed()
             if each.tool == call.name and _canonical(each.payload) == payload
         ]
-        return next((each for each in equal if each.id == id_of(name)), equal[0] if equal else None)
+        return next((each for each in equal if each.id == step_id(name)), equal[0] if equal else None)
 
     def _at(self, tool: str, number: int) -> Recorded | None:
         """Return the recorded call with this number among its tool's calls, or None.
@@ -132,7 +132,7 @@ class Steps:
         """
         if tool == APPROVE:
             return None
-        found = self._free(id_of(default_name(tool, number)))
+        found = self._free(step_id(default_name(tool, number)))
         if found is None:
             earlier = [each for each in self._recorded if each.tool == tool and not is_step_id(each.id)]
             found = self._free(earlier[number - 1].id) if number <= len(earlier) else None
@@ -158,10 +158,10 @@ class Steps:
                 )
 
     def _new_id(self, name: str) -> str:
-        new, number = id_of(name), 1
+        new, number = step_id(name), 1
         while new in self._by_id or new in self.taken:
             number += 1
-            new = id_of(f"{name}~{number}")
+            new = step_id(f"{name}~{number}")
         return new
 
 

@@ -224,4 +224,4 @@ def _links(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
         yield link
         for part in safe_exceptions.parts(link):
             yield from _links(part, seen)
-        link = safe_exceptions.before(link)
+        link = safe_exceptions.cause_of(link)

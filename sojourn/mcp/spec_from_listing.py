@@ -16,7 +16,7 @@ from sojourn.core.payload.boundary import can_state_bounds
 from sojourn.core.run.approval import MAX_PROMPT
 from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.enforceable import check, field_descriptions
-from sojourn.core.schema.foreign import mended
+from sojourn.core.schema.foreign import mend
 from sojourn.errors import DefinitionError
 from sojourn.mcp.lenient_answers import as_sent
 from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES, cleaned
@@ -265,7 +265,7 @@ def _usable(sent: object) -> tuple[Schema | None, str]:
         why = str(error)
     if not why and '"nullable"' not in text:
         return sent, ""
-    return mended(sent), why
+    return mend(sent), why
 
 
 def _type_spec(name: str, schema: Schema) -> TypeSpec:

@@ -18,7 +18,7 @@ from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary, hints
 from sojourn.core.payload.parse import same_arguments
-from sojourn.core.payload.reading import is_settled
+from sojourn.core.payload.reading import fits_for_certain
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.schema.validate import Validator
 from sojourn.mcp import errors
@@ -97,11 +97,11 @@ class McpTool:
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
         """Return the valid payload of a call, or the result that refuses it."""
-        return boundary.checked(self.spec, self.validator, call)
+        return boundary.check_payload(self.spec, self.validator, call)
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
         """Return the call with its arguments parsed, or the result that refuses them."""
-        return boundary.read(self.spec, call)
+        return boundary.read_call(self.spec, call)
 
     def prepare(
         self,
@@ -114,7 +114,7 @@ class McpTool:
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
         """Return the result of a call from the server's value, unchanged."""
-        return boundary.delivered(self.spec, call, value, lambda plain: plain)
+        return boundary.build_result(self.spec, call, value, lambda plain: plain)
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
         """Return the result of a call from an external value."""
@@ -122,8 +122,8 @@ class McpTool:
 
     async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> ToolResult:
         """Validate the arguments, in a thread if it may cost much, and send the call."""
-        arguments = boundary.parsed(self.spec, call)
-        if isinstance(arguments, dict) and not is_settled(self.validator, arguments):
+        arguments = boundary.parse_payload(self.spec, call)
+        if isinstance(arguments, dict) and not fits_for_certain(self.validator, arguments):
             arguments = await run_in_thread(lambda: self.check(call))
         if isinstance(arguments, ToolResult):
             return arguments
@@ -198,7 +198,7 @@ class McpTool:
         if faults:
             if self._terms.results == "checked":
                 return boundary.refusal(call, hints.malformed_response(self.spec, faults))
-            remarks = [*remarks, hints.misfit(faults)]
+            remarks = [*remarks, hints.misfit_remark(faults)]
         return ToolResult(
             result=content.result, remarks=remarks, artifacts=self._artifacts(content.artifacts)
         )

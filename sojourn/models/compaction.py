@@ -19,7 +19,7 @@ from sojourn.contracts.message import CompactionPart, Message, OtherPart, ToolRe
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import DefinitionError
 from sojourn.models.model_name import model_name_fault
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = ["SHORTEST", "Compaction", "ResultRead", "Summarize", "compacted", "compaction_of", "with_part"]
 
@@ -142,7 +142,7 @@ def compacted(
 
 
 def _introduced(summary: str, count: int) -> str:
-    return f"(Summary of the conversation so far, in place of its first {counted(count, 'message')}:)\n\n{summary}"
+    return f"(Summary of the conversation so far, in place of its first {count_noun(count, 'message')}:)\n\n{summary}"
 
 
 def _shortened(

@@ -44,7 +44,7 @@ from sojourn.models.guarded import CHARACTERS_A_TOKEN, estimate
 from sojourn.models.provider_errors import translate_provider_errors
 from sojourn.models.provider_metadata import tokens_of
 from sojourn.models.response import usage_of
-from sojourn.values.text import clip, counted, readable
+from sojourn.values.text import clip, count_noun, readable
 
 __all__ = ["MAX_SUMMARY", "Compactor", "Summary", "summary_of", "text_of", "window_of"]
 
@@ -155,7 +155,7 @@ def _by_code(messages: Sequence[Message], most: int) -> str:
     results = [result for message in messages for result in message.tool_results]
     failed = Counter(result.name for result in results if not result.ok)
     lines = [
-        f"- {name}: {counted(count, 'call')}" + (f", {failed[name]} failed" if failed[name] else "")
+        f"- {name}: {count_noun(count, 'call')}" + (f", {failed[name]} failed" if failed[name] else "")
         for name, count in Counter(result.name for result in results).most_common(50)
     ]
     return clip("\n".join(["No summary could be written. These tools were called:", *lines]), most)
@@ -257,7 +257,7 @@ class Compactor:
             return None
         part = last.model_copy(update={"cleared": until, "at": len(transcript)})
         conversation.compact(transcript, part, Usage())
-        return f"compacted: {counted(len(lengths), 'old tool result')} cleared"
+        return f"compacted: {count_noun(len(lengths), 'old tool result')} cleared"
 
     async def _summarise(
         self, conversation: ModelConversation, transcript: Sequence[Message], window: int, *, least: float
@@ -306,7 +306,7 @@ class Compactor:
             max_result=most if is_long else None,
         )
         conversation.compact(transcript, part, used)
-        what = [f"a summary of {len(summary):,} characters stands for {counted(until, 'message')}"] * bool(
+        what = [f"a summary of {len(summary):,} characters stands for {count_noun(until, 'message')}"] * bool(
             until
         )
         what += [f"long results are cut to {most:,} characters"] * is_long

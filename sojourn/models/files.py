@@ -21,7 +21,7 @@ from sojourn.models.compaction import ResultRead
 from sojourn.models.result_text import is_seen
 from sojourn.serving.artifact_reader import current_artifact_reader
 from sojourn.values.json_value import is_object
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = [
     "MAX_PICTURES",
@@ -156,7 +156,7 @@ def with_pictures(text: Any, result: ToolResult, pictures: Mapping[str, BinaryIm
     refs = refs_of(result)
     images = [image for ref in refs if (image := pictures.get(ref)) is not None]
     if len(images) < len(refs) and isinstance(text, str):
-        text += f"\n[not shown to you: {counted(len(refs) - len(images), 'picture')}]"
+        text += f"\n[not shown to you: {count_noun(len(refs) - len(images), 'picture')}]"
     return [text, *images] if images else text
 
 

@@ -47,7 +47,7 @@ from sojourn.models.names import CALL_TOOL, TARGETS, Names, one_object
 from sojourn.models.offered import ASK_USER, FINAL_RESULT, Expected
 from sojourn.models.result_text import result_text
 from sojourn.values.json_value import is_array
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = ["Correction", "ModelReply", "is_call_as_text", "plan_of"]
 
@@ -198,7 +198,7 @@ def _why_cut(reply: ModelReply) -> str | None:
         return None
     if reply.provider_finish == "model_context_window_exceeded":
         return "was cut off, because the context window is full"
-    limit = f" of {counted(reply.output_limit, 'token')}" if reply.output_limit else ""
+    limit = f" of {count_noun(reply.output_limit, 'token')}" if reply.output_limit else ""
     return f"was cut off at the output limit{limit}"
 
 
@@ -287,7 +287,7 @@ def _typed(
         return _malformed(reply, call, *_texts(mismatch, names))
     others = len(reply.message.tool_calls) - 1
     notes = (
-        [f"{counted(others, 'call')} beside the answer {'was' if others == 1 else 'were'} not made"]
+        [f"{count_noun(others, 'call')} beside the answer {'was' if others == 1 else 'were'} not made"]
         if others
         else []
     )

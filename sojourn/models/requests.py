@@ -45,7 +45,7 @@ from sojourn.models.portable import refuses_ids, with_plain_ids
 from sojourn.models.result_text import reminders
 from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside
 from sojourn.models.tool_offers import RefusedTools
-from sojourn.values.text import clip, counted
+from sojourn.values.text import clip, count_noun
 
 __all__ = ["ModelInput", "Requests", "given_up", "server_notes"]
 
@@ -220,7 +220,7 @@ def _carried_out(turn: PlanInput) -> str:
     if not made:
         return ""
     listed = ", ".join(f"{each.name} ({each.tool_call_id})" for each in made[-_MAX_CALLS:])
-    more = f"{counted(len(made), 'call')}, the last ones " if len(made) > _MAX_CALLS else ""
+    more = f"{count_noun(len(made), 'call')}, the last ones " if len(made) > _MAX_CALLS else ""
     return f"; before that the run had carried out {more}{listed}"
 
 

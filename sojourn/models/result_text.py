@@ -28,7 +28,7 @@ from sojourn.contracts.tool_error import RetryHint
 from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.core.schema.issues import sentence
 from sojourn.models.names import Names
-from sojourn.values.text import CUT, clip, counted
+from sojourn.values.text import CUT, clip, count_noun
 
 __all__ = ["is_seen", "reminders", "result_text"]
 
@@ -76,7 +76,7 @@ def _success(result: ToolResult) -> str:
     kept = [artifact for artifact in result.artifacts if not is_seen(artifact)]
     if not kept:
         return text
-    kinds = ", ".join(f"{artifact.kind} ({counted(artifact.size, 'byte')})" for artifact in kept)
+    kinds = ", ".join(f"{artifact.kind} ({count_noun(artifact.size, 'byte')})" for artifact in kept)
     return f"{text}\n[kept for the people who follow the run, and not shown to you: {kinds}]"
 
 
@@ -133,9 +133,9 @@ def _partial(result: ToolResult, wire_name: Callable[[str], str]) -> str:
     bounds = result.bounds
     assert bounds
     held = (
-        counted(bounds.returned, "item")
+        count_noun(bounds.returned, "item")
         if bounds.total is None
-        else f"{bounds.returned} of {counted(bounds.total, 'item')}"
+        else f"{bounds.returned} of {count_noun(bounds.total, 'item')}"
     )
     kind = "is a part" if bounds.truncated else "says how much it holds"
     notice = f"The result of {wire_name(result.name)} {kind}: {held}."

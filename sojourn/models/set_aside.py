@@ -38,10 +38,10 @@ from sojourn.contracts.message import (
     ToolCallPart,
 )
 from sojourn.contracts.wire_names import SET_ASIDE
-from sojourn.core.run.set_aside import left_out, records_in, suspects_in
+from sojourn.core.run.set_aside import leave_out, records_in, suspects_in
 from sojourn.models.provider_metadata import without_origin
 from sojourn.values.json_value import is_array
-from sojourn.values.text import clip, counted
+from sojourn.values.text import clip, count_noun
 
 __all__ = ["SetAside", "attempts_after", "filtered", "without_set_aside"]
 
@@ -94,8 +94,8 @@ class SetAside:
 
     @property
     def note(self) -> str:
-        of_calls = f"{counted(len(self.calls), 'call')} in " if self.calls else ""
-        of_messages = counted(len(self.indices), "message")
+        of_calls = f"{count_noun(len(self.calls), 'call')} in " if self.calls else ""
+        of_messages = count_noun(len(self.indices), "message")
         listed = ", ".join(map(str, self.indices[:_MAX_LISTED]))
         what = (
             f"{of_messages} ({listed})"
@@ -225,9 +225,9 @@ def _has_thinking(message: Message) -> bool:
 def _without(message: Message, what: _Leaving, calls: Collection[str]) -> Message:
     match what:
         case "messages":
-            return left_out(message)
+            return leave_out(message)
         case "results":
-            return left_out(message, calls) if message.role == "tool" else message
+            return leave_out(message, calls) if message.role == "tool" else message
         case "arguments":
             parts: list[Part] = [_without_arguments(part, calls) for part in message.parts]
         case "thinking":

@@ -19,7 +19,7 @@ from sojourn.core.payload.parse import Parsed, parse_arguments
 from sojourn.models.names import CALL_TOOL, wire_name
 from sojourn.models.projection import project
 from sojourn.values.json_value import is_object
-from sojourn.values.text import clip, counted
+from sojourn.values.text import clip, count_noun
 
 __all__ = ["MAX_SEARCHES", "SEARCH_TOOLS", "ToolSearch", "found_tools", "search_definitions"]
 
@@ -150,7 +150,9 @@ def found_tools(query: str, deferred: Sequence[ToolSpec]) -> tuple[list[ToolSpec
 def _text_of(found: Sequence[ToolSpec], deferred: Sequence[ToolSpec], more: int) -> str:
     if not found:
         return f"No further tool fits. There are tools of {_toolsets(deferred)}; search with other words."
-    rest = [f"(And {counted(more, 'tool')} that fit less; search with other words for them.)"] if more else []
+    rest = (
+        [f"(And {count_noun(more, 'tool')} that fit less; search with other words for them.)"] if more else []
+    )
     return "\n\n".join([*map(_shown, found), *rest])
 
 

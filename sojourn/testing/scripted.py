@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, Turn
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = ["ScriptedPlanner", "Step"]
 
@@ -53,7 +53,7 @@ class ScriptedPlanner:
         position = sum(message.role == "assistant" for message in turn.messages) - self._given
         if not 0 <= position < len(self._steps):
             raise _off_script(
-                f"the script of {turn.run.agent_id} has {counted(len(self._steps), 'step')}, but run {turn.run.run_id} "
+                f"the script of {turn.run.agent_id} has {count_noun(len(self._steps), 'step')}, but run {turn.run.run_id} "
                 f"asks for step {position + 1}; add a step, or end with `PlanResult.final(...)`"
                 + (f"; `given` is {self._given}" if self._given else "")
             )

@@ -6,12 +6,12 @@ times per call, in workflow code.
 
 from typing import Any, TypeVar
 
-__all__ = ["changed"]
+__all__ = ["copy_with"]
 
 T = TypeVar("T")
 
 
-def changed(value: T, **changes: Any) -> T:
+def copy_with(value: T, **changes: Any) -> T:
     """Return a copy of a frozen dataclass with these fields changed.
 
     It works for classes without slots and `__post_init__`.

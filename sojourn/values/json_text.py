@@ -64,10 +64,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _counted(pairs: list[tuple[str, Any]]) -> None:
+def _check_names(pairs: list[tuple[str, Any]]) -> None:
     """Check the names as `_unique` does, for a value that no code reads."""
     if len(dict(pairs)) < len(pairs) and (name := first_duplicate(pairs)) is not None:
         raise DuplicateNameError(name)
 
 
-_ANY = json.JSONDecoder(object_pairs_hook=_counted, parse_int=str, parse_float=str, strict=False)
+_ANY = json.JSONDecoder(object_pairs_hook=_check_names, parse_int=str, parse_float=str, strict=False)

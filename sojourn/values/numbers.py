@@ -19,22 +19,22 @@ __all__ = [
     "LongNumber",
     "WholeNumber",
     "dumps",
-    "exact",
     "is_exact",
     "is_same",
-    "written_number",
+    "parse_number",
+    "write_exact",
 ]
 
 MAX_EXACT = 2**53 - 1
 """The largest integer that a double holds beside its neighbours, as `Number.MAX_SAFE_INTEGER`."""
 
 
-def exact(value: Any) -> Any:
+def write_exact(value: Any) -> Any:
     """Return a JSON value whose large integers are texts."""
     if isinstance(value, Mapping):
-        return {name: exact(inner) for name, inner in cast("Mapping[str, Any]", value).items()}
+        return {name: write_exact(inner) for name, inner in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
-        return [exact(inner) for inner in cast("list[Any]", value)]
+        return [write_exact(inner) for inner in cast("list[Any]", value)]
     return str(value) if _is_rounded(value) else value
 
 
@@ -97,7 +97,7 @@ class LongNumber(float):
         return (self.text,)
 
 
-def written_number(text: str) -> int | float:
+def parse_number(text: str) -> int | float:
     """Parse a JSON number with a point or an exponent, with all its digits."""
     number = float(text)
     if not math.isfinite(number):

@@ -16,7 +16,7 @@ __all__ = [
     "MAX_NAME",
     "clip",
     "closest_name",
-    "counted",
+    "count_noun",
     "echo",
     "field_name",
     "is_writable",
@@ -70,9 +70,9 @@ def echo(value: Any) -> str:
             text = json.dumps(clip(value, MAX_ECHO), ensure_ascii=False)
             return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
         case _ if is_object(value):
-            return f"an object with {counted(len(value), 'field')}"
+            return f"an object with {count_noun(len(value), 'field')}"
         case _ if is_array(value):
-            return f"an array with {counted(len(value), 'item')}"
+            return f"an array with {count_noun(len(value), 'item')}"
         case int() if abs(value) >= 10**MAX_ECHO:
             return "a huge integer"
         case _:
@@ -94,7 +94,7 @@ def field_name(pointer: str) -> str:
     return f"`{plain(text, MAX_NAME)}`" if text else "the payload"
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """Return a number of things: `1 call`, `2 calls`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 

@@ -8,9 +8,9 @@ __all__ = [
     "LONGEST",
     "TIME_BUDGET",
     "WAITS",
-    "bounded",
+    "bound_duration",
     "duration_fault",
-    "expiry_of",
+    "expiry_timer",
     "seconds_of",
 ]
 
@@ -36,11 +36,11 @@ EXPIRES = "expiry of "
 """The prefix of the timer of a wait, before the wait's id."""
 
 
-def expiry_of(await_id: str) -> str:
+def expiry_timer(await_id: str) -> str:
     return f"{EXPIRES}{await_id}"
 
 
-def bounded(duration: timedelta) -> timedelta:
+def bound_duration(duration: timedelta) -> timedelta:
     return min(max(duration, SHORTEST), LONGEST)
 
 

@@ -21,13 +21,13 @@ __all__ = [
     "WIDTH",
     "code",
     "fence",
+    "format_duration",
     "inert",
     "mixed_scripts",
     "one_line",
     "plain",
     "readable",
     "shell_word",
-    "took",
     "visible",
 ]
 
@@ -133,10 +133,10 @@ def inert(text: str) -> str:
     Line breaks, and the signs of Markdown and HTML, are written out. The text looks the same on a
     screen that reads markup and on one that does not. Written out twice, it is the same.
     """
-    return _MARKUP.sub(_written_out, visible(text))
+    return _MARKUP.sub(_write_out, visible(text))
 
 
-def _written_out(sign: re.Match[str]) -> str:
+def _write_out(sign: re.Match[str]) -> str:
     markup = sign[0].lstrip(" ")
     return sign[0].removesuffix(markup) + "".join(map(_escaped, markup)) if markup else _escaped(sign[0])
 
@@ -162,10 +162,10 @@ def mixed_scripts(text: str) -> str:
         of_it = [word for word in of_it if any(_script(each) for each in word)]
         if of_it and all(each in lookalikes or not _script(each) for word in of_it for each in word):
             found.setdefault(f"{script} that looks like Latin", []).extend(of_it)
-    return "; ".join(f"{what}: {_listed(which)}" for what, which in found.items())
+    return "; ".join(f"{what}: {_list_words(which)}" for what, which in found.items())
 
 
-def _listed(words: list[str]) -> str:
+def _list_words(words: list[str]) -> str:
     different = list(dict.fromkeys(map(_spelt, words)))
     more = f" and {len(different) - _MAX_WORDS} more" if len(different) > _MAX_WORDS else ""
     return ", ".join(different[:_MAX_WORDS]) + more
@@ -270,7 +270,7 @@ def shell_word(text: str) -> str:
     return f"$'{visible(literal)}'"
 
 
-def took(duration: timedelta | None) -> str:
+def format_duration(duration: timedelta | None) -> str:
     """Return a duration in its two largest units, or an empty text for None."""
     if duration is None:
         return ""

@@ -11,7 +11,7 @@ from temporalio import activity
 from temporalio.testing import ActivityEnvironment
 
 from activities import heartbeat
-from activities.heartbeat import beating
+from activities.heartbeat import send_heartbeats
 from sojourn import PlanResult, ToolRequest, Toolset
 from sojourn.authoring.progress import progress, reporter
 from sojourn.serving.hardening.loop_watch import LATE
@@ -46,7 +46,7 @@ def in_activity(monkeypatch):
         environment.on_heartbeat = beats
 
         async def beat_while() -> None:
-            with beating(mask, earlier=earlier):
+            with send_heartbeats(mask, earlier=earlier):
                 await body(beats)
 
         try:
@@ -293,7 +293,7 @@ def test_a_thread_may_outlive_its_event_loop():
 
     async def main() -> None:
         async def body() -> None:
-            with beating():
+            with send_heartbeats():
                 reports.append(reporter.get())
                 raise LookupError
 

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from temporalio.testing import ActivityEnvironment
 
 from activities import heartbeat
-from activities.heartbeat import beating
+from activities.heartbeat import send_heartbeats
 from sojourn.authoring.progress import progress
 from sojourn.serving.hardening import loop_watch
 from sojourn.serving.hardening.loop_guard import new_event_loop
@@ -63,7 +63,7 @@ async def activity(body, beats, **who) -> None:
     environment.on_heartbeat = lambda *details: beats.append(details[0] if details else None)
 
     async def beat_while() -> None:
-        with beating(who=who):
+        with send_heartbeats(who=who):
             await body()
 
     await environment.run(beat_while)

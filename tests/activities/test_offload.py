@@ -7,7 +7,7 @@ import pytest
 from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
 
-from activities.results import offloaded
+from activities.results import offload
 from sojourn import ToolRequest, ToolResult, Toolset
 from sojourn.contracts import Artifact
 from sojourn.core.payload.result_check import Oversized
@@ -31,7 +31,7 @@ async def test_a_result_that_cannot_be_stored_is_refused_with_the_limit(
     spec = tools.tool(name="read")(lambda: "").spec
     over = Oversized(ToolResult(name=CALL.name, tool_call_id="c1", result="x"), size)
     storage = FolderStorage(tmp_path) if has_storage else None
-    result = await offloaded(over, storage, spec, CALL, INFO)
+    result = await offload(over, storage, spec, CALL, INFO)
     assert result.retry_hint
     assert result.retry_hint.reason == "malformed_response"
     assert f"{limit:,}" in result.retry_hint.message
@@ -44,7 +44,7 @@ async def test_without_storage_a_large_picture_of_an_mcp_server_is_left_out_with
     artifacts = [Artifact(kind=kind, data="x", size=size) for kind, size in sizes.items()]
     over = Oversized(ToolResult(result=1, remarks=["said"], artifacts=artifacts), MAX_RESULT_BYTES + 1)
     spec = Toolset("test.tools").tool(name="read")(lambda: "").spec.model_copy(update={"kind": "mcp"})
-    result = await offloaded(over, None, spec, CALL, INFO)
+    result = await offload(over, None, spec, CALL, INFO)
     assert [each.kind for each in result.artifacts] == ["text", "image"]
     assert result.remarks[0] == "said"
     assert "[image_2, 800,001 bytes, is left out" in result.remarks[1]
@@ -58,7 +58,7 @@ async def test_as_many_artifacts_as_fit_stay_in_the_history(tmp_path):
     client: Any = SimpleNamespace(data_converter=DataConverter.default)
     spec = Toolset("test.tools").tool(name="read")(lambda: "").spec
     result = await ActivityEnvironment(client=client).run(
-        offloaded, over, FolderStorage(tmp_path), spec, CALL, INFO
+        offload, over, FolderStorage(tmp_path), spec, CALL, INFO
     )
     assert {each.kind: (each.data is not None, each.claim is not None) for each in result.artifacts} == {
         "large": (False, True),

@@ -12,7 +12,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from activities.heartbeat import beating
+from activities.heartbeat import send_heartbeats
 from sojourn.contracts.dispatch import WRONG_WORKER
 from sojourn.serving.hardening import attempt as start_check
 from sojourn.serving.hardening.attempt import NotWantedError, begun, begun_in_thread, still_wanted
@@ -65,7 +65,7 @@ def attempt(request):
         began: list[str] = []
 
         async def body() -> None:
-            with beating(earlier=Earlier(lost=lost)):
+            with send_heartbeats(earlier=Earlier(lost=lost)):
                 before()
                 if request.param == "thread":
                     await threads.run("a.b.c", begun_in_thread(lambda: began.append("sync")))
@@ -155,7 +155,7 @@ async def test_a_thread_that_comes_too_late_begins_nothing():
     began, late = [], []
 
     async def body() -> None:
-        with beating():
+        with send_heartbeats():
             late.append(begun_in_thread(lambda: began.append(1)))
             context.append(contextvars.copy_context())
 

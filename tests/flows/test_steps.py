@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from sojourn import Case, RunFailed, RunPolicy, ToolFailed, ToolRequest, Toolset, flow
 from sojourn.core.run.approval import APPROVE
-from sojourn.core.run.ids import id_of, is_named
+from sojourn.core.run.ids import is_named, step_id
 from sojourn.errors import DefinitionError
 from sojourn.flows.steps import ChangedFlowError, Recorded, Steps
 
@@ -247,7 +247,7 @@ def steps_of(*recorded: Recorded) -> Steps:
 @pytest.mark.parametrize("old", [True, False], ids=["earlier version", "this version"])
 def test_recorded_calls_are_found_whichever_version_made_them(old):
     """Ids of earlier versions are made of tool and arguments: their calls are found by equal arguments, or by number."""
-    ids = ["pay-0123456789ab", "pay-0123456789ab-2"] if old else [id_of("a.b.pay#1"), id_of("a.b.pay#2")]
+    ids = ["pay-0123456789ab", "pay-0123456789ab-2"] if old else [step_id("a.b.pay#1"), step_id("a.b.pay#2")]
     recorded = [Recorded(id, "a.b.pay", {"n": 1}) for id in ids]
     steps = steps_of(*recorded)
     assert [steps.take(made(n=1), None).call.tool_call_id for _ in range(3)][:2] == ids
@@ -260,12 +260,12 @@ def test_a_name_for_a_call_that_had_none_finds_it():
     """A version that names its steps takes up what the one before has made, by equal arguments."""
     steps = steps_of(Recorded("pay-0123456789ab", "a.b.pay", {"n": 1}))
     assert steps.take(made(n=1), "pay").recorded
-    assert steps.take(made(n=1), "pay").call.tool_call_id == id_of("pay#2")
+    assert steps.take(made(n=1), "pay").call.tool_call_id == step_id("pay#2")
 
 
 def test_an_inserted_call_that_takes_the_place_of_another_is_refused():
     """Where a call may be either of two steps, the flow is told to name them."""
-    steps = steps_of(Recorded(id_of("a.b.pay#1"), "a.b.pay", {"n": 1}))
+    steps = steps_of(Recorded(step_id("a.b.pay#1"), "a.b.pay", {"n": 1}))
     steps.take(made(n=0), None)
     with pytest.raises(ChangedFlowError, match="name the step"):
         steps.take(made(n=1), None)
@@ -273,7 +273,7 @@ def test_an_inserted_call_that_takes_the_place_of_another_is_refused():
 
 def test_an_approval_holds_only_for_what_was_shown():
     """An approval of a flow is found by equal arguments alone: one of 30 does not stand for one of 3,000."""
-    steps = steps_of(Recorded(id_of(f"{APPROVE}#1"), APPROVE, {"question": "Pay 30?"}))
+    steps = steps_of(Recorded(step_id(f"{APPROVE}#1"), APPROVE, {"question": "Pay 30?"}))
     asked = [ToolRequest(name=APPROVE, payload={"question": f"Pay {sum}?"}) for sum in ("3,000", "30")]
     first, second = (steps.take(call, None) for call in asked)
     assert first.recorded is None
@@ -283,7 +283,7 @@ def test_an_approval_holds_only_for_what_was_shown():
 
 def test_a_new_step_never_has_the_id_of_a_recorded_one():
     """The result of a recorded call cannot become that of another."""
-    steps = steps_of(Recorded(id_of("a.b.pay#2"), "a.b.pay", {"n": 1}))
+    steps = steps_of(Recorded(step_id("a.b.pay#2"), "a.b.pay", {"n": 1}))
     first, second = (steps.take(made(n=n), None) for n in (1, 2))
     assert first.recorded
     assert second.recorded is None
@@ -293,15 +293,15 @@ def test_a_new_step_never_has_the_id_of_a_recorded_one():
 def test_what_has_only_a_number_is_no_named_step():
     """The ids that follow from a tool and its number, and those of other planners, are not those of named steps."""
     tool = "desk.bank.pay_with_a_name_of_over_thirty_characters"
-    assert is_named(id_of("pay"), tool)
-    assert not any(is_named(id_of(name), tool) for name in (f"{tool}#1", f"{tool}#12", f"{tool}#1~2"))
+    assert is_named(step_id("pay"), tool)
+    assert not any(is_named(step_id(name), tool) for name in (f"{tool}#1", f"{tool}#12", f"{tool}#1~2"))
     assert not is_named("call_1", tool)
 
 
 @pytest.mark.parametrize("name", ["pay", "pay#2", "steps.bank.pay#1"])
 def test_the_name_that_an_author_gave_a_step_is_told(name):
     """The text of a changed flow has the name as its author wrote it, and no id."""
-    recorded = Recorded(id_of(name), "steps.bank.pay", {})
+    recorded = Recorded(step_id(name), "steps.bank.pay", {})
     assert Steps([recorded], lambda _: True).name_of(recorded) == name
 
 

@@ -277,7 +277,9 @@ async def test_bounded_tools_are_named(opened, http, run):
     stated = {}
     for name in ("pages", "structured"):
         spec, value = toolset[name].spec, await run(toolset, name)
-        stated[name] = boundary.delivered(spec, ToolRequest(name=spec.id), value, lambda given: given).bounds
+        stated[name] = boundary.build_result(
+            spec, ToolRequest(name=spec.id), value, lambda given: given
+        ).bounds
     assert stated == {
         "pages": Bounds(returned=2, total=9, truncated=True, next_cursor="p2"),
         "structured": None,

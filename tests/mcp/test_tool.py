@@ -89,7 +89,7 @@ def bad_calls() -> list[ToolRequest]:
 async def test_a_bad_payload_is_answered_as_by_any_other_tool(call, toolset):
     """Error and hint are those of a function with the same schema (SR-141)."""
     given = await toolset["order"].prepare({}, call, ToolCallMeta(run_id="r"))()
-    expected = boundary.checked(order.spec, order.validator, call)
+    expected = boundary.check_payload(order.spec, order.validator, call)
     assert given.error == expected.error
     assert given.retry_hint.reason == expected.retry_hint.reason
     assert given.retry_hint.message == expected.retry_hint.message

@@ -9,7 +9,7 @@ from pydantic_ai.models import Model
 
 from sojourn import Message, PlanResult, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import ImagePart, TextPart, ToolCallPart
-from sojourn.core.run.ids import stamp, with_final_ids
+from sojourn.core.run.ids import assign_ids, write_final_ids
 from sojourn.models.messages import Converter, from_response
 from sojourn.models.names import Names
 from sojourn.testing.providers import Completion, Text, Thinking, ToolCall
@@ -140,8 +140,8 @@ def test_the_provider_s_own_id_is_on_call_and_result() -> None:
     plan = PlanResult(
         tool_calls=[ToolRequest(name="ops.devices.list", tool_call_id="functions.list:0")], message=given
     )
-    calls = stamp(plan.tool_calls, run_id="r", turn_id="t1", plan=1, taken=set())
-    message = with_final_ids(plan, calls)
+    calls = assign_ids(plan.tool_calls, run_id="r", turn_id="t1", plan=1, taken=set())
+    message = write_final_ids(plan, calls)
     assert message
     assert message.tool_calls[0].tool_call_id == calls[0].tool_call_id != "functions.list:0"
     [_, response, request] = sent(QUESTION, message, Message.results([done(calls[0].tool_call_id)]))

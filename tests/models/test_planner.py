@@ -153,7 +153,7 @@ def cut_off() -> ToolResult:
     """Return the answer to a call in which the last response was cut off."""
     spec = make_tool("add")
     return refusal(
-        ToolRequest(name=spec.id), hints.unparsable(spec, ParseFault("cut_off", "It was cut off."))
+        ToolRequest(name=spec.id), hints.unparsable_arguments(spec, ParseFault("cut_off", "It was cut off."))
     )
 
 

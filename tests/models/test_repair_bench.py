@@ -27,7 +27,7 @@ def answered(task, **call):
     request = ToolRequest(name=task.called, tool_call_id="c", **call)
     if tool is None:
         return boundary.refusal(request, hints.unknown_tool(task.called, list(TOOLS)))
-    return boundary.checked(tool.spec, tool.validator, request)
+    return boundary.check_payload(tool.spec, tool.validator, request)
 
 
 def test_there_are_sixty_tasks_of_eleven_kinds():
@@ -48,7 +48,7 @@ def test_the_right_payload_is_accepted(subtests):
         text = task.wanted.lower()
         given = [(str(value).lower(), str(value).replace("_", " ")) for value in values(task.right)]
         with subtests.test(task.id):
-            assert boundary.checked(tool.spec, tool.validator, request) == task.right
+            assert boundary.check_payload(tool.spec, tool.validator, request) == task.right
             assert [each for each, words in given if each not in text and words not in text] == []
 
 

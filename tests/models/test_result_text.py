@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from sojourn import ToolError, ToolResult, Toolset
 from sojourn.contracts import Artifact
 from sojourn.core.payload import hints
-from sojourn.core.payload.boundary import checked
+from sojourn.core.payload.boundary import check_payload
 from sojourn.core.schema.validate import Validator
 from sojourn.models.names import Names
 from sojourn.models.result_text import MAX_ISSUES, MAX_JSON, result_text
@@ -41,7 +41,7 @@ async def place(args: Order) -> str:
 
 
 def read(payload: dict) -> str:
-    refused = checked(place.spec, Validator(place.spec.payload.json_schema), place.call(**payload))
+    refused = check_payload(place.spec, Validator(place.spec.payload.json_schema), place.call(**payload))
     assert isinstance(refused, ToolResult)
     return result_text(refused, NAMES)
 

@@ -24,7 +24,7 @@ from sojourn import (
 )
 from sojourn.cli.screen.lines import MessageLines
 from sojourn.contracts.message import ImagePart, OtherPart, TextPart, ThinkingPart
-from sojourn.core.run.set_aside import failure_notice, left_out
+from sojourn.core.run.set_aside import failure_notice, leave_out
 from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside
 from sojourn.testing.providers import Body, Completion, HttpError, Thinking, ToolCall, calls, says
 from sojourn.values.wire import decode_messages, encode
@@ -139,7 +139,7 @@ def test_the_outcome_of_a_call_stays() -> None:
             ToolResult(name="a.b.book", tool_call_id="c2", error=failed),
         ]
     )
-    for read in (SetAside("results", (0,)).applied([results])[0], left_out(results)):
+    for read in (SetAside("results", (0,)).applied([results])[0], leave_out(results)):
         paid, booked = read.tool_results
         assert (paid.ok, booked.ok) == (True, False)
         assert "The call succeeded, and its effect, if it has one, took place." in str(paid.result)

@@ -6,7 +6,7 @@ from bench.small_model import from_examples, outcome_of
 from bench.small_model_desk import REQUESTS, toolsets
 from bench.small_model_endpoint import _inputs, completion
 from sojourn import Message, ToolRequest, ToolResult
-from sojourn.core.payload.boundary import checked
+from sojourn.core.payload.boundary import check_payload
 
 TOOLS = {str(tool.id): tool for toolset in toolsets for tool in toolset.tools.values()}
 REFUND = "desk.orders.refund"
@@ -15,7 +15,9 @@ EXAMPLE = {"order_id": "SO-10023", "amount": 12.5, "reason": "damaged"}
 
 def refused(payload: dict) -> ToolResult:
     tool = TOOLS[REFUND]
-    answer = checked(tool.spec, tool.validator, ToolRequest(name=REFUND, payload=payload, tool_call_id="1"))
+    answer = check_payload(
+        tool.spec, tool.validator, ToolRequest(name=REFUND, payload=payload, tool_call_id="1")
+    )
     assert isinstance(answer, ToolResult)
     return answer
 

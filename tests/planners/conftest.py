@@ -25,7 +25,7 @@ from sojourn import (
 )
 from sojourn.authoring.agent import ExportedTool
 from sojourn.contracts import Finalize
-from sojourn.core.awaits.confirmation import denied
+from sojourn.core.awaits.confirmation import deny
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from toolsets import database
@@ -172,7 +172,7 @@ class Rehearsal:
             error, hint = hints.hint_for_issues(tool.spec, call.payload, issues, tool.validator)
             return ToolResult(**answer, error=error, retry_hint=hint)
         if why := self.denied.get(call.name):
-            return denied(call, why)
+            return deny(call, why)
         if isinstance(tool, ExportedTool):
             child = Rehearsal(tool.agent.id)
             child.messages = tool.messages(call.payload)

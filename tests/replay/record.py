@@ -148,7 +148,7 @@ async def record_nothing(client: Client) -> None:
 
 async def record_moved() -> bool:
     """Record a run whose calls reach a worker of another app on its task queue first; returns whether they did."""
-    activities.heartbeat.leave = leave_for_tools
+    activities.heartbeat.release_run = leave_for_tools
     planner = ScriptedPlanner([PlanResult.final("other")])
     other = App(name="other", agents=[Agent("other.agent", planner=planner)])
     async with Server(port=0, ui=False, attach=False) as server:
@@ -220,7 +220,7 @@ async def with_storage(*, archive: bool) -> AsyncIterator[Client]:
 
 
 async def leave_for_tools(
-    client: Any, info: Any, leave: Callable[[Any, Any], Awaitable[None]] = activities.heartbeat.leave
+    client: Any, info: Any, leave: Callable[[Any, Any], Awaitable[None]] = activities.heartbeat.release_run
 ) -> None:
     """Leave the run's workflow at the wrong worker after a plan, so that its calls are started there."""
     if info.activity_type != "PlanActivity":

@@ -5,7 +5,7 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sojourn.values.numbers import exact, is_exact, is_same
+from sojourn.values.numbers import is_exact, is_same, write_exact
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -17,7 +17,7 @@ JSON = st.recursive(
 @example({"a": [2**53, 2**53 - 1, -(2**53)]})
 def test_an_exact_value_is_not_rounded(value: object) -> None:
     """Read with every number as a double, an exact value is the same, and has the digits of each large integer."""
-    shown = exact(value)
+    shown = write_exact(value)
     read = json.loads(json.dumps(shown), parse_int=lambda digits: int(float(digits)))
     assert read == shown
     assert is_exact(shown)
@@ -26,7 +26,7 @@ def test_an_exact_value_is_not_rounded(value: object) -> None:
 
 def test_large_integers_are_their_digits() -> None:
     """Only integers beyond the safe ones change; truth is no number."""
-    assert exact({"a": [2**53, 2**53 - 1], "b": {"c": -(2**63)}, "d": True}) == {
+    assert write_exact({"a": [2**53, 2**53 - 1], "b": {"c": -(2**63)}, "d": True}) == {
         "a": ["9007199254740992", 2**53 - 1],
         "b": {"c": "-9223372036854775808"},
         "d": True,

@@ -382,7 +382,7 @@ async def test_an_approval_by_an_earlier_version_holds_for_the_whole_declaration
     temporal_address, status_when, monkeypatch
 ):
     """A call that a worker without `shown` has shown is asked about again after any change of the tool, then runs once."""
-    monkeypatch.setattr(approval, "shown_of", lambda _spec: None)
+    monkeypatch.setattr(approval, "shown_tool", lambda _spec: None)
     wipe_call = wipe("a")
 
     def app(description: str, done: list[str]) -> App:

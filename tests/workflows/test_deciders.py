@@ -26,7 +26,7 @@ from sojourn import (
     flow,
 )
 from sojourn.contracts import Approval
-from sojourn.core.awaits.deciding import in_words
+from sojourn.core.awaits.deciding import describe_deciders
 from sojourn.errors import NotApprover
 from sojourn.policy import PolicyDecision, PolicyInput
 
@@ -204,7 +204,7 @@ async def test_a_rule_of_a_run_is_needed_beside_the_approvers(asked):
     for text, (approvers, words) in both.items():
         run, wait = await asked(text, policy=policy, principal=ANA)
         assert (wait.approvers, wait.narrowed_to) == (approvers, [["auditor", "controller"]])
-        assert in_words(wait).startswith(words)
+        assert describe_deciders(wait).startswith(words)
         for principal in (FIN, BOSS, CFO):
             with pytest.raises(NotApprover, match=r"auditor or controller|finance or cfo|approver"):
                 await run.approve(wait, principal=principal)
@@ -529,7 +529,7 @@ async def test_a_rule_counts_beside_the_function(serve, status_when):
     client = await serve(gated)
     run = await client.start("desk.guard", "open 50", policy=policy)
     (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
-    assert in_words(wait).startswith("whoever above_own_limit lets decide and has the role guard")
+    assert describe_deciders(wait).startswith("whoever above_own_limit lets decide and has the role guard")
     with pytest.raises(NotApprover, match="kim does not have the role guard"):
         await run.approve(wait, principal=limited("kim", 60))
     with pytest.raises(NotApprover, match="says above_own_limit"):

@@ -37,7 +37,7 @@ from sojourn.core.run.state import RunState
 from sojourn.errors import RunCanceled
 from sojourn.events import one_run
 from sojourn.testing import skip_time
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.worker import shell
 
 room = importlib.import_module("workflows.history_budget")
@@ -432,7 +432,7 @@ async def test_the_status_is_that_of_the_history_in_every_execution(short, serve
 def without_times(fold: Fold) -> Waits:
     """The waits of a folded state, without when each release was made."""
     waits = fold.state.waits
-    return changed(waits, releases=tuple(changed(each, at=None) for each in waits.releases))
+    return copy_with(waits, releases=tuple(copy_with(each, at=None) for each in waits.releases))
 
 
 async def same_from_both_ends(client: Client, run_id: str) -> RunState:
@@ -448,7 +448,7 @@ async def same_from_both_ends(client: Client, run_id: str) -> RunState:
     whole, last = folds
     # Active time is by the workflow's clock in the one, and by the events' in the other. Only the run itself records
     # when it was told to stop asking.
-    assert changed(whole.state, active=last.state.active, waits=without_times(whole)) == changed(
+    assert copy_with(whole.state, active=last.state.active, waits=without_times(whole)) == copy_with(
         last.state, waits=without_times(last)
     )
     assert whole.status() == last.status()

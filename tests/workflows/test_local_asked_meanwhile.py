@@ -111,13 +111,13 @@ async def test_a_run_that_is_asked_while_its_approvals_are_checked_replays(serve
         calls = [act.call(number=done + number) for number in range(3)]
         return PlanResult.final("done") if done >= ROUNDS else PlanResult.calls(*calls)
 
-    voided = check_approval.voided
+    voided = check_approval.check_shown
 
     async def slowly(*arguments):
         await asyncio.sleep(random.random() / 50)
         return await voided(*arguments)
 
-    monkeypatch.setattr(check_approval, "voided", slowly)
+    monkeypatch.setattr(check_approval, "check_shown", slowly)
     policy = RunPolicy(interrupts_allowed=True, max_tool_rounds=1_000, max_tool_calls=1_000)
     app = App(agents=[Agent("test.agent", planner=ask, uses=[guarded], policy=policy)])
     client = await serve(app)

@@ -68,14 +68,14 @@ async def test_runs_on_a_shared_queue_find_their_worker(
 
     With `stays` the workflow stays at the wrong worker after a plan, so that its calls are started there.
     """
-    leave, refused = heartbeat.leave, []
+    leave, refused = heartbeat.release_run, []
 
     async def leave_for_tools(client: temporalio.client.Client, info: activity.Info) -> None:
         refused.append(info.activity_type)
         if not stays or info.activity_type != "PlanActivity":
             await leave(client, info)
 
-    monkeypatch.setattr(heartbeat, "leave", leave_for_tools)
+    monkeypatch.setattr(heartbeat, "release_run", leave_for_tools)
     made = Counter[str]()
     clients = [await Client.connect(temporal_address, task_queue=f"q-{names[0]}") for _ in names]
     one, two = (app(name, made, kind, local=local) for name in names)

@@ -16,7 +16,7 @@ from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Json, connected
 from sojourn.cli.screen.text import local, plain
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -199,7 +199,7 @@ def _money(spent: Spending) -> str:
 
 def _notes(facts: dict[str, Any], total: Spending, moment: str) -> list[str]:
     count, unread = facts["looked_at"], facts["unread"]
-    notes = [f"looked at {counted(count, 'run')} since {moment}"]
+    notes = [f"looked at {count_noun(count, 'run')} since {moment}"]
     if facts["has_more"]:
         notes.append(
             "there are more runs, which are not counted: choose a shorter --since, an --agent or a --session"

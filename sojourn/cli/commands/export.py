@@ -20,7 +20,7 @@ from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import Json, RunId, connected
 from sojourn.cli.screen.text import plain
 from sojourn.private import private_folder, private_opener, write_private
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
     from sojourn.client.access import Access
@@ -126,7 +126,7 @@ def _export_history(run_id: str, file: Path, *, force: bool, as_json: bool) -> i
         if as_json:
             print(json.dumps({"run_id": run_id, "history": str(file), "events": count}))
         else:
-            print(f"{file}: {counted(count, 'history event')} of {plain(run_id, 300)}")
+            print(f"{file}: {count_noun(count, 'history event')} of {plain(run_id, 300)}")
         return OK
 
     return with_client(main)
@@ -320,16 +320,16 @@ def _print_export(export: Export, *, as_json: bool) -> int:
         for each in export.flat():
             written = ", ".join(
                 [
-                    counted(each.messages, "message"),
-                    counted(each.events, "event"),
-                    counted(each.artifacts, "artifact"),
+                    count_noun(each.messages, "message"),
+                    count_noun(each.events, "event"),
+                    count_noun(each.artifacts, "artifact"),
                 ]
             )
             print(f"{each.folder}: {written} of {plain(each.run_id, 300)} ({each.status})")
     if not missing:
         return OK
     raise CommandError(
-        f"the data of {counted(len(missing), 'artifact')} is in external storage and could not be read "
+        f"the data of {count_noun(len(missing), 'artifact')} is in external storage and could not be read "
         f"({plain(missing[0])}); everything else is written. Name the app with this storage: --app MODULE:APP --force",
         run_id=export.run_id,
         missing=missing,

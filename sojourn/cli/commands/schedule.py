@@ -11,7 +11,7 @@ from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import OK
 from sojourn.cli.options import By, Json, connected, connection_options
 from sojourn.cli.screen.text import local, plain, shell_word
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -138,7 +138,7 @@ def show(schedule_id: ScheduleId, as_json: Json = False) -> int:
             return OK
         to = f"@{plain(status.session_id)}" if status.session_id else ""
         paused = "paused" if status.paused else "active"
-        acted = f"acted {counted(status.count or 0, 'time')}"
+        acted = f"acted {count_noun(status.count or 0, 'time')}"
         print(f"{plain(status.schedule_id, 300)}  {paused}  {plain(status.timing)}  {acted}")
         print(f"{plain(status.agent_id)}{to}: {plain(status.message, 300)}")
         if status.note:

@@ -11,7 +11,7 @@ import typer
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import LAST_TURNS, Json, RunId, Verbose, connected, connection_options
-from sojourn.cli.screen.text import local, plain, shell_word, took
+from sojourn.cli.screen.text import format_duration, local, plain, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -133,7 +133,7 @@ async def _tree(client: "Client", run: "Run", part: _TreeExtent, *, full: bool, 
     from sojourn.cli.screen.lines import usage_text
     from sojourn.cli.screen.run_trees import RunTrees
     from sojourn.cli.screen.text import Line
-    from sojourn.values.text import counted
+    from sojourn.values.text import count_noun
 
     console = Console(highlight=False)
     status = await run.status()
@@ -160,7 +160,7 @@ async def _tree(client: "Client", run: "Run", part: _TreeExtent, *, full: bool, 
     calls = part.calls(status)
     if calls is not None and (left_out := trees.keep(calls)):
         more = "--all" if status.conversation else "--last N"
-        text = f"{counted(left_out, 'call')} above {'is' if left_out == 1 else 'are'} left out; {more} draws more"
+        text = f"{count_noun(left_out, 'call')} above {'is' if left_out == 1 else 'are'} left out; {more} draws more"
         console.print(Text(text, "dim"))
     console.print(trees)
     _below(console, run.id, status, full=full)
@@ -286,7 +286,7 @@ def _error_line(error: dict[str, Any]) -> str:
 
 
 def _state(status: "RunStatus", turn_id: str = "") -> str:
-    from sojourn.values.text import counted
+    from sojourn.values.text import count_noun
 
     phase = f" ({status.phase.replace('_', ' ')})" if status.status == "running" and status.phase else ""
     state = f"{status.status.replace('_', ' ')}{phase}"
@@ -294,7 +294,7 @@ def _state(status: "RunStatus", turn_id: str = "") -> str:
         return state
     is_between = status.closed_at is not None or status.phase == "idle"
     return (
-        f"{state} after {counted(status.turns, 'turn')}"
+        f"{state} after {count_noun(status.turns, 'turn')}"
         if is_between
         else f"{state} in turn {plain(turn_id)}"
     )
@@ -304,4 +304,4 @@ def _times(status: "RunStatus") -> str:
     if status.started_at is None:
         return "not started"
     end = status.closed_at or datetime.now(UTC)
-    return f"{took(end - status.started_at)}{'' if status.closed_at else ' so far'}, since {local(status.started_at)}"
+    return f"{format_duration(end - status.started_at)}{'' if status.closed_at else ' so far'}, since {local(status.started_at)}"

@@ -8,7 +8,7 @@ from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import CommandError
 from sojourn.cli.options import By, Json, RunId, Why, connected, connection_options
 from sojourn.cli.screen.text import plain, shell_word
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -60,7 +60,9 @@ def resume(
         await run.resume(why, messages=messages or [], by=who)
         turn_id = (await run.status()).turn_id if count else None
         line = f"sojourn watch {shell_word(run_id)}{connection_options()}"
-        begun = f"{counted(count, 'message')} for the planner, turn {plain(turn_id or '')}; " if count else ""
+        begun = (
+            f"{count_noun(count, 'message')} for the planner, turn {plain(turn_id or '')}; " if count else ""
+        )
         then = f"{begun}follow it with: {line}"
         return print_done(
             "resumed", run_id, as_json=as_json, by=who, then=then, messages=count or None, turn_id=turn_id

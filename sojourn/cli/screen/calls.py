@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any
 
-from sojourn.cli.screen.text import Line, plain, took
+from sojourn.cli.screen.text import Line, format_duration, plain
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import LEFT_OUT, RetryHint, ToolError
 from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult
 from sojourn.timeline import Attempt, Call, Plan
 from sojourn.values.json_value import is_object
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = [
     "Detail",
@@ -74,8 +74,8 @@ def end_text(call: Call) -> str:
         return f"denied by {who}" if who else "denied"
     attempts = result.telemetry.attempts if result.telemetry and not result.run_link else 1
     attempt = f", attempt {attempts}" if attempts > 1 else ""
-    below = f", {counted(result.children_count, 'call')} in the child run" if result.run_link else ""
-    return f"({took(call.duration or timedelta(0))}{attempt}{below})"
+    below = f", {count_noun(result.children_count, 'call')} in the child run" if result.run_link else ""
+    return f"({format_duration(call.duration or timedelta(0))}{attempt}{below})"
 
 
 def result_lines(result: ToolResult, detail: Detail = Detail.BRIEF) -> list[Line]:
@@ -158,7 +158,7 @@ def _bounds_line(bounds: Bounds) -> str:
 
 
 def _artifact_line(artifact: Artifact) -> str:
-    size = f", {counted(artifact.size, 'byte')}" if artifact.size else ""
+    size = f", {count_noun(artifact.size, 'byte')}" if artifact.size else ""
     return f"+ artifact {plain(artifact.kind)}{size}: {plain(artifact.ref)}"
 
 

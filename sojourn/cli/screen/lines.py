@@ -47,7 +47,7 @@ from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT
 from sojourn.timeline import is_interruption, is_last_result, verdict_of
 from sojourn.values.json_value import is_array
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = ["MessageLines", "is_drawn", "lines_of", "name_of", "spoken_lines", "usage_text"]
 
@@ -83,13 +83,13 @@ def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
 
 def usage_text(output: RunOutput) -> str:
     """Return the calls, the tokens and the cost of a run, on one line."""
-    parts = [counted(output.tool_calls, "call")]
+    parts = [count_noun(output.tool_calls, "call")]
     below = output.children_count - output.tool_calls
     if below > 0:
         parts.append(f"{below} in child runs")
     used = output.total_usage
     if tokens := used.input_tokens + used.output_tokens:
-        parts.append(counted(tokens, "token"))
+        parts.append(count_noun(tokens, "token"))
     if used.cost:
         parts.append(f"${used.cost:.4f}")
     return ", ".join(parts)
@@ -141,7 +141,7 @@ def _memory(event: MemoryChangedEvent) -> list[Line]:
 
 def _continued(event: RunContinuedEvent) -> list[Line]:
     """Print that the beginning is gone, but not each new execution."""
-    earlier = counted(event.executions, "earlier execution")
+    earlier = count_noun(event.executions, "earlier execution")
     return [Line(f"· the beginning is gone: Temporal has deleted {earlier}", "dim")] if event.is_start else []
 
 
@@ -289,11 +289,11 @@ class MessageLines:
         lines: list[str] = []
         if part.summary and part.summary != self._summary:
             self._summary = part.summary
-            lines += [f"(summary, in place of the first {counted(part.until, 'message')})"]
+            lines += [f"(summary, in place of the first {count_noun(part.until, 'message')})"]
             lines += [plain(line, 1_000) for line in part.summary.splitlines()]
         if part.cleared > part.until:
             lines.append(
-                f"(results in the first {counted(part.cleared, 'message')} are no longer read by the model)"
+                f"(results in the first {count_noun(part.cleared, 'message')} are no longer read by the model)"
             )
         return lines or ["(compaction)"]
 

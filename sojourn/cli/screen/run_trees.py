@@ -56,7 +56,7 @@ from sojourn.timeline import (
     WaitEnd,
     WaitEntry,
 )
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = ["LINES", "MOST_ENTRIES", "RunTrees"]
 
@@ -186,7 +186,7 @@ class RunTrees:
             earlier = self._turns[: -self._last]
             if left_out := max(0, len(earlier) - LINES):
                 is_are = "is" if left_out == 1 else "are"
-                text = f"{counted(left_out, 'turn')} before {is_are} left out"
+                text = f"{count_noun(left_out, 'turn')} before {is_are} left out"
                 yield Text(text if self._spins else f"{text}; --last N and --all draw more", "dim")
             yield from (TurnLine(turn) for turn in earlier[-LINES:])
             begin = max(begin, 2 * len(earlier) + 1)

@@ -3,18 +3,18 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from sojourn.values.visible import WIDTH, plain, shell_word, took
+from sojourn.values.visible import WIDTH, format_duration, plain, shell_word
 
 __all__ = [
     "MAX_DRAFT_LINES",
     "WIDTH",
     "Line",
     "draft_lines",
+    "format_duration",
     "local",
     "plain",
     "shell_word",
     "text_lines",
-    "took",
 ]
 
 

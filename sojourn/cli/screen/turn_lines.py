@@ -8,10 +8,10 @@ from rich.text import Text
 
 from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.lines import name_of, usage_text
-from sojourn.cli.screen.text import Line, local, plain, text_lines, took
+from sojourn.cli.screen.text import Line, format_duration, local, plain, text_lines
 from sojourn.contracts.message import Message, TextPart
 from sojourn.timeline import UserMessage, UserTurn, is_interruption
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = [
     "TurnLine",
@@ -73,7 +73,7 @@ def heading(turn: UserTurn, detail: Detail = Detail.BRIEF) -> Line:
     if senders:
         parts.append(f"by {', '.join(senders)}")
     if turn.waited > _NOTICEABLE:
-        parts.append(f"waited {took(turn.waited)}")
+        parts.append(f"waited {format_duration(turn.waited)}")
     return Line("  ".join(parts), "bold")
 
 
@@ -126,8 +126,8 @@ def message_text(message: Message) -> str:
 
 def summary(turn: UserTurn, now: datetime | None = None) -> Line:
     if turn.end is None:
-        return Line(f"so far {_used(turn)}, {took((now or datetime.now(UTC)) - turn.at)}", "dim")
-    return Line(f"{_used(turn)}, took {took(turn.end.at - turn.at)}", "dim")
+        return Line(f"so far {_used(turn)}, {format_duration((now or datetime.now(UTC)) - turn.at)}", "dim")
+    return Line(f"{_used(turn)}, took {format_duration(turn.end.at - turn.at)}", "dim")
 
 
 def waiting_lines(
@@ -136,7 +136,7 @@ def waiting_lines(
     """Return the messages that have no turn, each on a line, the first ones."""
     if not messages:
         return []
-    count = counted(len(messages), "message")
+    count = count_noun(len(messages), "message")
     verb = "waits" if len(messages) == 1 else "wait"
     first = f"{count} had no turn" if is_over else f"{count} {verb} for a turn"
     lines = [Line(first, "bold")]
@@ -188,14 +188,14 @@ def _became(turn: UserTurn) -> str:
 def _used(turn: UserTurn) -> str:
     if turn.end and turn.end.output:
         return usage_text(turn.end.output)
-    parts = [counted(turn.calls, "call")]
+    parts = [count_noun(turn.calls, "call")]
     if turn.spent.tokens:
-        parts.append(counted(turn.spent.tokens, "token"))
+        parts.append(count_noun(turn.spent.tokens, "token"))
     if turn.spent.cost:
         parts.append(f"${turn.spent.cost:.4f}")
     return ", ".join(parts)
 
 
 def _briefly(turn: UserTurn, width: int) -> str:
-    calls = [counted(turn.calls, "call")] if turn.calls and width >= _WIDE else []
-    return ", ".join([*calls, *([took(turn.end.at - turn.at)] if turn.end else [])])
+    calls = [count_noun(turn.calls, "call")] if turn.calls and width >= _WIDE else []
+    return ", ".join([*calls, *([format_duration(turn.end.at - turn.at)] if turn.end else [])])

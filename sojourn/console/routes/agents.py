@@ -23,7 +23,7 @@ from sojourn.errors import SojournError
 from sojourn.forms import SchemaTable, example_of, schema_table
 from sojourn.http.problems import Problem
 from sojourn.values.json_value import is_array, is_object
-from sojourn.values.visible import took
+from sojourn.values.visible import format_duration
 
 __all__ = ["pages"]
 
@@ -233,7 +233,7 @@ def _marks(spec: ToolSpec, approval: str | None) -> list[Mark]:
 
 def _facts(spec: ToolSpec) -> list[tuple[str, str]]:
     facts = [
-        ("Time limit", took(spec.timeout) if spec.timeout else "that of the policy"),
+        ("Time limit", format_duration(spec.timeout) if spec.timeout else "that of the policy"),
         ("Attempts", f"{spec.retry.max_attempts} where a failure passes by itself"),
     ]
     if spec.task_queue:
@@ -315,7 +315,7 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, timedelta):
-        return took(value)
+        return format_duration(value)
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"  # pyright: ignore[reportUnknownArgumentType] - of any policy
     if name == "max_cost":

@@ -18,7 +18,7 @@ from sojourn.console.views.text import parted
 from sojourn.console.watched import News
 from sojourn.errors import SojournError
 from sojourn.reader import ListedRun
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 from sojourn.values.visible import one_line
 
 __all__ = ["pages"]
@@ -62,8 +62,8 @@ class StuckRow:
 def health_of(groups: Mapping[str, Sequence[Check]], stuck: int, fault: str) -> HealthSummary:
     wrong = [check.name for checks in groups.values() for check in checks if check.ok is False]
     parts = [
-        *([f"{counted(len(wrong), 'check')} failed"] if wrong else []),
-        *([f"{counted(stuck, 'run')} {'is' if stuck == 1 else 'are'} stuck"] if stuck else []),
+        *([f"{count_noun(len(wrong), 'check')} failed"] if wrong else []),
+        *([f"{count_noun(stuck, 'run')} {'is' if stuck == 1 else 'are'} stuck"] if stuck else []),
         *(["the runs cannot be read"] if fault else []),
     ]
     return HealthSummary(

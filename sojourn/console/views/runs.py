@@ -15,7 +15,7 @@ from sojourn.contracts.run import RunStatus
 from sojourn.contracts.run_policy import Caps
 from sojourn.reader import Detail, ListedRun, RunEnd, Snapshot
 from sojourn.timeline import TokenUsage
-from sojourn.values.visible import one_line, took
+from sojourn.values.visible import format_duration, one_line
 
 __all__ = ["RunRow", "doing", "head_of", "row_of"]
 
@@ -218,7 +218,7 @@ def left_of(caps: Caps) -> list[tuple[str, str]]:
         ("calls", None if caps.tool_calls is None else f"{caps.tool_calls:,}"),
         ("rounds in this turn", None if caps.rounds is None else f"{caps.rounds:,}"),
         ("failed steps in a row", None if caps.failed_steps is None else f"{caps.failed_steps:,}"),
-        ("active time", took(caps.time) if caps.time is not None else None),
+        ("active time", format_duration(caps.time) if caps.time is not None else None),
         ("tokens", short_number(caps.tokens) if caps.tokens is not None else None),
         ("money", money(caps.cost) if caps.cost is not None else None),
     )

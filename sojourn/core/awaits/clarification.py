@@ -6,8 +6,8 @@ from typing import Any, cast
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION
-from sojourn.core.awaits.disclosure import disclose, expiry, fenced_signal, indented, lines
-from sojourn.core.awaits.envelope import Channel, Refused, as_json, digest, text_of
+from sojourn.core.awaits.disclosure import describe_expiry, disclose, fence_signal, indent_lines, join_lines
+from sojourn.core.awaits.envelope import Channel, Refused, answer_digest, read_text, write_json
 from sojourn.core.awaits.form import mismatch_of, values_of
 from sojourn.core.awaits.principals import answerer_of
 from sojourn.values.json_fault import json_fault
@@ -17,10 +17,10 @@ from sojourn.values.wire import MAX_ANSWER_CHARS
 
 __all__ = [
     "Clarified",
+    "format_clarification",
     "read_clarification",
     "sample_clarification",
-    "shown_clarification",
-    "wanted",
+    "wanted_fields",
 ]
 
 
@@ -40,7 +40,7 @@ class Clarified:
     @property
     def digest(self) -> str:
         """A digest that is equal for a repetition of the answer."""
-        return digest([self.declined, "" if self.declined else self.text])
+        return answer_digest([self.declined, "" if self.declined else self.text])
 
 
 def read_clarification(
@@ -57,7 +57,7 @@ def _read(
     question: AwaitClarification, fields: dict[str, Any], by: str | None, channel: Channel
 ) -> Clarified | Refused:
     if fields.get("declined") is True:
-        reason = text_of(fields, "reason")
+        reason = read_text(fields, "reason")
         return reason if isinstance(reason, Refused) else Clarified(question.id, reason, by, declined=True)
     answer = fields.get("answer")
     is_yes = answer == {} and question.tool_call_id is not None  # an empty form needs no values
@@ -65,7 +65,7 @@ def _read(
         return Refused(
             f"the answer to {question.id} is a text or an object of values by field, and not empty"
         )
-    text = answer if isinstance(answer, str) else as_json(answer)
+    text = answer if isinstance(answer, str) else write_json(answer)
     if len(text) > MAX_ANSWER_CHARS:
         return Refused(f"an answer has at most {MAX_ANSWER_CHARS:,} characters; this one has {len(text):,}")
     if fault := _fault_of(answer, channel):
@@ -97,10 +97,10 @@ def _fault_of(answer: Any, channel: Channel) -> str | None:
     return fault.message if fault else None
 
 
-def shown_clarification(run_id: str, wait: AwaitClarification) -> str:
+def format_clarification(run_id: str, wait: AwaitClarification) -> str:
     """Return a question in Markdown for Temporal's screens, with its answer command."""
-    text = lines(_question(wait))
-    command = fenced_signal(run_id, PROVIDE_CLARIFICATION, sample_clarification(wait))
+    text = join_lines(_question(wait))
+    command = fence_signal(run_id, PROVIDE_CLARIFICATION, sample_clarification(wait))
     return "\n\n".join(["**Waiting for an answer:**", fence(text), command])
 
 
@@ -112,18 +112,18 @@ def _question(wait: AwaitClarification) -> list[str]:
     return [
         visible(wait.question, keep="\n"),
         visible(wait.clarifying_prompt or "", keep="\n"),
-        f"Wanted: {', '.join(wanted(wait))}" if wait.missing_fields else "",
-        *(["For example:", *indented(disclose(wait.example_input))] if wait.example_input else []),
+        f"Wanted: {', '.join(wanted_fields(wait))}" if wait.missing_fields else "",
+        *(["For example:", *indent_lines(disclose(wait.example_input))] if wait.example_input else []),
         f"Asked by {visible(wait.server)}" if wait.server else "",
-        expiry(wait),
+        describe_expiry(wait),
     ]
 
 
-def wanted(wait: AwaitClarification) -> list[str]:
-    return [_typed(name, wait.form) for name in wait.missing_fields]
+def wanted_fields(wait: AwaitClarification) -> list[str]:
+    return [_format_field(name, wait.form) for name in wait.missing_fields]
 
 
-def _typed(name: str, form: dict[str, Any] | None) -> str:
+def _format_field(name: str, form: dict[str, Any] | None) -> str:
     fields = (form or {}).get("properties")
     field = cast("dict[str, Any]", fields).get(name) if isinstance(fields, dict) else None
     kind = cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else None

@@ -14,9 +14,22 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import APPROVAL_VOID
 from sojourn.contracts.wire_names import PROVIDE_CONFIRMATION
-from sojourn.core.awaits.deciding import NOT_APPROVER, in_words, is_restricted, needed_roles, why_not
-from sojourn.core.awaits.disclosure import disclose, expiry, fenced_query, fenced_signal, indented, lines
-from sojourn.core.awaits.envelope import Channel, Refused, as_json, digest, text_of
+from sojourn.core.awaits.deciding import (
+    NOT_APPROVER,
+    describe_deciders,
+    is_restricted,
+    needed_roles,
+    refusal_of,
+)
+from sojourn.core.awaits.disclosure import (
+    describe_expiry,
+    disclose,
+    fence_query,
+    fence_signal,
+    indent_lines,
+    join_lines,
+)
+from sojourn.core.awaits.envelope import Channel, Refused, answer_digest, read_text, write_json
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
 from sojourn.values.text import echo
 from sojourn.values.visible import fence, visible
@@ -26,16 +39,16 @@ __all__ = [
     "NO_EDIT",
     "VOID",
     "Decided",
-    "changed_since",
-    "decided_against",
-    "denied",
+    "deny",
+    "deny_by_decision",
+    "describe_changes",
+    "format_confirmation",
     "is_void",
     "read_confirmation",
+    "refuse_unknown_fields",
     "role_options",
     "sample_confirmation",
-    "shown_confirmation",
-    "unknown_in_decision",
-    "void",
+    "void_reason",
     "whole_call",
 ]
 
@@ -83,13 +96,13 @@ class Decided:
 
     @property
     def digest(self) -> str:
-        return digest([self.approved, self.scope])
+        return answer_digest([self.approved, self.scope])
 
 
 def read_confirmation(
     call: AwaitConfirmation, fields: dict[str, Any], by: str | None, channel: Channel
 ) -> Decided | Refused:
-    if channel == "signal" and call.strict and (unknown := unknown_in_decision(fields)):
+    if channel == "signal" and call.strict and (unknown := refuse_unknown_fields(fields)):
         return unknown
     approved, scope = fields.get("approved"), fields.get("scope") or "call"
     if not isinstance(approved, bool):
@@ -100,7 +113,7 @@ def read_confirmation(
         return Refused(
             f"{call.id} is approved by itself: the asking about its tool cannot be stopped; leave `scope` out"
         )
-    reason = text_of(fields, "reason")
+    reason = read_text(fields, "reason")
     if isinstance(reason, Refused):
         return reason
     digest = fields.get("payload_digest")
@@ -111,7 +124,7 @@ def read_confirmation(
     ):
         bound = {"id": call.id, "approved": approved, "payload_digest": call.payload_digest}
         return Refused(
-            f"a decision names the arguments that were seen: look at them, and send {as_json(bound)}",
+            f"a decision names the arguments that were seen: look at them, and send {write_json(bound)}",
             "NotBound",
         )
     if digest is not None and digest != call.payload_digest:
@@ -119,11 +132,11 @@ def read_confirmation(
     principal = principal_of(fields)
     if isinstance(principal, Refused):
         return principal
-    why = why_not(call, principal, approved=approved) if channel != "accepted" else None
+    why = refusal_of(call, principal, approved=approved) if channel != "accepted" else None
     return Refused(why, NOT_APPROVER) if why else Decided(call.id, approved, reason, by, scope, principal)
 
 
-def unknown_in_decision(fields: Mapping[str, Any]) -> Refused | None:
+def refuse_unknown_fields(fields: Mapping[str, Any]) -> Refused | None:
     # Such a field is mostly an attempt to run the call with other arguments. The call would run with those
     # that were shown.
     unknown = next((name for name in fields if name not in DECISION), None)
@@ -133,19 +146,19 @@ def unknown_in_decision(fields: Mapping[str, Any]) -> Refused | None:
     return Refused(f"{PROVIDE_CONFIRMATION} does not know {echo(unknown)}; it takes {known}; {NO_EDIT}")
 
 
-def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
+def format_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
     """Format a call in Markdown for Temporal's screens, with its commands."""
     seen = disclose(wait.payload)
-    who = f"Decides: {in_words(wait)}." if is_restricted(wait) else ""
+    who = f"Decides: {describe_deciders(wait)}." if is_restricted(wait) else ""
     shown = [
         visible(wait.prompt),
         visible(wait.tool),
-        *changed_since(wait),
-        *indented(seen),
+        *describe_changes(wait),
+        *indent_lines(seen),
         who,
-        expiry(wait),
+        describe_expiry(wait),
     ]
-    parts = ["**Waiting for approval:**", fence(lines(shown))]
+    parts = ["**Waiting for approval:**", fence(join_lines(shown))]
     if is_restricted(wait):
         return "\n\n".join(
             [*parts, "It is decided in the console, over HTTP, or by:", *_commands(run_id, wait)]
@@ -154,13 +167,13 @@ def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
     if not seen.is_whole:
         parts += [
             "The call is shortened here. This query returns all of it:",
-            fenced_query(run_id, wait.id),
+            fence_query(run_id, wait.id),
             "Then, to approve it:",
         ]
         answer["payload_digest"] = _UNSEEN
-    parts += [fenced_signal(run_id, PROVIDE_CONFIRMATION, answer)]
+    parts += [fence_signal(run_id, PROVIDE_CONFIRMATION, answer)]
     return "\n\n".join(
-        [*parts, "Or, so that it does not run:", fenced_signal(run_id, PROVIDE_CONFIRMATION, _denial(wait))]
+        [*parts, "Or, so that it does not run:", fence_signal(run_id, PROVIDE_CONFIRMATION, _denial(wait))]
     )
 
 
@@ -178,14 +191,20 @@ def role_options(wait: AwaitConfirmation) -> str:
 
 
 def sample_confirmation(wait: AwaitConfirmation) -> dict[str, Any]:
-    return {"id": wait.id, "approved": True, **_bound(wait), "by": "YOUR NAME"}
+    return {"id": wait.id, "approved": True, **_digest_field(wait), "by": "YOUR NAME"}
 
 
 def _denial(wait: AwaitConfirmation) -> dict[str, Any]:
-    return {"id": wait.id, "approved": False, **_bound(wait), "reason": "THE REASON", "by": "YOUR NAME"}
+    return {
+        "id": wait.id,
+        "approved": False,
+        **_digest_field(wait),
+        "reason": "THE REASON",
+        "by": "YOUR NAME",
+    }
 
 
-def _bound(wait: AwaitConfirmation) -> dict[str, str]:
+def _digest_field(wait: AwaitConfirmation) -> dict[str, str]:
     # Empty for a wait that an older version recorded without a digest.
     return {"payload_digest": wait.payload_digest} if wait.payload_digest else {}
 
@@ -196,8 +215,8 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
     lines = [
         visible(wait.prompt),
         visible(wait.tool),
-        *changed_since(wait),
-        *filter(None, [in_words(wait)]),
+        *describe_changes(wait),
+        *filter(None, [describe_deciders(wait)]),
         *disclose(wait.payload, whole=is_small).lines,
     ]
     if is_small and sum(map(len, lines)) <= _MAX_LINES:
@@ -205,7 +224,7 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
     return [*lines[:_MAX_SHOWN], "too large for a query: `sojourn show --full` shows all of it"]
 
 
-def denied(call: ToolRequest, why: str) -> ToolResult:
+def deny(call: ToolRequest, why: str) -> ToolResult:
     """Build the result of a call that a policy or a person denied."""
     return ToolResult(
         name=call.name,
@@ -214,9 +233,9 @@ def denied(call: ToolRequest, why: str) -> ToolResult:
     )
 
 
-def void(wait: AwaitConfirmation) -> str:
+def void_reason(wait: AwaitConfirmation) -> str:
     """Build the note that an approval is void because the tool has changed."""
-    why = "".join(f": {line}" for line in changed_since(wait))
+    why = "".join(f": {line}" for line in describe_changes(wait))
     return f"the approval of {wait.tool} ({wait.tool_call_id}) is void, and the call did not run{why}"
 
 
@@ -225,15 +244,15 @@ def is_void(result: ToolResult) -> bool:
     return result.error is not None and result.error.code == APPROVAL_VOID
 
 
-def changed_since(wait: AwaitConfirmation) -> list[str]:
+def describe_changes(wait: AwaitConfirmation) -> list[str]:
     """Return one line on how the tool was changed since the first confirmation."""
     changes = "; ".join(wait.changes)[:MAX_CHANGES]
     return [visible(f"changed since it was shown: {changes}")] if wait.changes else []
 
 
-def decided_against(call: ToolRequest, decided: Decided | None) -> ToolResult:
+def deny_by_decision(call: ToolRequest, decided: Decided | None) -> ToolResult:
     """Build the result of a call that a person denied, or that expired undecided."""
     if decided is None:
-        return denied(call, "nobody approved it in time")
+        return deny(call, "nobody approved it in time")
     by = f" by {decided.by}" if decided.by else ""
-    return denied(call, decided.reason) if decided.reason else denied(call, f"it was not approved{by}")
+    return deny(call, decided.reason) if decided.reason else deny(call, f"it was not approved{by}")

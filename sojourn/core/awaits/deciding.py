@@ -12,18 +12,18 @@ __all__ = [
     "APPROVER",
     "NOT_APPROVER",
     "UNASKED",
-    "combined",
+    "ask_in_fork",
+    "combine_roles",
+    "describe_deciders",
     "has_asked",
     "has_decided",
-    "in_fork",
-    "in_words",
     "is_judged",
     "is_restricted",
     "may_decide",
     "may_look",
     "needed_roles",
+    "refusal_of",
     "roles_of",
-    "why_not",
 ]
 
 APPROVER = "approver"
@@ -51,7 +51,7 @@ def needed_roles(wait: AwaitConfirmation) -> list[list[str]]:
     return [roles for roles in (roles_of(wait), *wait.narrowed_to) if roles]
 
 
-def combined(
+def combine_roles(
     declared: Iterable[Sequence[str]], narrowing: Iterable[Sequence[str]], *, has_check: bool = False
 ) -> tuple[list[str], list[list[str]]] | None:
     """Combine lists of roles to `approvers` and `narrowed_to` of a wait.
@@ -129,7 +129,7 @@ def may_look(
     return may_decide(wait, principal, approved=False)
 
 
-def in_fork(wait: AwaitConfirmation, principal: Principal | None) -> AwaitConfirmation:
+def ask_in_fork(wait: AwaitConfirmation, principal: Principal | None) -> AwaitConfirmation:
     """Return a wait as a fork will ask it, with the forking principal as the asker."""
     if principal is None:
         return wait
@@ -137,26 +137,26 @@ def in_fork(wait: AwaitConfirmation, principal: Principal | None) -> AwaitConfir
     return wait.model_copy(update={"asked_by": without_roles(principal), "also_asked_by": others})
 
 
-def in_words(wait: AwaitConfirmation) -> str:
+def describe_deciders(wait: AwaitConfirmation) -> str:
     """Describe in words who may decide."""
     if not is_restricted(wait):
         return ""
     by_check = [f"whoever {visible(wait.approver_check)} lets decide"] if wait.approver_check else []
-    by_role = [f"the role {_listed(roles)}" for roles in needed_roles(wait)]
+    by_role = [f"the role {_list_roles(roles)}" for roles in needed_roles(wait)]
     has = "and has" if by_check else "whoever has"
-    who = " ".join([*by_check, *([f"{has} {_together(by_role)}"] if by_role else [])])
+    who = " ".join([*by_check, *([f"{has} {_join_clauses(by_role)}"] if by_role else [])])
     if not wait.four_eyes:
         return who
     askers = [each.subject for each in (wait.asked_by, *wait.also_asked_by) if each]
-    return f"{who}, but not {_listed(askers)}, who asked" if askers else f"{who}, but not whoever asked"
+    return f"{who}, but not {_list_roles(askers)}, who asked" if askers else f"{who}, but not whoever asked"
 
 
 def may_decide(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True) -> bool:
     """Return whether a principal may decide, as far as roles say."""
-    return why_not(wait, principal, approved=approved) is None
+    return refusal_of(wait, principal, approved=approved) is None
 
 
-def why_not(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True) -> str | None:
+def refusal_of(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True) -> str | None:
     """Return why a principal may not decide, as a clause, or None if it may.
 
     Only roles, tenant and four eyes are checked, not the tool's own function.
@@ -165,7 +165,7 @@ def why_not(wait: AwaitConfirmation, principal: Principal | None, *, approved: b
         if not is_restricted(wait):
             return None
         return (
-            f"{wait.id} is decided by {in_words(wait)}, and the decision does not say whose it is; decide in the console or "
+            f"{wait.id} is decided by {describe_deciders(wait)}, and the decision does not say whose it is; decide in the console or "
             "over HTTP, or with `sojourn approve --as SUBJECT --role ROLE`"
         )
     if wait.one_tenant and wait.asked_by and principal.tenant != wait.asked_by.tenant:
@@ -173,7 +173,7 @@ def why_not(wait: AwaitConfirmation, principal: Principal | None, *, approved: b
     if not _denies_by_role(wait, principal, approved=approved):
         for roles in needed_roles(wait):
             if not any(role in principal.roles for role in roles):
-                return f"{principal.subject} does not have the role {_listed(roles)}"
+                return f"{principal.subject} does not have the role {_list_roles(roles)}"
     if approved and wait.four_eyes and has_asked(wait, principal):
         return f"{principal.subject} asked for this call, which takes the approval of another person"
     return None
@@ -183,9 +183,9 @@ def _tenant(principal: Principal) -> str:
     return f"the tenant {visible(principal.tenant)}" if principal.tenant else "no tenant"
 
 
-def _together(clauses: list[str]) -> str:
+def _join_clauses(clauses: list[str]) -> str:
     return ", and ".join(clauses)[:_MAX_CLAUSES]
 
 
-def _listed(names: list[str]) -> str:
+def _list_roles(names: list[str]) -> str:
     return " or ".join(visible(name) for name in names)[:_MAX_LIST]

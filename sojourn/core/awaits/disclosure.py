@@ -10,17 +10,17 @@ from typing import Any, cast
 
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.wire_names import APPROVAL
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 from sojourn.values.visible import fence, mixed_scripts, visible
 
 __all__ = [
     "Disclosure",
+    "describe_expiry",
     "disclose",
-    "expiry",
-    "fenced_query",
-    "fenced_signal",
-    "indented",
-    "lines",
+    "fence_query",
+    "fence_signal",
+    "indent_lines",
+    "join_lines",
     "signal_line",
 ]
 
@@ -82,7 +82,7 @@ def _shares(payload: Mapping[str, Any]) -> Iterator[str]:
     for name in first:
         yield from _share(name, payload[name], share)
     if last:
-        yield f"… {counted(len(names) - len(first) - len(last), 'field')} left out …"
+        yield f"… {count_noun(len(names) - len(first) - len(last), 'field')} left out …"
     for name in last:
         yield from _share(name, payload[name], share)
 
@@ -106,7 +106,7 @@ def _short_line(path: _Path, value: Any) -> str:
     if not isinstance(value, str):
         return f"{_path(_short_path(path))} = {_literal(value)}{_marks(_short_path(path))}"
     head, tail = _ends(value)
-    shown = f"{_literal(head)}{_left_out(value)}{_literal(tail)}" if tail else _literal(head)
+    shown = f"{_literal(head)}{_count_omitted(value)}{_literal(tail)}" if tail else _literal(head)
     return f"{_path(_short_path(path))} = {shown}{_marks(_short_path(path), head, tail)}"
 
 
@@ -118,8 +118,8 @@ def _ends(text: str) -> tuple[str, str]:
     return (text, "") if len(text) <= MAX_TEXT else (text[: MAX_TEXT - _TAIL], text[-_TAIL:])
 
 
-def _left_out(text: str) -> str:
-    return f" … {counted(len(text) - MAX_TEXT, 'character')} left out … "
+def _count_omitted(text: str) -> str:
+    return f" … {count_noun(len(text) - MAX_TEXT, 'character')} left out … "
 
 
 def _short_path(path: _Path) -> _Path:
@@ -131,7 +131,7 @@ def _short_path(path: _Path) -> _Path:
 
 def _short_name(name: str) -> str:
     head, tail = _ends(name)
-    return f"{head}{_left_out(name)}{tail}" if tail else name
+    return f"{head}{_count_omitted(name)}{tail}" if tail else name
 
 
 def _path(path: _Path) -> str:
@@ -159,7 +159,7 @@ def _marks(path: _Path, *values: Any) -> str:
     return f"  (! {warnings})" if warnings else ""
 
 
-def fenced_signal(run_id: str, name: str, answer: dict[str, Any]) -> str:
+def fence_signal(run_id: str, name: str, answer: dict[str, Any]) -> str:
     """Return the signal command, fenced for Markdown.
 
     No command is shown for a run id that a screen would alter.
@@ -177,7 +177,7 @@ def signal_line(run_id: str, name: str, answer: dict[str, Any]) -> str:
     )
 
 
-def fenced_query(run_id: str, await_id: str) -> str:
+def fence_query(run_id: str, await_id: str) -> str:
     """Return the command that queries a call in full, fenced for Markdown."""
     if visible(run_id) != run_id:
         return "The query `approval`; no command can be shown for this run's id."
@@ -187,11 +187,11 @@ def fenced_query(run_id: str, await_id: str) -> str:
     )
 
 
-def indented(seen: Disclosure) -> list[str]:
+def indent_lines(seen: Disclosure) -> list[str]:
     return [f"  {line}" for line in seen.lines]
 
 
-def expiry(wait: Await) -> str:
+def describe_expiry(wait: Await) -> str:
     """Describe when a wait expires, as a sentence.
 
     Empty if the wait does not expire.
@@ -199,6 +199,6 @@ def expiry(wait: Await) -> str:
     return f"Expires {wait.expires_after} after it was asked." if wait.expires_after else ""
 
 
-def lines(texts: Iterable[str]) -> str:
+def join_lines(texts: Iterable[str]) -> str:
     """Return the texts joined by line breaks, without empty ones."""
     return "\n".join(line for line in texts if line)

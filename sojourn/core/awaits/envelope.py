@@ -12,12 +12,12 @@ __all__ = [
     "NOT_VISIBLE",
     "Channel",
     "Refused",
-    "as_json",
-    "by_of",
-    "digest",
+    "answer_digest",
     "message_id_of",
-    "text_of",
+    "read_sender",
+    "read_text",
     "update_id_of",
+    "write_json",
 ]
 
 Channel = Literal["update", "signal", "accepted"]
@@ -52,7 +52,7 @@ class Refused:
         object.__setattr__(self, "reason", clip(shown, _MAX_REFUSAL_CHARS))
 
 
-def by_of(fields: dict[str, Any]) -> str | Refused | None:
+def read_sender(fields: dict[str, Any]) -> str | Refused | None:
     """Return the sender's name, by its own account."""
     by = fields.get("by")
     if by is not None and (not isinstance(by, str) or len(by) > _MAX_BY_CHARS or not is_writable(by)):
@@ -60,7 +60,7 @@ def by_of(fields: dict[str, Any]) -> str | Refused | None:
     return by or None
 
 
-def text_of(fields: dict[str, Any], name: str) -> str | Refused:
+def read_text(fields: dict[str, Any], name: str) -> str | Refused:
     text = fields.get(name)
     if text is None:
         return ""
@@ -69,12 +69,12 @@ def text_of(fields: dict[str, Any], name: str) -> str | Refused:
     return text
 
 
-def digest(answer: Any) -> str:
+def answer_digest(answer: Any) -> str:
     """Return a digest that is equal for a repetition of an answer."""
-    return hashlib.sha256(as_json(answer).encode(errors="surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(write_json(answer).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
-def as_json(value: Any) -> str:
+def write_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 

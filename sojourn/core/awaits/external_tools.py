@@ -10,15 +10,15 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
-from sojourn.core.awaits.disclosure import disclose, expiry, fenced_signal, indented, lines
-from sojourn.core.awaits.envelope import Channel, Refused, as_json
+from sojourn.core.awaits.disclosure import describe_expiry, disclose, fence_signal, indent_lines, join_lines
+from sojourn.core.awaits.envelope import Channel, Refused, write_json
 from sojourn.core.awaits.principals import answerer_of
 from sojourn.values.json_fault import json_fault
 from sojourn.values.text import echo
 from sojourn.values.visible import fence, visible
 from sojourn.values.wire import MAX_RESULT_BYTES
 
-__all__ = ["Supplied", "not_supplied", "read_results", "sample_results", "shown_results"]
+__all__ = ["Supplied", "format_external_calls", "missing_result", "read_results", "sample_results"]
 
 _MAX_SHOWN = 10
 """Calls shown; further ones are counted."""
@@ -62,10 +62,10 @@ def read_results(
         if read[0] in by_call:
             return Refused(f"call {read[0]} is answered twice")
         by_call[read[0]] = read[1]
-    return _too_large(by_call) or Supplied(wait.id, by_call, by, principal)
+    return _refuse_too_large(by_call) or Supplied(wait.id, by_call, by, principal)
 
 
-def _too_large(by_call: dict[str, dict[str, Any]]) -> Refused | None:
+def _refuse_too_large(by_call: dict[str, dict[str, Any]]) -> Refused | None:
     # The limit applies to each result, and to all of them together.
     size = _size(by_call)
     if size <= MAX_RESULT_BYTES:
@@ -83,7 +83,7 @@ def _too_large(by_call: dict[str, dict[str, Any]]) -> Refused | None:
 
 
 def _size(by_call: dict[str, dict[str, Any]]) -> int:
-    return len(as_json(by_call).encode())
+    return len(write_json(by_call).encode())
 
 
 def _one_result(value: Any, call_ids: set[str]) -> tuple[str, dict[str, Any]] | Refused:
@@ -92,7 +92,7 @@ def _one_result(value: Any, call_ids: set[str]) -> tuple[str, dict[str, Any]] | 
     fields = cast("dict[str, Any]", value)
     call_id = fields.get("tool_call_id")
     if not isinstance(call_id, str) or call_id not in call_ids:
-        return Refused(f"no call {echo(call_id)} waits here; open: {_listed(sorted(call_ids))}")
+        return Refused(f"no call {echo(call_id)} waits here; open: {_list_ids(sorted(call_ids))}")
     if ("result" in fields) == ("error" in fields):
         return Refused(f"call {call_id} is answered by either `result` or `error`")
     if "error" in fields and not _is_error(fields["error"]):
@@ -110,18 +110,21 @@ def _is_error(error: Any) -> bool:
     return isinstance(error, str) and bool(error)
 
 
-def _listed(ids: Sequence[str]) -> str:
+def _list_ids(ids: Sequence[str]) -> str:
     return ", ".join(ids[:5]) + (" ..." if len(ids) > 5 else "")
 
 
-def shown_results(run_id: str, wait: AwaitExternalTools) -> str:
+def format_external_calls(run_id: str, wait: AwaitExternalTools) -> str:
     """Format external calls in Markdown for Temporal's screens."""
     calls: list[str] = []
     for item in wait.items[:_MAX_SHOWN]:
-        calls += [f"{visible(item.tool_call_id)}: {visible(item.tool)}", *indented(disclose(item.payload))]
+        calls += [
+            f"{visible(item.tool_call_id)}: {visible(item.tool)}",
+            *indent_lines(disclose(item.payload)),
+        ]
     more = f"... and {len(wait.items) - _MAX_SHOWN} more." if len(wait.items) > _MAX_SHOWN else ""
-    text = lines([*calls, more, expiry(wait)])
-    command = fenced_signal(run_id, PROVIDE_TOOL_RESULTS, sample_results(wait))
+    text = join_lines([*calls, more, describe_expiry(wait)])
+    command = fence_signal(run_id, PROVIDE_TOOL_RESULTS, sample_results(wait))
     return "\n\n".join(["**Waiting for results from outside:**", fence(text), command])
 
 
@@ -130,7 +133,7 @@ def sample_results(wait: AwaitExternalTools) -> dict[str, Any]:
     return {"id": wait.id, "results": [{"tool_call_id": call_id, "result": "THE RESULT"}]}
 
 
-def not_supplied(call: ToolRequest) -> ToolResult:
+def missing_result(call: ToolRequest) -> ToolResult:
     """Return the result of a call for which no result was sent in time."""
     message = "its result was not sent in time; whether it was carried out is unknown"
     return ToolResult(

@@ -20,7 +20,7 @@ from sojourn.core.awaits.waits import Released
 from sojourn.core.payload.parse import Parsed, parse_arguments
 from sojourn.values.json_value import to_tokens
 from sojourn.values.text import plain
-from sojourn.values.timers import bounded
+from sojourn.values.timers import bound_duration
 from sojourn.values.visible import inert
 
 __all__ = [
@@ -28,18 +28,18 @@ __all__ = [
     "MAX_ASKED_AGAIN",
     "MAX_INPUT_ROUNDS",
     "ORIGIN",
-    "about_other",
-    "about_unknown",
     "approval_by_release",
     "approval_of",
-    "asked_about_again",
+    "confirm_again",
+    "describe_other_call",
     "external_wait",
     "input_response",
     "input_wait",
     "lacks_fields",
-    "other_call_of",
-    "placed",
+    "point_to_fields",
     "question_for",
+    "warn_of_other_call",
+    "warn_of_unknown",
     "with_payload",
 ]
 
@@ -63,7 +63,7 @@ def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirma
     return confirm if call.raw is not None else confirm.model_copy(update={"payload": call.payload})
 
 
-def asked_about_again(
+def confirm_again(
     confirm: AwaitConfirmation, first: AwaitConfirmation, *, unknown: bool = False
 ) -> AwaitConfirmation:
     """Build the confirmation for a call that a worker wants to have confirmed again."""
@@ -73,11 +73,11 @@ def asked_about_again(
     }
     again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
     if first.outcome_unknown or unknown:
-        return about_unknown(again, by_origin=first.prompt.startswith(ORIGIN))
-    return _told_first(again, first.other_call) if first.other_call else again
+        return warn_of_unknown(again, by_origin=first.prompt.startswith(ORIGIN))
+    return _prefix_prompt(again, first.other_call) if first.other_call else again
 
 
-def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> AwaitConfirmation:
+def warn_of_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> AwaitConfirmation:
     """Build the confirmation for a call that repeats one whose outcome is unknown.
 
     The prompt begins with that fact.
@@ -86,12 +86,12 @@ def about_unknown(confirm: AwaitConfirmation, *, by_origin: bool = False) -> Awa
     return confirm.model_copy(update={"prompt": prompt, "outcome_unknown": True, "stop_asking": "never"})
 
 
-def about_other(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
+def warn_of_other_call(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
     """Build the confirmation for a call that a fork's origin made differently."""
-    return _told_first(confirm, other_call_of(call, "The run from which this one was forked"))
+    return _prefix_prompt(confirm, describe_other_call(call, "The run from which this one was forked"))
 
 
-def other_call_of(call: ToolRequest, run: str) -> str:
+def describe_other_call(call: ToolRequest, run: str) -> str:
     """Return the sentence that an approver reads first about the origin's call."""
     given = call.raw if call.raw is not None else json.dumps(call.payload, ensure_ascii=False)
     with_given = f" with {inert(plain(given, MAX_SHOWN))}" if call.raw or call.payload else ""
@@ -101,7 +101,7 @@ def other_call_of(call: ToolRequest, run: str) -> str:
     )
 
 
-def _told_first(confirm: AwaitConfirmation, told: str) -> AwaitConfirmation:
+def _prefix_prompt(confirm: AwaitConfirmation, told: str) -> AwaitConfirmation:
     prompt = f"{told} {confirm.prompt}".strip()
     return confirm.model_copy(update={"prompt": prompt, "other_call": told, "stop_asking": "never"})
 
@@ -171,7 +171,7 @@ def external_wait(
     if not items:
         return None
     limits = [dispatch.expires_after for _, dispatch in calls if dispatch.kind == "external"]
-    longest = None if None in limits else max(bounded(limit) for limit in limits if limit is not None)
+    longest = None if None in limits else max(bound_duration(limit) for limit in limits if limit is not None)
     return AwaitExternalTools(
         id=(wait and wait.id) or f"external-{items[0].tool_call_id}", items=items, expires_after=longest
     )
@@ -213,7 +213,7 @@ def question_for(results: Sequence[ToolResult]) -> AwaitClarification | None:
     return lacking[-1].question() if lacking else None
 
 
-def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> AwaitClarification:
+def point_to_fields(question: AwaitClarification, results: Sequence[ToolResult]) -> AwaitClarification:
     """Replace the names of nested fields in a planner's question by JSON pointers.
 
     That applies to the names that the planner took from `hint.missing_fields`.

@@ -27,25 +27,25 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.core.awaits.clarification import (
     Clarified,
+    format_clarification,
     read_clarification,
     sample_clarification,
-    shown_clarification,
 )
 from sojourn.core.awaits.confirmation import (
     Decided,
-    decided_against,
+    deny_by_decision,
+    format_confirmation,
     read_confirmation,
     sample_confirmation,
-    shown_confirmation,
 )
-from sojourn.core.awaits.disclosure import fenced_signal
-from sojourn.core.awaits.envelope import Channel, Refused, as_json, by_of, digest
+from sojourn.core.awaits.disclosure import fence_signal
+from sojourn.core.awaits.envelope import Channel, Refused, answer_digest, read_sender, write_json
 from sojourn.core.awaits.external_tools import (
     Supplied,
-    not_supplied,
+    format_external_calls,
+    missing_result,
     read_results,
     sample_results,
-    shown_results,
 )
 from sojourn.values.visible import fence
 
@@ -53,13 +53,13 @@ __all__ = [
     "Answer",
     "Details",
     "WaitKind",
-    "digest_sent",
     "facts_of",
+    "format_wait",
     "kind_named",
     "kind_of",
-    "kind_sent",
-    "read",
-    "shown",
+    "read_answer",
+    "sent_digest",
+    "sent_kind",
 ]
 
 Answer = Clarified | Decided | Supplied
@@ -102,7 +102,7 @@ KINDS: Mapping[type[Await], WaitKind] = {
         read=read_clarification,
         event=AwaitClarificationEvent,
         field="question",
-        shown=shown_clarification,
+        shown=format_clarification,
         sample=sample_clarification,
         calls=lambda _wait: [],
     ),
@@ -112,11 +112,11 @@ KINDS: Mapping[type[Await], WaitKind] = {
         read=read_confirmation,
         event=AwaitConfirmationEvent,
         field="confirmation",
-        shown=shown_confirmation,
+        shown=format_confirmation,
         sample=sample_confirmation,
         calls=lambda wait: [wait.id],
         digest=lambda wait: wait.payload_digest,
-        expired=lambda call: decided_against(call, None),
+        expired=lambda call: deny_by_decision(call, None),
     ),
     AwaitExternalTools: WaitKind(
         name=PROVIDE_TOOL_RESULTS,
@@ -124,10 +124,10 @@ KINDS: Mapping[type[Await], WaitKind] = {
         read=read_results,
         event=AwaitExternalToolsEvent,
         field="external",
-        shown=shown_results,
+        shown=format_external_calls,
         sample=sample_results,
         calls=lambda wait: [item.tool_call_id for item in wait.items],
-        expired=not_supplied,
+        expired=missing_result,
     ),
 }
 
@@ -148,13 +148,13 @@ def facts_of(wait: Await) -> dict[str, str]:
     return {"await_id": wait.id, "kind": wait.kind, "digest": kind_of(wait).digest(wait)}
 
 
-def kind_sent(fields: Mapping[str, Any]) -> KindName:
+def sent_kind(fields: Mapping[str, Any]) -> KindName:
     """Return the kind of wait that a message answers, by its fields."""
     return "approval" if "approved" in fields else "tool_results" if "results" in fields else "question"
 
 
-def read(wait: Await, fields: dict[str, Any], channel: Channel = "signal") -> Answer | Refused:
-    by = by_of(fields)
+def read_answer(wait: Await, fields: dict[str, Any], channel: Channel = "signal") -> Answer | Refused:
+    by = read_sender(fields)
     if isinstance(by, Refused):
         return by
     try:
@@ -163,19 +163,19 @@ def read(wait: Await, fields: dict[str, Any], channel: Channel = "signal") -> An
         return Refused(f"the answer to {wait.id} cannot be written as JSON")
 
 
-def shown(run_id: str, wait: Await) -> str:
+def format_wait(run_id: str, wait: Await) -> str:
     """Return a wait in Markdown for Temporal's screens, with its answer commands."""
     return kind_of(wait).shown(run_id, wait)
 
 
-def digest_sent(fields: dict[str, Any]) -> str:
+def sent_digest(fields: dict[str, Any]) -> str:
     """Return the digest of a message that may be an answer, to recognise a repetition."""
     try:
         if "approved" in fields:
-            return digest([fields["approved"], fields.get("scope") or "call"])
+            return answer_digest([fields["approved"], fields.get("scope") or "call"])
         declined, answer = fields.get("declined") is True, fields.get("answer")
-        text = answer if isinstance(answer, str) else as_json(answer)
-        return digest([declined, "" if declined else text])
+        text = answer if isinstance(answer, str) else write_json(answer)
+        return answer_digest([declined, "" if declined else text])
     except (ValueError, RecursionError, OverflowError):
         return "no answer"
 
@@ -201,9 +201,9 @@ class Details:
         parts: list[str] = []
         if paused is not None:
             reason = [fence(paused)] if paused else []
-            parts += ["**Paused.**", *reason, fenced_signal(self._run_id, RESUME, {"by": "YOUR NAME"})]
+            parts += ["**Paused.**", *reason, fence_signal(self._run_id, RESUME, {"by": "YOUR NAME"})]
         first = list(islice(waits.values(), MAX_SHOWN))
-        self._texts = {wait.id: self._texts.get(wait.id) or shown(self._run_id, wait) for wait in first}
+        self._texts = {wait.id: self._texts.get(wait.id) or format_wait(self._run_id, wait) for wait in first}
         parts += self._texts.values()
         if len(waits) > MAX_SHOWN:
             parts.append(f"... and {len(waits) - MAX_SHOWN} more.")

@@ -9,13 +9,13 @@ from sojourn.core.awaits.envelope import Channel, Refused
 __all__ = [
     "MAX_ASKERS",
     "PRINCIPAL",
+    "acting_principal",
     "answerer_of",
     "askers_of",
     "is_same",
-    "least_of",
     "principal_of",
     "without_roles",
-    "written_principal",
+    "write_principal",
 ]
 
 MAX_ASKERS = 40
@@ -41,7 +41,7 @@ def is_same(one: Principal | None, other: Principal | None) -> bool:
     return (one.subject, one.tenant) == (other.subject, other.tenant)
 
 
-def least_of(present: Principal | None, *joining: Principal | None) -> Principal | None:
+def acting_principal(present: Principal | None, *joining: Principal | None) -> Principal | None:
     """Return the principal to act for after messages have joined the work.
 
     It is still the same subject, with only those roles that all senders have.
@@ -112,7 +112,7 @@ def answerer_of(fields: dict[str, Any], channel: Channel) -> Principal | Refused
     return None if isinstance(principal, Refused) and channel != "update" else principal
 
 
-def written_principal(principal: Principal) -> dict[str, Any]:
+def write_principal(principal: Principal) -> dict[str, Any]:
     return principal.model_dump(mode="json", exclude_defaults=True)
 
 

@@ -13,8 +13,8 @@ from sojourn.contracts.wire_names import (
     RESUME,
     STOP_ASKING,
 )
-from sojourn.core.awaits.confirmation import DECISION, unknown_in_decision
-from sojourn.core.awaits.envelope import Refused, by_of, text_of
+from sojourn.core.awaits.confirmation import DECISION, refuse_unknown_fields
+from sojourn.core.awaits.envelope import Refused, read_sender, read_text
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
 from sojourn.core.awaits.waits import Released
 from sojourn.values.text import echo, is_writable
@@ -27,10 +27,10 @@ __all__ = [
     "Resumed",
     "idle_fault",
     "is_overtaken",
-    "not_understood",
     "read_pause",
     "read_release",
     "read_resume",
+    "refuse_ignored_fields",
 ]
 
 NUMBER = "number"
@@ -81,7 +81,7 @@ def is_overtaken(message: Paused | Resumed, last_steering: int) -> bool:
     return message.number is not None and message.number <= last_steering
 
 
-def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
+def refuse_ignored_fields(name: str, values: Sequence[Any]) -> Refused | None:
     """Return a refusal if a message has a field that its reader ignores, or None.
 
     The message is an operator's or an answer. An update with an unknown field is refused. A signal is
@@ -91,7 +91,7 @@ def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
     known = _FIELDS[name]
     value = values[0] if values else None
     if name == PROVIDE_CONFIRMATION and isinstance(value, dict):
-        refused = unknown_in_decision(cast("dict[str, Any]", value))
+        refused = refuse_unknown_fields(cast("dict[str, Any]", value))
         if refused:
             return refused
     unknown = (
@@ -115,7 +115,7 @@ def read_pause(values: Sequence[Any]) -> Paused | Refused:
     if unread := first_undecodable(values):
         return Refused(unread.reason)
     fields = _fields(values, "reason")
-    by, reason = by_of(fields), text_of(fields, "reason")
+    by, reason = read_sender(fields), read_text(fields, "reason")
     if isinstance(by, Refused):
         return by
     return reason if isinstance(reason, Refused) else Paused(reason, by, _number(fields))
@@ -132,7 +132,7 @@ def read_resume(values: Sequence[Any], *, is_paused: bool, tenant: str | None = 
     number = _number(fields)
     if not is_paused and number is None:
         return Refused("the run is not paused", "AwaitNotOpen")
-    by, note = by_of(fields), text_of(fields, "note")
+    by, note = read_sender(fields), read_text(fields, "note")
     if isinstance(by, Refused):
         return by
     if isinstance(note, Refused):
@@ -163,7 +163,7 @@ def read_release(values: Sequence[Any]) -> Released | Refused:
     if unread := first_undecodable(values):
         return Refused(unread.reason)
     fields = _fields(values, "reason")
-    by, reason = by_of(fields), text_of(fields, "reason")
+    by, reason = read_sender(fields), read_text(fields, "reason")
     if isinstance(by, Refused):
         return by
     if isinstance(reason, Refused):

@@ -19,11 +19,11 @@ from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import may_decide
 from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
-from sojourn.core.awaits.kinds import Answer, digest_sent, kind_named, kind_of, read
-from sojourn.values.frozen import changed
+from sojourn.core.awaits.kinds import Answer, kind_named, kind_of, read_answer, sent_digest
+from sojourn.values.frozen import copy_with
 from sojourn.values.undecodable import Undecodable
 
-__all__ = ["Released", "Repeated", "Waits", "asks_again", "is_malformed", "unique_await_id"]
+__all__ = ["Released", "Repeated", "Waits", "is_malformed", "is_repeated_question", "unique_await_id"]
 
 MAX_TRIES = 3
 """Most results of one external call that may fail the tool's schema.
@@ -110,7 +110,7 @@ class Waits:
         parts = self.parts
         if isinstance(added, AwaitExternalTools):
             parts = {**parts, await_id: _Parts(added)}
-        return changed(self, open={**self.open, await_id: added}, parts=parts), added
+        return copy_with(self, open={**self.open, await_id: added}, parts=parts), added
 
     def of_call(self, tool_call_id: str | None) -> Await | None:
         """Return the open wait for a person's answer about a call, or None.
@@ -132,7 +132,7 @@ class Waits:
         payloads = self.payloads
         if isinstance(wait, AwaitConfirmation):
             payloads = {**payloads, await_id: wait.payload_digest}
-        return changed(self, open=still, answers=answered, payloads=payloads)
+        return copy_with(self, open=still, answers=answered, payloads=payloads)
 
     def named(self, value: Any) -> Await | None:
         await_id = cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else None
@@ -153,7 +153,7 @@ class Waits:
             wait = of_kind[0]
         if wait is None or wait not in of_kind:
             return self._not_open(await_id, fields, of_kind, channel)
-        answer = read(wait, fields, channel)
+        answer = read_answer(wait, fields, channel)
         if isinstance(answer, Supplied):
             return self._new_parts(cast("AwaitExternalTools", wait), answer)
         return answer
@@ -178,7 +178,7 @@ class Waits:
 
     def released(self, released: Released) -> tuple["Waits", list[Answer]]:
         """Return the waits after a release, and the open confirmations that it approves."""
-        released = changed(released, turn=self.turn)
+        released = copy_with(released, turn=self.turn)
         settled: list[Answer] = [
             Decided(
                 wait.id,
@@ -197,8 +197,8 @@ class Waits:
             seen = {
                 wait.tool: wait.shown for wait in freed if isinstance(wait, AwaitConfirmation) and wait.shown
             }
-            released = changed(released, seen=seen)
-        after = changed(self, releases=(*self.releases, released))
+            released = copy_with(released, seen=seen)
+        after = copy_with(self, releases=(*self.releases, released))
         for decision in settled:
             after = after.closed(decision.await_id, decision)
         return after, settled
@@ -211,8 +211,8 @@ class Waits:
         release = self.release_of(confirm)
         if release is None or confirm.shown is None or release.shown_of(confirm.tool) is not None:
             return self
-        seen = changed(release, seen={**release.seen, confirm.tool: confirm.shown})
-        return changed(self, releases=tuple(seen if each is release else each for each in self.releases))
+        seen = copy_with(release, seen={**release.seen, confirm.tool: confirm.shown})
+        return copy_with(self, releases=tuple(seen if each is release else each for each in self.releases))
 
     def asks(self, confirm: AwaitConfirmation, *, by_name: bool = False) -> bool:
         """Return whether a person still has to decide on this call (see `release_of`)."""
@@ -250,7 +250,7 @@ class Waits:
         answers = {
             id: _VOID if _first(id) == _first(first.id) else digest for id, digest in self.answers.items()
         }
-        return changed(self, answers=answers)
+        return copy_with(self, answers=answers)
 
     def checked(self, await_id: str, tool_call_id: str, result: ToolResult) -> tuple["Waits", bool]:
         """Return the waits after the check of an external result, and if it was final.
@@ -269,7 +269,7 @@ class Waits:
         return parts is None or tool_call_id in parts.done
 
     def _with_parts(self, parts: "_Parts") -> "Waits":
-        return changed(self, parts={**self.parts, parts.wait.id: parts})
+        return copy_with(self, parts={**self.parts, parts.wait.id: parts})
 
     def _not_open(
         self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], channel: Channel
@@ -285,7 +285,7 @@ class Waits:
                 return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
             if self._is_repeated(known_id, fields):
                 return Repeated(known_id)
-            again = next((wait for wait in of_kind if asks_again(wait, known_id)), None)
+            again = next((wait for wait in of_kind if is_repeated_question(wait, known_id)), None)
             if again:
                 return Refused(
                     f"{shown} is void, since the tool was changed; look at {again.id}, and decide on it",
@@ -307,8 +307,8 @@ class Waits:
     def _is_repeated(self, await_id: str, fields: dict[str, Any]) -> bool:
         parts = self.parts.get(await_id)
         if parts is None:
-            return self.answers[await_id] == digest_sent(fields)
-        again = read(parts.wait, fields)
+            return self.answers[await_id] == sent_digest(fields)
+        again = read_answer(parts.wait, fields)
         return isinstance(again, Supplied) and all(
             parts.taken.get(call_id) == result for call_id, result in again.results.items()
         )
@@ -341,15 +341,15 @@ class _Parts:
         return frozenset(item.tool_call_id for item in self.wait.items)
 
     def supplied(self, results: Mapping[str, Any]) -> "_Parts":
-        return changed(self, taken={**self.taken, **results})
+        return copy_with(self, taken={**self.taken, **results})
 
     def refused(self, tool_call_id: str) -> "_Parts":
         taken = {id: result for id, result in self.taken.items() if id != tool_call_id}
         tries = {**self.tries, tool_call_id: self.tries.get(tool_call_id, 0) + 1}
-        return changed(self, taken=taken, tries=tries)
+        return copy_with(self, taken=taken, tries=tries)
 
     def settled(self, tool_call_id: str) -> "_Parts":
-        return changed(self, done=self.done | {tool_call_id})
+        return copy_with(self, done=self.done | {tool_call_id})
 
 
 def _fits(released: Released, wait: AwaitConfirmation, *, by_name: bool) -> bool:
@@ -362,7 +362,7 @@ def _names(released: Released, wait: AwaitConfirmation) -> bool:
     return matches_any(wait.tool, released.tools) or any(tag in released.tags for tag in wait.tags)
 
 
-def asks_again(wait: Await, await_id: str) -> TypeGuard[AwaitConfirmation]:
+def is_repeated_question(wait: Await, await_id: str) -> TypeGuard[AwaitConfirmation]:
     """Check whether a wait repeats the question of an earlier wait about a call."""
     return isinstance(wait, AwaitConfirmation) and bool(wait.changes) and _first(wait.id) == _first(await_id)
 

@@ -42,15 +42,21 @@ from sojourn.contracts.wire_names import CHILD_SPENT, PLAN
 from sojourn.core.history.fold_step import StepFold, StepSoFar
 from sojourn.core.history.fold_waits import WaitFold
 from sojourn.core.history.record import FoldState, HistoryRecord, OpenCall
-from sojourn.core.payload.boundary import with_bounds
+from sojourn.core.payload.boundary import state_bounds
 from sojourn.core.run import child_runs, outcomes
 from sojourn.core.run.continuation import Continuation
-from sojourn.core.run.manual_completion import no_plan, no_result, plan_fault, right_result, right_usage
+from sojourn.core.run.manual_completion import (
+    correct_result,
+    correct_usage,
+    plan_fault,
+    unusable_plan,
+    unusable_result,
+)
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
 from sojourn.core.run.totals import add_telemetry, add_totals, read_child_spent
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.values.timers import EXPIRES, TIME_BUDGET, WAITS
 from sojourn.values.undecodable import Undecodable
 
@@ -145,7 +151,7 @@ class Fold:
         self._now = record.time
         return [
             event.model_copy(update={"event_id": self.place_of(record, k)})
-            for k, event in enumerate(self._readers.get(record.kind, _nothing)(record))
+            for k, event in enumerate(self._readers.get(record.kind, _no_events)(record))
         ]
 
     def place_of(self, record: HistoryRecord, k: int = 0) -> str:
@@ -327,7 +333,7 @@ class Fold:
             state = state.limited(task.finalize)
         phase = "finalizing" if task.finalize else "planning"
         self._fold.handed = (*state.new, *state.resume_messages)
-        self._fold.state = changed(state, limit=task.finalize, phase=phase).plan_begun(task.after)
+        self._fold.state = copy_with(state, limit=task.finalize, phase=phase).plan_begun(task.after)
 
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
@@ -338,12 +344,12 @@ class Fold:
         value = record.value
         if isinstance(value, PlanOutcome):
             fault = plan_fault(value, final_turn=self._fold.state.limit is not None)
-            yield from self._planned(record, no_plan(fault) if fault else value)
+            yield from self._planned(record, unusable_plan(fault) if fault else value)
         elif isinstance(value, Undecodable) and record.name == PLAN:
-            yield from self._planned(record, no_plan(value.reason))
+            yield from self._planned(record, unusable_plan(value.reason))
         elif isinstance(value, ToolResult | Undecodable):
             unread = isinstance(value, Undecodable)
-            result = no_result(opened.call, value.reason) if unread else right_result(value)
+            result = unusable_result(opened.call, value.reason) if unread else correct_result(value)
             attached = outcomes.attach_call(opened.call, result, self._fold.run_id)
             yield from self._step.carried_out(record, opened, attached)
 
@@ -398,7 +404,7 @@ class Fold:
         yield from self._step.carried_out(record, opened, result)
 
     def _planned(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        usage = plan.usage and right_usage(plan.usage)
+        usage = plan.usage and correct_usage(plan.usage)
         state = self._fold.state.planned(plan.model_copy(update={"usage": usage}), record.time)
         if (plan.overtime or state.active.expired) and not (plan.final or plan.failure or state.limit):
             # The plan came too late to be carried out, but its usage counts.
@@ -487,21 +493,23 @@ class Fold:
         if isinstance(record.value, RunOutput):
             active = record.value.active_time
             self._fold.state = self._fold.state.asked_below(record.value)
-            result = child_runs.finished(
+            result = child_runs.result_of_output(
                 opened.call, record.value, opened.link, typed=opened.typed, may_act=may_act
             )
-            result = with_bounds(result) if opened.bounded else result
+            result = state_bounds(result) if opened.bounded else result
         elif record.error:
             spent = record.value if isinstance(record.value, Spent) else None
             active = spent and spent.active_time
             self._fold.state = self._fold.state.asked_below(spent)
-            result = child_runs.failed(opened.call, record.error, opened.link, spent, may_act=may_act)
+            result = child_runs.result_of_failure(
+                opened.call, record.error, opened.link, spent, may_act=may_act
+            )
         else:
             active = reported and reported.active_time
             self._fold.state = self._fold.state.asked_below(reported)
             if reported and reported.may_have_acted is False:
                 self._step.set_at_work(opened.call.tool_call_id, at_work=False)
-            result = child_runs.with_spent(self._step.cut_short(opened.call), opened.link, reported)
+            result = child_runs.add_spent(self._step.cut_short(opened.call), opened.link, reported)
         self._step.end_child(opened, active)
         yield from self._step.answer(record, result, opened.since)
 
@@ -518,8 +526,8 @@ class Fold:
 
     def _timer_fired(self, record: HistoryRecord) -> Iterator[Event]:
         if record.name == TIME_BUDGET:
-            active = changed(self._fold.state.active, expired=True)
-            self._fold.state = changed(self._fold.state, active=active)
+            active = copy_with(self._fold.state.active, expired=True)
+            self._fold.state = copy_with(self._fold.state, active=active)
             self._step.cut_waiting(record)
         elif record.name == WAITS:
             self._end_sleep(record, is_over=True)
@@ -573,6 +581,6 @@ class Fold:
         )
 
 
-def _nothing(_record: HistoryRecord) -> Iterator[Event]:
+def _no_events(_record: HistoryRecord) -> Iterator[Event]:
     """No events, for a kind that only a later version records."""
     return iter(())

@@ -22,11 +22,11 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import RunLink, ToolResult
-from sojourn.core.awaits.confirmation import is_void, void
+from sojourn.core.awaits.confirmation import is_void, void_reason
 from sojourn.core.awaits.factories import (
     MAX_ASKED_AGAIN,
     MAX_INPUT_ROUNDS,
-    asked_about_again,
+    confirm_again,
     external_wait,
     input_wait,
     with_payload,
@@ -37,10 +37,10 @@ from sojourn.core.history.record import FoldState, HistoryRecord, OpenCall
 from sojourn.core.run import outcomes
 from sojourn.core.run.child_runs import ChildTime
 from sojourn.core.run.continuation import CallProgress, StepProgress
-from sojourn.core.run.memory import MemoryChange, changes_by
+from sojourn.core.run.memory import MemoryChange, apply_patches
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.state import RunState, call_status
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 
 __all__ = ["StepFold", "StepSoFar"]
 
@@ -241,11 +241,11 @@ class StepFold:
 
     def begin_work(self, now: datetime) -> None:
         """Count one more plan or call in progress as active time."""
-        self._fold.state = changed(self._fold.state, active=self._fold.state.active.begun(now))
+        self._fold.state = copy_with(self._fold.state, active=self._fold.state.active.begun(now))
 
     def end_work(self, now: datetime) -> None:
         """Count one less plan or call in progress."""
-        self._fold.state = changed(self._fold.state, active=self._fold.state.active.ended(now))
+        self._fold.state = copy_with(self._fold.state, active=self._fold.state.active.ended(now))
 
     def begin_child(self, record: HistoryRecord, call: ToolRequest, opened: OpenCall) -> None:
         self.set_at_work(call.tool_call_id)
@@ -269,7 +269,7 @@ class StepFold:
 
     @waits.setter
     def waits(self, waits: Waits) -> None:
-        self._fold.state = changed(self._fold.state, waits=waits)
+        self._fold.state = copy_with(self._fold.state, waits=waits)
 
     def _show(self, call: ToolRequest, state: str, link: RunLink | None = None) -> None:
         shown = CallStatus(tool_call_id=call.tool_call_id, name=call.name, state=state, run_link=link)
@@ -355,7 +355,7 @@ class StepFold:
             yield from self.not_run(record, call, opened.since, self.cut_short(call))
         else:
             unknown = call.tool_call_id in self._unknown
-            yield from self._asked_again(record, opened, asked_about_again(asked, first, unknown=unknown))
+            yield from self._asked_again(record, opened, confirm_again(asked, first, unknown=unknown))
 
     def _asked_again(
         self, record: HistoryRecord, opened: OpenCall, confirm: AwaitConfirmation
@@ -365,7 +365,7 @@ class StepFold:
         self._again[call.tool_call_id] = self._again.get(call.tool_call_id, 0) + 1
         kind = "local" if opened.is_local else "activity"
         if self.waits.asks(confirm):
-            self.waits, note = self.waits.voided(confirm), void(confirm)
+            self.waits, note = self.waits.voided(confirm), void_reason(confirm)
             self._fold.state = self._fold.state.with_notes(note)
             yield self._fold.event(record, PlannerNoteEvent, text=note)
             yield from self._ask(record, call, opened.since, confirm, kind)
@@ -484,9 +484,9 @@ class StepFold:
         state = self._fold.state
         executed = [self._results[call_id] for call_id in self._admitted]
         beyond = self._child_time.beyond(state.active.spent(record.time) - self._began)
-        state = changed(state, active=state.active.added(beyond))
+        state = copy_with(state, active=state.active.added(beyond))
         self._unsettled = (state, executed, record.time)
-        self._changes = changes_by(state.memory, executed)
+        self._changes = apply_patches(state.memory, executed)
         safeguards = state.judged(self._plan.calls, executed, record.time)
         self._fold.state = state.settled(self._plan, executed, safeguards, record.time)
 

@@ -27,7 +27,7 @@ from sojourn.contracts.wire_names import (
     STOP_ASKING,
 )
 from sojourn.core.awaits.clarification import Clarified
-from sojourn.core.awaits.confirmation import Decided, decided_against
+from sojourn.core.awaits.confirmation import Decided, deny_by_decision
 from sojourn.core.awaits.deciding import UNASKED, is_judged
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.external_tools import Supplied
@@ -36,10 +36,10 @@ from sojourn.core.awaits.steering import (
     Paused,
     Resumed,
     idle_fault,
-    not_understood,
     read_pause,
     read_release,
     read_resume,
+    refuse_ignored_fields,
 )
 from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.history.fold_step import StepFold
@@ -56,7 +56,7 @@ from sojourn.core.run.inbox import (
 )
 from sojourn.core.run.set_aside import read_set_aside
 from sojourn.core.run.state import RunState
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.values.timers import EXPIRES
 
 __all__ = ["WaitFold"]
@@ -136,7 +136,7 @@ class WaitFold:
         state = self._fold.state
         if state.opening.conversation:
             after = place_in(state.executions, record.id)
-            self._fold.state = changed(state, inbox=state.inbox.answered(message_id, after))
+            self._fold.state = copy_with(state, inbox=state.inbox.answered(message_id, after))
 
     def told_of(self, record: HistoryRecord, sent: SentMessage) -> Event:
         """Return the event of a message that a conversation accepted."""
@@ -177,7 +177,7 @@ class WaitFold:
             why = message.reason if isinstance(message, Refused) else "the conversation is not open"
             yield self._note(record, f"{CLOSE} refused: {why}")
             return
-        self._fold.state = changed(state, closing=message.reason)
+        self._fold.state = copy_with(state, closing=message.reason)
         yield self._noted(record, "closed", message)
 
     def _noted(self, record: HistoryRecord, done: str, message: Interruption | Closing) -> Event:
@@ -261,7 +261,7 @@ class WaitFold:
         if known and answer.approved:
             yield from self._step.approve(record, answer.await_id, known[0])
         elif known:
-            denied = decided_against(known[0], answer)
+            denied = deny_by_decision(known[0], answer)
             yield from self._step.not_run(record, *known, denied)
 
     def expired(self, record: HistoryRecord) -> Iterator[Event]:
@@ -297,7 +297,7 @@ class WaitFold:
             yield self._note(record, f"{name} refused: {message.reason}")
             return
         identity = record.identity or None
-        if rest := not_understood(name, values):
+        if rest := refuse_ignored_fields(name, values):
             yield self._note(record, f"left out: {rest.reason}", identity=identity)
         if isinstance(message, Released):
             yield from self._released(record, message)

@@ -22,7 +22,7 @@ from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.principals import without_roles
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.history.fold_step import StepSoFar
-from sojourn.core.history.fork_points import EffectsMade, ForkPoint, acted
+from sojourn.core.history.fork_points import EffectsMade, ForkPoint, as_done
 from sojourn.core.run.approval import confirmation_id
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.effects import has_effect, without_steps
@@ -31,17 +31,17 @@ from sojourn.core.run.outcomes import failed
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import ActiveTime, RunTotals
 from sojourn.core.run.transcript import Packed
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.values.text import clip, readable
 from sojourn.values.wire import size_of
 
 __all__ = [
     "MAX_GIVEN",
     "Change",
-    "cannot_edit",
+    "approval_to_repeat",
     "changes_of",
-    "forked",
-    "reopened",
+    "edit_fault",
+    "make_fork",
 ]
 
 
@@ -63,22 +63,22 @@ class Change:
     """
 
 
-def forked(
+def make_fork(
     point: ForkPoint, change: Change, origin: ForkedFrom, now: datetime, effects: EffectsMade
 ) -> Continuation | str:
     """Return the state that the fork begins with, or why the change does not fit."""
     state, waits_for = point.state, point.waits_for
     messages = point.transcript
-    again = point.step and _judged_again(point.step, change, origin.run_id)
+    again = point.step and _repeat_call(point.step, change, origin.run_id)
     if point.step and again:
-        state = _unsettled(point.step.state, point.step, {again.call_id}, effects)
+        state = _carry_unknown(point.step.state, point.step, {again.call_id}, effects)
         # The messages that were new to the planner are new to the policy engine.
-        state = changed(state, unseen=state.planned_from)
+        state = copy_with(state, unseen=state.planned_from)
         messages = messages[:-1]  # the plan's message, which comes again once the calls are judged
     elif point.step:
-        state = _settled(point.step, change.results, origin.run_id, now, effects)
+        state = _settle(point.step, change.results, origin.run_id, now, effects)
     elif waits_for and waits_for.await_ and change.answer is not None:
-        answered = _answered(state, waits_for, change.answer)
+        answered = _answer(state, waits_for, change.answer)
         if isinstance(answered, str):
             return answered
         state, waits_for = answered, None
@@ -86,12 +86,12 @@ def forked(
         if waits_for.wait_ is None:
             return "the planner waits for the answer to a question here; give an answer in place of a message"
         state, waits_for = state.slept(waits_for.wait_, now, is_over=False), None
-    state = _with_carried(state, point, change, effects, {again.call_id} if again else (), origin.run_id)
-    state = _as_begun(state, origin, waits_for, again)
+    state = _carry_effects(state, point, change, effects, {again.call_id} if again else (), origin.run_id)
+    state = _begin_anew(state, origin, waits_for, again)
     if change.message is not None and state.is_idle:
-        state = _received(state, Message.user(change.message))
+        state = _receive(state, Message.user(change.message))
     elif change.message is not None:
-        state = changed(state, new=(*state.new, Message.user(change.message)))
+        state = copy_with(state, new=(*state.new, Message.user(change.message)))
         state = state.turn_begun() if state.plans else state
     packed = Packed()
     packed.extend(messages)
@@ -100,7 +100,7 @@ def forked(
     )
 
 
-def _with_carried(
+def _carry_effects(
     state: RunState,
     point: ForkPoint,
     change: Change,
@@ -120,28 +120,28 @@ def _with_carried(
     had = effects.acted_after(point.steps, again=again)
     unexecuted = tuple(call_id for call_id in state.unexecuted if call_id not in had)
     # Those with keys of their own are carried with these: the fork's id would make other ones.
-    state = changed(
+    state = copy_with(
         state,
         unsettled=tuple(call_id for call_id in state.unsettled if not effects.has_own_key(call_id)),
         unexecuted=tuple(call_id for call_id in unexecuted if not effects.has_own_key(call_id)),
     )
     # A change, or the next message of a conversation, may be why a step has other arguments. Then it is another effect.
     is_same = change == Change() and not state.opening.conversation
-    return changed(state, carried=carried if is_same else without_steps(carried)) if carried else state
+    return copy_with(state, carried=carried if is_same else without_steps(carried)) if carried else state
 
 
-def _received(state: RunState, message: Message) -> RunState:
+def _receive(state: RunState, message: Message) -> RunState:
     received, _ = state.received(SentMessage("", message, size=size_of(message)), place_in(0, 1))
     return received
 
 
-def reopened(step: StepSoFar, call_id: str) -> AwaitConfirmation | None:
+def approval_to_repeat(step: StepSoFar, call_id: str) -> AwaitConfirmation | None:
     """Return the approval that a call of a step needs, or None if it needs none."""
     calls = zip(step.plan.calls, step.plan.dispatches, strict=False)
     return next((dispatch.confirm for call, dispatch in calls if call.tool_call_id == call_id), None)
 
 
-def cannot_edit(step: StepSoFar, call_id: str) -> str | None:
+def edit_fault(step: StepSoFar, call_id: str) -> str | None:
     """Return why a call of a step cannot run with other arguments, or None if it can."""
     calls = zip(step.plan.calls, step.plan.dispatches, strict=False)
     kind = next((dispatch.kind for call, dispatch in calls if call.tool_call_id == call_id), None)
@@ -160,7 +160,7 @@ class _Again:
     step: ForkedStep
 
 
-def _judged_again(step: StepSoFar, change: Change, run_id: str) -> _Again | None:
+def _repeat_call(step: StepSoFar, change: Change, run_id: str) -> _Again | None:
     call_id = change.asks or next(iter(change.arguments), None)
     if call_id is None:
         return None
@@ -184,12 +184,12 @@ def _judged_again(step: StepSoFar, change: Change, run_id: str) -> _Again | None
         message=message,
         results=results,
         edited=[] if arguments is None else [call_id],
-        asks=reopened(step, call_id) if change.asks else None,
+        asks=approval_to_repeat(step, call_id) if change.asks else None,
     )
     return _Again(call_id, forked_step)
 
 
-def _as_begun(
+def _begin_anew(
     state: RunState, origin: ForkedFrom, waits_for: PlanOutcome | None, again: _Again | None
 ) -> RunState:
     # The run has counted nothing yet, and holds no person's decisions.
@@ -228,7 +228,7 @@ def _as_begun(
         ),
         limit=limit,
         phase=_phase(state, waits_for, is_last=limit is not None),
-        inbox=_copied(state),
+        inbox=_copy_messages(state),
         taken=state.taken,
         sender=state.sender,
         askers=state.askers,
@@ -242,14 +242,14 @@ def _as_begun(
     )
 
 
-def _copied(state: RunState) -> Inbox:
+def _copy_messages(state: RunState) -> Inbox:
     # The user who forks the run sends the copies.
     starter = state.opening.principal
     waiting = tuple(
-        changed(sent, asked_by=without_roles(sent.asked_by or sent.principal or starter))
+        copy_with(sent, asked_by=without_roles(sent.asked_by or sent.principal or starter))
         for sent in state.inbox.waiting
     )
-    return changed(state.inbox, waiting=waiting)
+    return copy_with(state.inbox, waiting=waiting)
 
 
 def _phase(state: RunState, waits_for: PlanOutcome | None, *, is_last: bool) -> str:
@@ -260,7 +260,7 @@ def _phase(state: RunState, waits_for: PlanOutcome | None, *, is_last: bool) -> 
     return "idle" if state.is_idle else "planning"
 
 
-def _answered(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any]) -> RunState | str:
+def _answer(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any]) -> RunState | str:
     await_id = next(iter(state.waits.open))
     sent = answer if isinstance(answer, str) else dict(answer)
     read = state.waits.read(PROVIDE_CLARIFICATION, {"id": await_id, "answer": sent})
@@ -268,10 +268,10 @@ def _answered(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any
         return read.reason
     if not isinstance(read, Clarified):
         return f"{await_id} is no question of the planner"
-    return changed(state, waits=state.waits.closed(await_id, read)).answered(plan, read)
+    return copy_with(state, waits=state.waits.closed(await_id, read)).answered(plan, read)
 
 
-def _settled(
+def _settle(
     step: StepSoFar, replaced: Mapping[str, ToolResult], run_id: str, now: datetime, effects: EffectsMade
 ) -> RunState:
     # Answered calls keep their results. The others are answered as not executed.
@@ -280,13 +280,15 @@ def _settled(
         for call, _ in zip(step.plan.calls, step.plan.dispatches, strict=False)
     ]
     active = ActiveTime(budget=step.state.active.budget)
-    state = _unsettled(step.state, step, replaced, effects)
-    state = changed(state, limit=None, active=active, totals=RunTotals())
+    state = _carry_unknown(step.state, step, replaced, effects)
+    state = copy_with(state, limit=None, active=active, totals=RunTotals())
     safeguards = state.judged(step.plan.calls, executed, now)
     return state.settled(step.plan, executed, safeguards, now)
 
 
-def _unsettled(state: RunState, step: StepSoFar, known: Collection[str], effects: EffectsMade) -> RunState:
+def _carry_unknown(
+    state: RunState, step: StepSoFar, known: Collection[str], effects: EffectsMade
+) -> RunState:
     # The origin may have carried out such calls, or may do so yet.
     unsettled, unexecuted = dict.fromkeys(state.unsettled), dict.fromkeys(state.unexecuted)
     carried = dict(enumerate(state.carried))
@@ -301,10 +303,10 @@ def _unsettled(state: RunState, step: StepSoFar, known: Collection[str], effects
                 unsettled.setdefault(first)
                 unexecuted.pop(first, None)
             elif index in carried:
-                carried[index] = acted(carried[index])
+                carried[index] = as_done(carried[index])
         elif effects.is_unexecuted(call_id) and index is None and first not in unsettled:
             unexecuted.setdefault(first)
-    return changed(
+    return copy_with(
         state, unsettled=tuple(unsettled), unexecuted=tuple(unexecuted), carried=tuple(carried.values())
     )
 

@@ -14,7 +14,7 @@ from sojourn.core.history.fold import Fold
 from sojourn.core.history.fold_step import StepSoFar
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
-from sojourn.core.payload.boundary import parsed_call
+from sojourn.core.payload.boundary import parse_call
 from sojourn.core.payload.parse import ParseFault, arguments_digest
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.effects import MAX_UNSETTLED, has_acted, has_effect, is_unexecuted
@@ -22,7 +22,7 @@ from sojourn.core.run.state import RunState
 from sojourn.core.schema.defaults import with_defaults
 from sojourn.core.schema.validate import Validator
 
-__all__ = ["EffectsMade", "ForkPoint", "ForkPoints", "MadeCall", "acted"]
+__all__ = ["EffectsMade", "ForkPoint", "ForkPoints", "MadeCall", "as_done"]
 
 MAX_ARGUMENTS = 16_000
 """Longest arguments of a call that a fork carries in full, in characters.
@@ -120,17 +120,17 @@ class EffectsMade:
             # A repetition is the effect that it repeats.
             if effect and effect.carried is not None:
                 if has_acted:
-                    before = [acted(one) if one.call.tool_call_id == first else one for one in before]
+                    before = [as_done(one) if one.call.tool_call_id == first else one for one in before]
             elif first in made:
-                made[first] = acted(made[first]) if has_acted else made[first]
+                made[first] = as_done(made[first]) if has_acted else made[first]
             elif first not in unsettled and (has_acted or first not in unexecuted):
-                made[first] = _carried(each, unexecuted=not has_acted)
+                made[first] = _carry(each, unexecuted=not has_acted)
         own = [
-            _carried(self.made[call_id], unexecuted=call_id not in unsettled)
+            _carry(self.made[call_id], unexecuted=call_id not in unsettled)
             for call_id in (*unsettled, *unexecuted)
             if self.has_own_key(call_id) and call_id not in made
         ]
-        return self._within(_newest([*before, *own, *made.values()]), key_run_id)
+        return self._within(_keep_newest([*before, *own, *made.values()]), key_run_id)
 
     def has_own_key(self, call_id: str) -> bool:
         """Return whether a call that repeats nothing has a key made from this run's id.
@@ -162,7 +162,7 @@ class EffectsMade:
 
     def _digested(self, effect: CarriedEffect, key_run_id: str) -> CarriedEffect:
         call = effect.call
-        read = parsed_call(call, self.injected.get(call.name, ()))
+        read = parse_call(call, self.injected.get(call.name, ()))
         bare = ToolRequest(name=call.name, tool_call_id=call.tool_call_id)
         if isinstance(read, ParseFault):
             return effect.model_copy(update={"call": bare, "digest": "unreadable"})
@@ -182,19 +182,19 @@ class EffectsMade:
                 yield call_id, each
 
 
-def _newest(effects: list[CarriedEffect]) -> tuple[CarriedEffect, ...]:
+def _keep_newest(effects: list[CarriedEffect]) -> tuple[CarriedEffect, ...]:
     # Effects that may have happened have priority, and among them the newest.
     surplus = len(effects) - MAX_UNSETTLED
     dropped = sorted(range(len(effects)), key=lambda at: not effects[at].unexecuted)[: max(surplus, 0)]
     return tuple(each for at, each in enumerate(effects) if at not in dropped)
 
 
-def acted(effect: CarriedEffect) -> CarriedEffect:
+def as_done(effect: CarriedEffect) -> CarriedEffect:
     """An effect, once it may have happened."""
     return effect.model_copy(update={"unexecuted": False}) if effect.unexecuted else effect
 
 
-def _carried(made: MadeCall, *, unexecuted: bool) -> CarriedEffect:
+def _carry(made: MadeCall, *, unexecuted: bool) -> CarriedEffect:
     effect = made.dispatch.effect
     key = effect.idempotency_key if effect else ""
     return CarriedEffect(call=made.call, idempotency_key=key, step=True, unexecuted=unexecuted)

@@ -17,7 +17,7 @@ from sojourn.contracts.tool_result import Artifact, Bounds, ToolResult, WithArti
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.example import Judge
-from sojourn.core.payload.masking import split
+from sojourn.core.payload.masking import split_issues
 from sojourn.core.payload.parse import ParseFault, json_fault
 from sojourn.core.payload.reading import read_payload, read_text, wrapper_issues
 from sojourn.core.schema.validate import Validator, stray_issues
@@ -28,24 +28,24 @@ from sojourn.values.wire import encode_readable
 
 __all__ = [
     "Answer",
-    "as_read",
     "bounds_of",
-    "brief",
+    "build_result",
     "can_state_bounds",
-    "checked",
-    "delivered",
+    "check_payload",
+    "describe_misfit",
     "inconsistency",
-    "is_read",
+    "is_normalized",
     "issues_of",
-    "malformed",
-    "parsed",
-    "parsed_call",
+    "malformed_result",
+    "normalize_call",
+    "note_inconsistency",
+    "parse_call",
+    "parse_payload",
     "picture_type",
-    "read",
+    "read_call",
     "refusal",
-    "refused",
-    "with_bounds",
-    "with_note",
+    "refuse_payload",
+    "state_bounds",
 ]
 
 
@@ -54,7 +54,7 @@ def can_state_bounds(schema: Schema) -> bool:
     return any("returned" in part.get("properties", {}) for part in expand(schema, schema))
 
 
-def with_bounds(result: ToolResult) -> ToolResult:
+def state_bounds(result: ToolResult) -> ToolResult:
     bounds = bounds_of(result.result) if result.ok else None
     return result if bounds is None else result.model_copy(update={"bounds": bounds})
 
@@ -78,10 +78,10 @@ def bounds_of(result: Any) -> Bounds | None:
         refinement_hint=_text(fields.get("refinement_hint")),
         next_cursor=_text(fields.get("next_cursor")),
     )
-    return with_note(made, result)
+    return note_inconsistency(made, result)
 
 
-def with_note(bounds: Bounds, result: Any) -> Bounds:
+def note_inconsistency(bounds: Bounds, result: Any) -> Bounds:
     """Add a note on inconsistencies to bounds, for the planner and the operator.
 
     No number is changed.
@@ -148,7 +148,7 @@ def refusal(call: ToolRequest, answer: Answer) -> ToolResult:
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error, retry_hint=hint)
 
 
-def parsed_call(call: ToolRequest, injected: Collection[str] = ()) -> ToolRequest | ParseFault:
+def parse_call(call: ToolRequest, injected: Collection[str] = ()) -> ToolRequest | ParseFault:
     """Parse the arguments of a call, or return the fault.
 
     Everything that decides about the call uses these parsed arguments.
@@ -156,60 +156,64 @@ def parsed_call(call: ToolRequest, injected: Collection[str] = ()) -> ToolReques
     if call.is_parsed:
         if fault := json_fault(call.payload):
             return fault
-        bare = _without(call.payload, injected)
+        bare = _drop_injected(call.payload, injected)
         return call if bare is call.payload else call.with_arguments(bare)
     text = read_text(call.raw or "")
     if isinstance(text, ParseFault):
         return text
-    arguments = _without(text.payload, injected)
+    arguments = _drop_injected(text.payload, injected)
     if text.repairs:
         return call.read_as(arguments, [ArgumentReading(kind=repair) for repair in text.repairs])
     return call.with_arguments(arguments)
 
 
-def _without(arguments: dict[str, Any], injected: Collection[str]) -> dict[str, Any]:
+def _drop_injected(arguments: dict[str, Any], injected: Collection[str]) -> dict[str, Any]:
     if not any(name in arguments for name in injected):
         return arguments
     return {name: value for name, value in arguments.items() if name not in injected}
 
 
-def as_read(spec: ToolSpec, validator: Validator, call: ToolRequest) -> ToolRequest:
+def normalize_call(spec: ToolSpec, validator: Validator, call: ToolRequest) -> ToolRequest:
     """Return a call with its parsed arguments normalized to the schema.
 
     `sojourn.core.payload.reading` has the rules. If there is nothing to normalize, return the same call. An
     executor that decodes by itself gets its arguments unchanged (SR-13).
     """
-    if not is_read(spec):
+    if not is_normalized(spec):
         return call
     found = read_payload(validator, call.payload)
     return call.read_as(found.payload, found.readings) if found.readings else call
 
 
-def is_read(spec: ToolSpec) -> bool:
+def is_normalized(spec: ToolSpec) -> bool:
     """Return whether the arguments of a tool are read before they are validated."""
     return spec.kind == "mcp" or not spec.decode_in_executor
 
 
-def read(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> ToolRequest | ToolResult:
+def read_call(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> ToolRequest | ToolResult:
     """Parse the arguments of a call and remove injected fields."""
-    made = parsed_call(call, spec.injected)
-    return refusal(call, hints.unparsable(spec, made, fits)) if isinstance(made, ParseFault) else made
+    made = parse_call(call, spec.injected)
+    return (
+        refusal(call, hints.unparsable_arguments(spec, made, fits)) if isinstance(made, ParseFault) else made
+    )
 
 
-def parsed(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> dict[str, Any] | ToolResult:
+def parse_payload(
+    spec: ToolSpec, call: ToolRequest, fits: Judge | None = None
+) -> dict[str, Any] | ToolResult:
     """Return the call's payload without injected fields."""
-    made = read(spec, call, fits)
+    made = read_call(spec, call, fits)
     return made if isinstance(made, ToolResult) else made.payload
 
 
-def checked(
+def check_payload(
     spec: ToolSpec, validator: Validator, call: ToolRequest, fits: Judge | None = None
 ) -> dict[str, Any] | ToolResult:
     """Return the call's payload, valid against the tool's schema."""
-    payload = parsed(spec, call, fits)
+    payload = parse_payload(spec, call, fits)
     if isinstance(payload, ToolResult):
         return payload
-    if is_read(spec):
+    if is_normalized(spec):
         found = read_payload(validator, payload)
         payload, is_valid = found.payload, found.fits
     else:
@@ -223,7 +227,7 @@ def checked(
     return refusal(call, hints.hint_for_issues(spec, payload, issues, validator, fits))
 
 
-def refused(
+def refuse_payload(
     spec: ToolSpec,
     call: ToolRequest,
     sent: dict[str, Any],
@@ -232,7 +236,7 @@ def refused(
     fits: Judge | None = None,
 ) -> ToolResult:
     """Return the result of a call whose payload has these issues."""
-    shown, hidden = split(issues, spec.injected)
+    shown, hidden = split_issues(issues, spec.injected)
     if hidden and not shown:
         return refusal(
             call, hints.unavailable(spec.id, "it could not be prepared; this is logged for its operator")
@@ -257,7 +261,7 @@ def _issue_of(fault: ErrorDetails) -> FieldIssue:
     return FieldIssue(field=field, constraint="rejected", expected_type=why)
 
 
-def delivered(
+def build_result(
     spec: ToolSpec,
     call: ToolRequest,
     value: Any,
@@ -269,14 +273,14 @@ def delivered(
     If the value is not usable, the result is `malformed_response` with the reason (SR-37, SR-90).
     """
     try:
-        result = _encoded(value, encode, artifacts)
+        result = _encode(value, encode, artifacts)
         if result.input_required:
-            return _asking(spec, call, result.input_required)
+            return _request_input(spec, call, result.input_required)
         if fault := patch_fault(result.memory):
             raise ValueError(fault)
         bounds = _bounds(spec, result)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        return malformed(spec, call, brief(error))
+        return malformed_result(spec, call, describe_misfit(error))
     of_call = {"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds}
     return result.model_copy(update={**of_call, "confirm": None})
 
@@ -288,13 +292,13 @@ def _bounds(spec: ToolSpec, result: ToolResult) -> Bounds | None:
         return bounds_of(result.result) if spec.bounded and result.ok else None
     if stated.returned < 0 or (stated.total or 0) < 0:
         return None
-    return with_note(stated, result.result)
+    return note_inconsistency(stated, result.result)
 
 
-def _encoded(value: Any, encode: Encode, encoders: Mapping[str, Encode] | None) -> ToolResult:
+def _encode(value: Any, encode: Encode, encoders: Mapping[str, Encode] | None) -> ToolResult:
     if isinstance(value, WithMemory):
         kept = cast("WithMemory[Any]", value)
-        return _encoded(kept.result, encode, encoders).model_copy(update={"memory": kept.patch})
+        return _encode(kept.result, encode, encoders).model_copy(update={"memory": kept.patch})
     if isinstance(value, ToolResult):
         result = encode(value.result) if value.ok and value.result is not None else value.result
         pairs = [(artifact.kind, artifact.data) for artifact in value.artifacts]
@@ -339,26 +343,26 @@ def picture_type(kind: str, data: Any) -> str:
     return media_type if media_type in PICTURES else ""
 
 
-def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolResult:
+def _request_input(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolResult:
     # The question is in the name of the call's toolset unless it names a server.
     state = needed.request_state or ""
     if not needed.forms or len(needed.forms) > MAX_FORMS or len(state) > MAX_REQUEST_STATE:
         why = f"input_required holds 1 to {MAX_FORMS} forms and a state of at most {MAX_REQUEST_STATE:,} characters"
-        return malformed(spec, call, why)
+        return malformed_result(spec, call, why)
     if len(encode_readable(needed)) > 2 * MAX_REQUEST_STATE:
-        return malformed(
+        return malformed_result(
             spec, call, f"its forms and its state have more than {2 * MAX_REQUEST_STATE:,} bytes together"
         )
     asks = needed.model_copy(update={"server": needed.server or f"{spec.id.service}.{spec.id.toolset}"})
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, input_required=asks)
 
 
-def malformed(spec: ToolSpec, call: ToolRequest, why: str) -> ToolResult:
+def malformed_result(spec: ToolSpec, call: ToolRequest, why: str) -> ToolResult:
     """Return the result of a call whose tool ran, but returned something unusable."""
     return refusal(call, hints.malformed_response(spec, why))
 
 
-def brief(error: Exception) -> str:
+def describe_misfit(error: Exception) -> str:
     """Return why a value does not fit its type, as a clause that repeats no value."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
 from sojourn.contracts.tool_error import FieldIssue
-from sojourn.core.payload.parse import Parsed, decoded, parse_arguments
+from sojourn.core.payload.parse import Parsed, decode_text, parse_arguments
 from sojourn.core.schema.validate import Validator
 from sojourn.values.json_fault import MAX_DIGITS
 from sojourn.values.json_value import ABSENT, Schema, expand, is_array, is_object, json_type, locate
@@ -28,8 +28,8 @@ __all__ = [
     "keeps_meaning",
     "lacks_zone",
     "letters",
+    "list_readings",
     "may_be_misnamed",
-    "meanings",
     "null_differs",
     "takes_null",
 ]
@@ -103,7 +103,7 @@ _WITHOUT_ZONE = {
 }
 
 
-def meanings(issue: FieldIssue, sent: Any) -> Iterator[Any]:
+def list_readings(issue: FieldIssue, sent: Any) -> Iterator[Any]:
     """Readings of a value that broke a constraint, the most literal first."""
     match issue.constraint:
         case "invalid_enum_value":
@@ -117,7 +117,7 @@ def meanings(issue: FieldIssue, sent: Any) -> Iterator[Any]:
         case "invalid_format" | "invalid_pattern" if isinstance(sent, str) and len(sent) <= _MAX_TEXT:
             text = sent.strip()
             yield from (text, text.lower(), text.upper())
-            yield from _formatted(text, issue.format)
+            yield from _read_format(text, issue.format)
         case _:
             return
 
@@ -136,15 +136,15 @@ def _choices(sent: Any, allowed: list[Any]) -> Iterator[Any]:
 def _same_choice(sent: Any, allowed: list[Any]) -> list[Any]:
     # Empty if several choices are, unless one of them is written exactly like the value.
     same = [each for each in allowed if _word(each) == _word(sent)]
-    return same if len(same) == 1 else [each for each in same if _unquoted(each) == _unquoted(sent)][:1]
+    return same if len(same) == 1 else [each for each in same if _unquote(each) == _unquote(sent)][:1]
 
 
 def _word(value: Any) -> str:
     # `-1` is not 1, and `C#` not C.
-    return _SEPARATORS.sub("", _unquoted(value).casefold())
+    return _SEPARATORS.sub("", _unquote(value).casefold())
 
 
-def _unquoted(value: Any) -> str:
+def _unquote(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
     return text[:_MAX_TEXT].strip().strip("\"'`").strip()
 
@@ -169,7 +169,7 @@ def _read(text: str) -> Iterator[Any]:
         if isinstance(parsed, Parsed):
             yield parsed.payload
     elif len(text) <= MAX_DIGITS or text.startswith("["):
-        value = decoded(text)
+        value = decode_text(text)
         if value is not ABSENT:
             whole = isinstance(value, float) and value.is_integer() and abs(value) < MAX_WHOLE
             yield int(value) if whole or isinstance(value, WholeNumber) else value
@@ -195,7 +195,7 @@ def _lengths(issue: FieldIssue, sent: Any) -> Iterator[Any]:
         yield [item for index, item in enumerate(sent[:1_000]) if item not in sent[:index]]
 
 
-def _formatted(text: str, format_: str | None) -> Iterator[str]:
+def _read_format(text: str, format_: str | None) -> Iterator[str]:
     # Only if the schema states that format. Otherwise it would be a guess.
     match format_:
         case "date-time" if moment := _MOMENT.fullmatch(text):

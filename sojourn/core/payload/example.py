@@ -32,10 +32,10 @@ from sojourn.core.payload.coerce import (
     is_spelling_of,
     keeps_meaning,
     letters,
-    meanings,
+    list_readings,
     null_differs,
 )
-from sojourn.core.payload.invented import Example, Tokens, is_required, made_up_in, put
+from sojourn.core.payload.invented import Example, Tokens, find_invented, is_required, set_value
 from sojourn.core.schema.budget import allowance
 from sojourn.core.schema.sample import NoSampleError, sample, sample_field
 from sojourn.core.schema.validate import Validator
@@ -54,7 +54,7 @@ from sojourn.values.json_value import (
 from sojourn.values.text import closest_name
 from sojourn.values.wire import MAX_PRIOR_INPUT_BYTES
 
-__all__ = ["Judge", "derive_example", "example_for", "put"]
+__all__ = ["Judge", "derive_example", "example_for", "set_value"]
 
 _ROUNDS = 8
 
@@ -166,7 +166,7 @@ class _Repair:
             self._put(tokens, value, follows=False)
             return
         if not self._drop_optional(tokens):
-            for value in _made(self._validator, tokens):
+            for value in _sample_values(self._validator, tokens):
                 self._put(tokens, value, follows=False)
                 return
 
@@ -177,11 +177,11 @@ class _Repair:
         follows = follows and not any(
             _is_within(tokens, each) or _is_within(each, tokens) for each in self.invented
         )
-        put(value_at(self.payload, tokens[:-1]), tokens[-1], deepcopy(value))
+        set_value(value_at(self.payload, tokens[:-1]), tokens[-1], deepcopy(value))
         self._forget(tokens)
         if not follows and not any(_is_within(tokens, each) for each in self.invented):
             root, reads = self._validator.schema, self._reads
-            self.invented.update(made_up_in(root, value, tokens, was, beside=beside, reads=reads))
+            self.invented.update(find_invented(root, value, tokens, was, beside=beside, reads=reads))
 
     def _remove(self, tokens: Tokens) -> None:
         value_at(self.payload, tokens[:-1]).pop(tokens[-1], None)
@@ -226,7 +226,7 @@ class _Repair:
         # If the type was the issue, a value of the right type is enough: a later round repairs its contents.
         if sent is not ABSENT:
             schemas = locate(self._validator.schema, to_tokens(issue.field))
-            for value in meanings(issue, sent):
+            for value in list_readings(issue, sent):
                 if _is_expected(issue, value) or _fits(self._validator, schemas, value):
                     yield value
 
@@ -238,14 +238,14 @@ class _Repair:
         others += issue.allowed or []
         yield from (value for value in others if _fits(self._validator, schemas, value))
         if issue.constraint != "invalid_pattern":
-            yield from _made(self._validator, tokens)
+            yield from _sample_values(self._validator, tokens)
 
 
 def _is_within(tokens: Tokens, place: Tokens) -> bool:
     return tokens[: len(place)] == place
 
 
-def _made(validator: Validator, tokens: Tokens) -> Iterator[Any]:
+def _sample_values(validator: Validator, tokens: Tokens) -> Iterator[Any]:
     schemas = locate(validator.schema, tokens)
     for schema in schemas or [{}]:  # a required field may be declared nowhere
         with suppress(NoSampleError):
@@ -298,24 +298,24 @@ def _candidates(
     if repaired:
         if repaired.payload != sent:
             yield repaired
-        for value_of in (partial(value_at, author_example), partial(_made_at, validator)):
-            yield from _replaced(validator, repaired, issues, value_of, reads=reads)
+        for value_of in (partial(value_at, author_example), partial(_value_at, validator)):
+            yield from _replace_values(validator, repaired, issues, value_of, reads=reads)
     if is_object(author_example):
-        yield _foreign(validator, author_example, sent, reads=reads)
+        yield _start_from(validator, author_example, sent, reads=reads)
     is_unexplained = prior is not None and not issues and validator.is_valid(prior)
     if not (repaired and repaired.payload) and not is_unexplained:
         with suppress(NoSampleError):
-            yield _foreign(validator, sample(validator.schema, validator.schema), sent, reads=reads)
+            yield _start_from(validator, sample(validator.schema, validator.schema), sent, reads=reads)
 
 
-def _foreign(validator: Validator, payload: dict[str, Any], sent: Any, *, reads: bool) -> Example:
+def _start_from(validator: Validator, payload: dict[str, Any], sent: Any, *, reads: bool) -> Example:
     # Values that both have follow from the call.
-    made_up = made_up_in(validator.schema, payload, sent=ABSENT if sent is None else sent, reads=reads)
+    made_up = find_invented(validator.schema, payload, sent=ABSENT if sent is None else sent, reads=reads)
     lost = [] if reads or sent is None else [(name,) for name in sent if name not in payload]
     return Example(payload, frozenset(made_up), frozenset(lost))
 
 
-def _replaced(
+def _replace_values(
     validator: Validator,
     prior: Example,
     issues: Sequence[FieldIssue],
@@ -330,14 +330,14 @@ def _replaced(
         other = value_of(tokens) if tokens and value is not ABSENT else ABSENT
         if other is ABSENT or not (is_object(parent) or is_array(parent)):
             return
-        put(parent, tokens[-1], deepcopy(other))
+        set_value(parent, tokens[-1], deepcopy(other))
         invented = {each for each in invented if each[: len(tokens)] != tokens}
-        invented.update(made_up_in(validator.schema, other, tokens, value, reads=reads))
+        invented.update(find_invented(validator.schema, other, tokens, value, reads=reads))
     if issues:
         yield Example(changed, frozenset(invented), prior.left_out)
 
 
-def _made_at(validator: Validator, tokens: tuple[str, ...]) -> Any:
+def _value_at(validator: Validator, tokens: tuple[str, ...]) -> Any:
     for schema in locate(validator.schema, tokens):
         with suppress(NoSampleError):
             return sample(validator.schema, schema)

@@ -16,7 +16,7 @@ from sojourn.contracts.tool_error import FieldIssue, RetryHint, RetryReason, Too
 from sojourn.contracts.tool_spec import APPROVAL_VOID, ToolSpec
 from sojourn.core.payload.example import Judge, example_for
 from sojourn.core.payload.invented import MAX_INVENTED, Example, placeholder, template_of
-from sojourn.core.payload.missing_field import question_about, with_expected
+from sojourn.core.payload.missing_field import describe_expected, question_about
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.schema.annotations import is_secret
 from sojourn.core.schema.issues import ONLY_ONE, sentence
@@ -43,13 +43,13 @@ __all__ = [
     "example_values",
     "hint_for_issues",
     "malformed_response",
-    "misfit",
+    "misfit_remark",
     "oversized_result",
     "rate_limited",
     "timeout",
     "unavailable",
     "unknown_tool",
-    "unparsable",
+    "unparsable_arguments",
 ]
 
 EXAMPLE_VALUE = "example_value"
@@ -91,11 +91,11 @@ def hint_for_issues(
     fits: Judge | None = None,
 ) -> Failure:
     """Build the failure of a call whose payload has issues."""
-    sent, issues = dict(payload), [with_expected(issue, validator.schema) for issue in issues]
+    sent, issues = dict(payload), [describe_expected(issue, validator.schema) for issue in issues]
     kept = sent if json_fault(sent, max_bytes=MAX_PRIOR_INPUT_BYTES) is None else None
     missing = [issue for issue in issues if issue.constraint == "missing_field"]
     only_missing = bool(missing) and len(missing) == len(issues)
-    faults = _joined(
+    faults = _join(
         list(dict.fromkeys(_issue_text(issue, sent, validator) for issue in issues))
         or ["the payload does not fit the schema"]
     )
@@ -113,7 +113,7 @@ def hint_for_issues(
     more = (
         ""
         if faults.endswith((CUT, " more"))
-        else _left_out(sent, issues, example) + _known_fields(validator, issues)
+        else _advise_leaving_out(sent, issues, example) + _list_known_fields(validator, issues)
     )
     return _failure(
         reason,
@@ -135,7 +135,7 @@ def example_values(spec: ToolSpec, payload: dict[str, Any], pointers: Sequence[s
     Such values, or placeholders, stand in fields of the payload that were faulty before.
     """
     issues = [FieldIssue(field=each, constraint=EXAMPLE_VALUE) for each in pointers]
-    faults = _joined([sentence(issue, value_at(payload, to_tokens(issue.field))) for issue in issues])
+    faults = _join([sentence(issue, value_at(payload, to_tokens(issue.field))) for issue in issues])
     open_places = list(
         dict.fromkeys(placeholder(to_tokens(each)) for each in pointers if _is_placeholder(payload, each))
     )
@@ -155,7 +155,7 @@ def example_values(spec: ToolSpec, payload: dict[str, Any], pointers: Sequence[s
     )
 
 
-def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> Failure:
+def unparsable_arguments(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> Failure:
     """Build the failure of a call whose arguments are not a payload."""
     if fault.kind == CUT_OFF:  # nothing is wrong with what is there, and an example would not help
         error = ToolError.new(clip(f"{spec.id} was not run: {fault.message}", MAX_MESSAGE), code=CUT_OFF)
@@ -276,14 +276,14 @@ def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Fa
     faults = (
         plain(detail, MAX_MESSAGE)
         if isinstance(detail, str)
-        else _joined([sentence(issue) for issue in detail])
+        else _join([sentence(issue) for issue in detail])
     )
     advice = (
         "Other arguments may give a good one, or use another tool."
         if changes_nothing(spec)
         else "It may have taken effect: check what happened before you call it again, with the same or with other arguments."
     )
-    return _unusable(
+    return _unusable_result(
         spec,
         error=f"{spec.id} gave a result that does not fit its own schema: {faults}",
         message=f"{spec.id} ran, but its result cannot be used. {advice}",
@@ -291,9 +291,9 @@ def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Fa
     )
 
 
-def misfit(detail: Sequence[FieldIssue] | str) -> str:
+def misfit_remark(detail: Sequence[FieldIssue] | str) -> str:
     """Build the note beside a delivered result that does not fit the tool's schema."""
-    faults = detail if isinstance(detail, str) else _joined([sentence(issue) for issue in detail])
+    faults = detail if isinstance(detail, str) else _join([sentence(issue) for issue in detail])
     return clip(
         f"note: this result does not fit the tool's own schema: {plain(faults, MAX_MESSAGE)}", MAX_MESSAGE
     )
@@ -305,7 +305,7 @@ def oversized_result(spec: ToolSpec, size: int, limit: int = MAX_RESULT_BYTES) -
     narrowing = [f"`{name}`" for name in _NARROWING if name in known][:3]
     how = f"Narrow it with {', '.join(narrowing)}" if narrowing else "Ask for a smaller part"
     first = "" if changes_nothing(spec) else " If it changes something, check first what the call did."
-    return _unusable(
+    return _unusable_result(
         spec,
         error=f"the result of {spec.id} has {size:,} bytes, more than the {limit:,} allowed",
         message=f"{spec.id} ran, but its result of {size:,} bytes is more than the {limit:,} allowed. {how} and call it again.{first}",
@@ -323,7 +323,7 @@ _PARSE_MENDS = {
 }
 
 
-def _unusable(spec: ToolSpec, *, error: str, message: str, **hint: Any) -> Failure:
+def _unusable_result(spec: ToolSpec, *, error: str, message: str, **hint: Any) -> Failure:
     unknown = not changes_nothing(spec)
     told, retry_hint = _failure(
         RetryReason.MALFORMED_RESPONSE, spec.id, error=error, message=message, outcome_unknown=unknown, **hint
@@ -353,7 +353,7 @@ def _is_placeholder(payload: dict[str, Any], pointer: str) -> bool:
     return value_at(payload, tokens) == placeholder(tokens)
 
 
-def _left_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Example | None) -> str:
+def _advise_leaving_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Example | None) -> str:
     if example is None:
         return ""
     left = [
@@ -366,7 +366,7 @@ def _left_out(sent: dict[str, Any], issues: Sequence[FieldIssue], example: Examp
     return f"; or leave out {', '.join(dict.fromkeys(left[:_MAX_TOLD]))}" if left else ""
 
 
-def _known_fields(validator: Validator, issues: Sequence[FieldIssue]) -> str:
+def _list_known_fields(validator: Validator, issues: Sequence[FieldIssue]) -> str:
     # A wrong guess would leave out a field that limits the call.
     places = {
         to_tokens(issue.field)[:-1] for issue in issues if issue.constraint == "unknown_field" and issue.field
@@ -387,7 +387,7 @@ def _known_fields(validator: Validator, issues: Sequence[FieldIssue]) -> str:
     return clip("".join(clauses), _MAX_SENTENCE) if clauses else ""
 
 
-def _joined(sentences: Sequence[str]) -> str:
+def _join(sentences: Sequence[str]) -> str:
     joined, room = "", MAX_MESSAGE - 200
     for index, item in enumerate(sentences):
         text = f"; {item}" if joined else item

@@ -29,10 +29,10 @@ __all__ = [
     "MAX_INVENTED",
     "Example",
     "Tokens",
+    "find_invented",
     "is_required",
-    "made_up_in",
     "placeholder",
-    "put",
+    "set_value",
     "template_of",
 ]
 
@@ -63,7 +63,7 @@ class Example:
         return sorted(self.invented | self.left_out)
 
 
-def made_up_in(
+def find_invented(
     root: Schema,
     value: Any,
     at: Tokens = (),
@@ -82,10 +82,14 @@ def made_up_in(
         return
     if is_object(value) and value:
         for name, inner in value.items():
-            yield from made_up_in(root, inner, (*at, name), value_at(sent, (name,)), beside=sent, reads=reads)
+            yield from find_invented(
+                root, inner, (*at, name), value_at(sent, (name,)), beside=sent, reads=reads
+            )
     elif is_array(value) and value:
         for index, inner in enumerate(value):
-            yield from made_up_in(root, inner, (*at, str(index)), value_at(sent, (str(index),)), reads=reads)
+            yield from find_invented(
+                root, inner, (*at, str(index)), value_at(sent, (str(index),)), reads=reads
+            )
     elif at:
         yield at
 
@@ -157,8 +161,8 @@ def template_of(
         if is_optional or not _refuses(validator, tokens, text):
             gone.append(_leave_out(made, tokens))
         else:
-            put(parent, tokens[-1], text)
-    filled = _with_defaults(validator.schema, made, gone)
+            set_value(parent, tokens[-1], text)
+    filled = _fill_defaults(validator.schema, made, gone)
     return None if validator.is_valid(made) or validator.is_valid(filled) else made
 
 
@@ -168,7 +172,7 @@ def placeholder(tokens: Tokens) -> str:
     return f"<{plain(name, _MAX_NAME)}>"
 
 
-def put(parent: Any, name: str, value: Any) -> None:
+def set_value(parent: Any, name: str, value: Any) -> None:
     parent[int(name) if is_array(parent) else name] = value
 
 
@@ -194,7 +198,7 @@ def _leave_out(payload: dict[str, Any], tokens: Tokens) -> Tokens:
     return tokens
 
 
-def _with_defaults(root: Schema, payload: dict[str, Any], gone: Iterable[Tokens]) -> dict[str, Any]:
+def _fill_defaults(root: Schema, payload: dict[str, Any], gone: Iterable[Tokens]) -> dict[str, Any]:
     filled = deepcopy(payload)
     for tokens in filter(None, gone):
         parts = [part for found in locate(root, tokens) for part in expand(root, found)]

@@ -16,10 +16,18 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.values.json_value import Schema, is_array, is_object, resolve, to_tokens
 from sojourn.values.text import CUT, plain
 
-__all__ = ["Mask", "advertised", "mask_for", "masked", "masked_fault", "secret_forms", "split"]
+__all__ = [
+    "Mask",
+    "advertised_schema",
+    "mask_fault",
+    "mask_for",
+    "mask_result",
+    "secret_forms",
+    "split_issues",
+]
 
 
-def advertised(schema: Schema, injected: Collection[str]) -> Schema:
+def advertised_schema(schema: Schema, injected: Collection[str]) -> Schema:
     """Return a payload's schema for planners."""
     top = schema
     if "properties" not in schema and isinstance(found := resolve(schema, schema.get("$ref", "")), dict):
@@ -34,10 +42,10 @@ def advertised(schema: Schema, injected: Collection[str]) -> Schema:
         del shown["required"]
     for word in ("example", "examples", "default"):
         shown.pop(word, None)  # an example of the whole payload would contain hidden fields
-    return _pruned(shown)
+    return _prune(shown)
 
 
-def split(
+def split_issues(
     issues: Sequence[FieldIssue], injected: Collection[str]
 ) -> tuple[list[FieldIssue], list[FieldIssue]]:
     """Split issues into those that a planner can repair and those of injected fields."""
@@ -50,7 +58,7 @@ def _first(issue: FieldIssue) -> str:
     return tokens[0] if tokens else ""
 
 
-def _pruned(schema: Schema) -> Schema:
+def _prune(schema: Schema) -> Schema:
     definitions = schema.get("$defs", {})
     used: set[str] = set()
     pending: list[Any] = [{word: value for word, value in schema.items() if word != "$defs"}]
@@ -103,7 +111,7 @@ def mask_for(values: Mapping[str, Any]) -> Mask | None:
     def mask(text: str) -> str:
         for each in secret:
             text = text.replace(each, f"[{texts[each]}]")
-        return _without_half(text, secret) if text.endswith(CUT) else text
+        return _drop_cut_secret(text, secret) if text.endswith(CUT) else text
 
     return mask
 
@@ -113,15 +121,15 @@ def secret_forms(text: str) -> set[str]:
 
     They are the secret and its lines, each also as JSON, Python and URLs escape it.
     """
-    return {form for each in _with_lines(text) for form in _forms(each)}
+    return {form for each in _split_lines(text) for form in _forms(each)}
 
 
-def masked(result: ToolResult, mask: Mask) -> ToolResult:
+def mask_result(result: ToolResult, mask: Mask) -> ToolResult:
     """Mask every secret in a result of plain JSON."""
     return _Walk(mask, {result.name, result.tool_call_id}).record(result)
 
 
-def masked_fault(result: ToolResult, mask: Mask) -> ToolResult:
+def mask_fault(result: ToolResult, mask: Mask) -> ToolResult:
     """Mask a result's error and hint."""
     walk = _Walk(mask, {result.name, result.tool_call_id})
     changes: dict[str, Any] = {}
@@ -191,7 +199,7 @@ class _Walk:
         )
 
 
-def _without_half(text: str, secret: Sequence[str]) -> str:
+def _drop_cut_secret(text: str, secret: Sequence[str]) -> str:
     # Half a secret reveals much.
     beginning = text.removesuffix(CUT)
     for each in secret:
@@ -203,7 +211,7 @@ def _without_half(text: str, secret: Sequence[str]) -> str:
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        yield from _with_lines(value)
+        yield from _split_lines(value)
     elif isinstance(value, bool) or value is None:
         return
     elif isinstance(value, (int, float)):
@@ -216,7 +224,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _with_lines(text: str) -> Iterator[str]:
+def _split_lines(text: str) -> Iterator[str]:
     # A multi-line key is often quoted or cut by lines.
     yield from _long_enough([text])
     lines = dict.fromkeys(line.strip() for line in text.splitlines())

@@ -5,12 +5,12 @@ from typing import Any
 
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.schema.issues import MAX_ALLOWED, MAX_TEXT, ONLY_ONE, shortened, type_names
+from sojourn.core.schema.issues import MAX_ALLOWED, MAX_TEXT, ONLY_ONE, shorten_choices, type_names
 from sojourn.core.schema.validate import Validator
 from sojourn.values.json_value import Schema, expand, is_array, json_type, locate, to_tokens
 from sojourn.values.text import clip, field_name, one_of, plain
 
-__all__ = ["question_about", "with_expected"]
+__all__ = ["describe_expected", "question_about"]
 
 _BOUNDS = {
     "string": ("minLength", "maxLength"),
@@ -20,7 +20,7 @@ _BOUNDS = {
 }
 
 
-def with_expected(issue: FieldIssue, schema: Schema) -> FieldIssue:
+def describe_expected(issue: FieldIssue, schema: Schema) -> FieldIssue:
     """Add the enum, type, pattern, format and range of a missing field to its issue.
 
     Another issue than a missing field is returned unchanged.
@@ -30,7 +30,7 @@ def with_expected(issue: FieldIssue, schema: Schema) -> FieldIssue:
     keywords = _keywords(schema, to_tokens(issue.field))
     allowed: Any = [keywords["const"]] if "const" in keywords else keywords.get("enum")
     if is_array(allowed):
-        return issue.model_copy(update={"allowed": shortened(allowed[:MAX_ALLOWED])})
+        return issue.model_copy(update={"allowed": shorten_choices(allowed[:MAX_ALLOWED])})
     types = type_names(keywords.get("type"))
     least, most = _BOUNDS.get(types[0] if len(types) == 1 else "", ("", ""))
     found = {
@@ -95,7 +95,7 @@ def question_about(spec: ToolSpec, issues: Sequence[FieldIssue], validator: Vali
     if not pointers:
         return None
     zoned = {issue.field for issue in issues if issue.format in ("date-time", "time")}
-    fields = [_described(spec, field, validator, zoned=field in zoned) for field in pointers[:_MAX_ASKED]]
+    fields = [_describe(spec, field, validator, zoned=field in zoned) for field in pointers[:_MAX_ASKED]]
     if any(issue.constraint == ONLY_ONE for issue in issues):
         return (
             clip(f"Which one of {' and '.join(fields)} is it, and what should it be", _MAX_QUESTION - 1) + "?"
@@ -104,7 +104,7 @@ def question_about(spec: ToolSpec, issues: Sequence[FieldIssue], validator: Vali
     return clip(f"What should {listed} be", _MAX_QUESTION - 1) + "?"
 
 
-def _described(spec: ToolSpec, pointer: str, validator: Validator, *, zoned: bool) -> str:
+def _describe(spec: ToolSpec, pointer: str, validator: Validator, *, zoned: bool) -> str:
     tokens = to_tokens(pointer)
     path = ".".join(tokens).replace(".0", "[]")
     parts = [part for each in locate(validator.schema, tokens) for part in expand(validator.schema, each)]

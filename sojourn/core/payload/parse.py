@@ -33,7 +33,7 @@ from sojourn.values.json_fault import (
 )
 from sojourn.values.json_text import first_duplicate, name_given_twice
 from sojourn.values.json_value import ABSENT, is_array, is_object
-from sojourn.values.numbers import written_number
+from sojourn.values.numbers import parse_number
 from sojourn.values.wire import MAX_PAYLOAD_BYTES
 
 __all__ = [
@@ -42,13 +42,13 @@ __all__ = [
     "ParseFault",
     "Parsed",
     "arguments_digest",
-    "changed_number",
-    "decoded",
+    "decode_text",
     "depth_of",
+    "find_changed_number",
+    "find_merged_name",
     "has_digest",
     "has_maps",
     "json_fault",
-    "merged_name",
     "parse_arguments",
     "same_arguments",
 ]
@@ -90,7 +90,7 @@ def parse_arguments(raw: str, *, max_bytes: int = MAX_PAYLOAD_BYTES) -> Parsed |
         return ParseFault("too_large", f"the arguments are larger than {max_bytes:,} bytes")
     if not raw.strip():
         return _fault_at(raw, 0, "empty", "the arguments are empty")
-    text, offset = _unfenced(raw)
+    text, offset = _strip_fence(raw)
     repairs = ("code_fence",) if offset else ()
     try:
         value, had_comma = _load(text)
@@ -109,7 +109,7 @@ def parse_arguments(raw: str, *, max_bytes: int = MAX_PAYLOAD_BYTES) -> Parsed |
     return json_fault(value, max_bytes=None) or Parsed(value, repairs)
 
 
-def decoded(text: str) -> Any:
+def decode_text(text: str) -> Any:
     """Return the JSON value that a text holds.
 
     `ABSENT` if it holds none, or one that a payload cannot have.
@@ -121,7 +121,7 @@ def decoded(text: str) -> Any:
     return ABSENT if json_fault(value, max_bytes=None) else value
 
 
-def _unfenced(raw: str) -> tuple[str, int]:
+def _strip_fence(raw: str) -> tuple[str, int]:
     start = len(raw) - len(raw.lstrip())
     text = raw.strip()
     if len(text) < 2 * len(_FENCE) or not (text.startswith(_FENCE) and text.endswith(_FENCE)):
@@ -162,7 +162,7 @@ def _integer(digits: str) -> int:
 
 def _float(text: str) -> float:
     try:
-        return written_number(text)
+        return parse_number(text)
     except ValueError as error:
         raise _RefusedError("number", str(error)) from None
 
@@ -239,28 +239,28 @@ def has_maps(schema: Any) -> bool:
     return False
 
 
-def merged_name(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged | None:
+def find_merged_name(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged | None:
     """Return the first name whose value is lost in decoding, or None.
 
     The value is lost because another name decodes to the same key.
     """
     if _has_duplicate(sent, made):
         return at, sent
-    sent, made = _opened(sent, made)
+    sent, made = _unwrap(sent, made)
     if is_object(sent) and isinstance(made, Mapping):
-        lost = _lost(sent, list(cast("Mapping[Any, Any]", made)))
+        lost = _find_lost_name(sent, list(cast("Mapping[Any, Any]", made)))
         if lost is not None:
             return at, lost
-    found = (merged_name(inner, value, (*at, name)) for name, inner, value in _pairs(sent, made))
+    found = (find_merged_name(inner, value, (*at, name)) for name, inner, value in _pairs(sent, made))
     return next((each for each in found if each is not None), None)
 
 
-def changed_number(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged | None:
+def find_changed_number(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merged | None:
     """Return the first number whose digits change in decoding, or None.
 
     The number has its path. A person approves `90071992547409931`, and a `float` holds `90071992547409936`.
     """
-    sent, made = _opened(sent, made)
+    sent, made = _unwrap(sent, made)
     if is_object(sent) and isinstance(made, Mapping):
         keys = cast("Mapping[Any, Any]", made)
         for name, key in zip(sent, keys, strict=False):
@@ -271,7 +271,7 @@ def changed_number(sent: Any, made: Any, at: tuple[str | int, ...] = ()) -> Merg
     for name, inner, value in _pairs(sent, made):
         if _changes_digits(inner, value):
             return (*at, name), str(inner)
-        if (found := changed_number(inner, value, (*at, name))) is not None:
+        if (found := find_changed_number(inner, value, (*at, name))) is not None:
             return found
     return None
 
@@ -295,9 +295,9 @@ def _changes_digits(sent: Any, made: Any) -> bool:
     return made != sent if isinstance(sent, int) else math.isinf(nearest) or exact != Decimal(repr(made))
 
 
-def _opened(sent: Any, made: Any) -> tuple[Any, Any]:
+def _unwrap(sent: Any, made: Any) -> tuple[Any, Any]:
     if isinstance(sent, str) and type(made) not in (str, bytes, int, float):
-        inner = decoded(sent)
+        inner = decode_text(sent)
         sent = inner if is_object(inner) or is_array(inner) else sent
     is_root: bool = getattr(made, "__pydantic_root_model__", False)
     return sent, getattr(made, "root", None) if is_root else made
@@ -326,7 +326,7 @@ def _pairs(sent: Any, made: Any) -> Iterator[tuple[str | int, Any, Any]]:
         yield from ((name, sent[name], getattr(made, field, None)) for field, name in _fields(sent, made))
 
 
-def _lost(sent: dict[str, Any], keys: list[Any]) -> str | None:
+def _find_lost_name(sent: dict[str, Any], keys: list[Any]) -> str | None:
     # A type that drops some entries of texts has not merged them.
     if len(keys) >= len(sent):
         return None
@@ -352,7 +352,7 @@ def _fields(sent: dict[str, Any], made: Any) -> list[tuple[str, str]]:
 
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:
-    canonical = json.dumps(_plain(arguments), sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(_equalize_numbers(arguments), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
 
@@ -376,10 +376,10 @@ def has_digest(validator: Validator, arguments: dict[str, Any], digest: str) -> 
     return any(arguments_digest(each) == digest for each in spellings)
 
 
-def _plain(value: Any) -> Any:
+def _equalize_numbers(value: Any) -> Any:
     """Return a JSON value whose equal numbers are written equally."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in cast("Mapping[Any, Any]", value).items()}
+        return {str(name): _equalize_numbers(each) for name, each in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list):
-        return [_plain(each) for each in cast("list[Any]", value)]
+        return [_equalize_numbers(each) for each in cast("list[Any]", value)]
     return int(value) if isinstance(value, float) and value.is_integer() else value

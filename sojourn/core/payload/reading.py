@@ -31,8 +31,8 @@ from typing import Any
 from sojourn.contracts.tool_call import ArgumentReading
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.payload.coerce import BLANKS, MAPS, may_be_misnamed, null_differs, takes_null
-from sojourn.core.payload.example import put
-from sojourn.core.payload.parse import NotAnObject, Parsed, ParseFault, decoded, parse_arguments
+from sojourn.core.payload.example import set_value
+from sojourn.core.payload.parse import NotAnObject, Parsed, ParseFault, decode_text, parse_arguments
 from sojourn.core.schema.budget import allowance
 from sojourn.core.schema.issues import MAX_ALLOWED, type_names
 from sojourn.core.schema.validate import Validator
@@ -50,7 +50,7 @@ from sojourn.values.json_value import (
 )
 from sojourn.values.numbers import LongNumber
 
-__all__ = ["Read", "is_settled", "read_payload", "read_text", "wrapper_issues"]
+__all__ = ["Read", "fits_for_certain", "read_payload", "read_text", "wrapper_issues"]
 
 MAX_RECORDED = 20
 """Most readings of one call that are recorded."""
@@ -108,11 +108,11 @@ def read_text(raw: str) -> Parsed | ParseFault:
     inner = parsed.value
     if inner is None or (isinstance(inner, str) and inner.strip() in ("", "null")):
         return Parsed({}, ("absent",))
-    opened = decoded(inner) if isinstance(inner, str) else ABSENT
+    opened = decode_text(inner) if isinstance(inner, str) else ABSENT
     return Parsed(opened, ("json_text",)) if is_object(opened) else parsed
 
 
-def is_settled(validator: Validator, payload: Mapping[str, Any]) -> bool:
+def fits_for_certain(validator: Validator, payload: Mapping[str, Any]) -> bool:
     """Return whether a payload certainly fits as it is.
 
     The check takes a few milliseconds. False means unknown.
@@ -144,7 +144,7 @@ def wrapper_issues(validator: Validator, payload: Mapping[str, Any]) -> list[Fie
 
 def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
     """Return the payload as it is read before validation."""
-    exact, digits = _with_digits(validator, payload)
+    exact, digits = _restore_digits(validator, payload)
     fits = validator.is_valid(exact)
     if fits and not _has_whole_floats(validator, exact):
         return Read(exact, fits=True, readings=digits)
@@ -152,11 +152,11 @@ def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
         read = _Reading(validator, exact, fits=fits).result()
     if not read.readings:
         return Read(read.payload, read.fits, digits)
-    exact, more = _with_digits(validator, read.payload)  # numbers inside texts
+    exact, more = _restore_digits(validator, read.payload)  # numbers inside texts
     return Read(exact, read.fits, (*digits, *read.readings, *more)[:MAX_RECORDED])
 
 
-def _with_digits(
+def _restore_digits(
     validator: Validator, payload: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[ArgumentReading, ...]]:
     # A fraction becomes its text if the schema takes that, else the float.
@@ -171,7 +171,7 @@ def _with_digits(
         if tokens not in takes_text:
             takes_text[tokens] = _takes_text(validator, tokens, number.text)
         name = str(path[-1])
-        put(
+        set_value(
             value_at(made, [str(each) for each in path[:-1]]),
             name,
             number.text if takes_text[tokens] else float(number),
@@ -298,7 +298,7 @@ class _Reading:
             if value is ABSENT:
                 del parent[tokens[-1]]
             else:
-                put(parent, tokens[-1], value)
+                set_value(parent, tokens[-1], value)
             self._edits[field] = edit
             return True
         return False
@@ -309,7 +309,7 @@ class _Reading:
             del self._edits[inner]
         parent = value_at(self._payload, tokens[:-1])
         if edit.was is not ABSENT:
-            put(parent, tokens[-1], edit.was)
+            set_value(parent, tokens[-1], edit.was)
         else:
             del parent[tokens[-1]]
 
@@ -338,7 +338,7 @@ class _Reading:
         if self._fits or fault.constraint == "unknown_field":
             return
         if isinstance(was, str) and _forbids_text(fault, expected):
-            value = decoded(was)
+            value = decode_text(was)
             if value is not ABSENT and _is_among(value, fault, expected):
                 yield "json_text", int(value) if _is_whole(value) and "integer" in expected else value
         if was == "null" and takes_null(self._validator, tokens):

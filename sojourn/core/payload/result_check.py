@@ -20,7 +20,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import MAX_MESSAGE, ToolError
 from sojourn.contracts.tool_result import Artifact, ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.payload.boundary import brief, malformed, refusal
+from sojourn.core.payload.boundary import describe_misfit, malformed_result, refusal
 from sojourn.values.json_fault import wrong_figure
 from sojourn.values.text import clip
 from sojourn.values.wire import (
@@ -32,7 +32,7 @@ from sojourn.values.wire import (
     non_finite,
 )
 
-__all__ = ["Oversized", "checked_result"]
+__all__ = ["Oversized", "check_result"]
 
 Hide = Callable[[ToolResult], ToolResult]
 
@@ -52,7 +52,7 @@ class Oversized:
     size: int
 
 
-def checked_result(
+def check_result(
     spec: ToolSpec, call: ToolRequest, result: ToolResult, hide: Hide | None = None, *, local: bool = False
 ) -> ToolResult | Oversized:
     """Return the result as the run will read it.
@@ -60,41 +60,41 @@ def checked_result(
     A plain error replaces a result that cannot, or must not, be read.
     """
     most = MAX_LOCAL_BYTES if local else MAX_RESULT_BYTES
-    answer, size = _readable(spec, call, result)
+    answer, size = _make_readable(spec, call, result)
     if hide is not None:
         answer = hide(answer)
         size = len(encode(answer))
     if size <= most and not answer.artifacts:
         return answer
-    answer, artifact_bytes = _measured(answer)
+    answer, artifact_bytes = _measure(answer)
     apart = 0 if local else artifact_bytes
     if artifact_bytes <= MAX_ARTIFACT_BYTES and size - apart <= most:
         return answer
     if answer.error is None:
         return Oversized(answer, size)
     why = f"{size:,} bytes are more than the {most:,} allowed"
-    return _error_alone(call, answer.error, why)
+    return _keep_error(call, answer.error, why)
 
 
-def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[ToolResult, int]:
+def _make_readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[ToolResult, int]:
     error: ToolError | None = None
     try:
         error = result.error and result.error.without_repeats()
-        data = _written(result if error is None else result.model_copy(update={"error": error}))
+        data = _encode(result if error is None else result.model_copy(update={"error": error}))
         answer = _read_again(data)
         why = (_non_finite_value(result) if b"null" in data else None) or wrong_figure(_figures(answer))
     except (ValueError, TypeError, AttributeError, RecursionError) as fault:
-        data, answer, why = b"", None, _why(fault)
+        data, answer, why = b"", None, _describe_fault(fault)
     if answer is None or why is not None:
         why = why or "it cannot be read"
-        answer = _error_alone(call, error, why) if error else malformed(spec, call, why)
+        answer = _keep_error(call, error, why) if error else malformed_result(spec, call, why)
         data = encode(answer)
     if (answer.name, answer.tool_call_id) != (call.name, call.tool_call_id):
         answer = answer.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id})
     return answer, len(data)
 
 
-def _written(result: ToolResult) -> bytes:
+def _encode(result: ToolResult) -> bytes:
     # `model_copy` does not validate. `_read_again` does.
     return _ENCODER.to_json(result, exclude_defaults=True, warnings=False)
 
@@ -106,15 +106,15 @@ def _read_again(data: bytes) -> ToolResult:
     return nested
 
 
-def _why(error: Exception) -> str:
+def _describe_fault(error: Exception) -> str:
     if not isinstance(error, ValidationError):
-        return brief(error)
+        return describe_misfit(error)
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in first["loc"][ENVELOPE:])
     return clip(f"{place}: {first['msg']}" if place else first["msg"], 300)
 
 
-def _error_alone(call: ToolRequest, error: ToolError, why: str) -> ToolResult:
+def _keep_error(call: ToolRequest, error: ToolError, why: str) -> ToolResult:
     # The hint and the other parts, which failed the check, are dropped.
     message = f"{clip(error.message, MAX_MESSAGE - 400)} (what came with this error cannot be recorded: {clip(why, 300)})"
     return refusal(call, (error.model_copy(update={"message": message}), None))
@@ -135,7 +135,7 @@ def _figures(result: ToolResult) -> Iterator[tuple[str, float | None]]:
             yield f"telemetry.{name}", getattr(spent, name)
 
 
-def _measured(result: ToolResult) -> tuple[ToolResult, int]:
+def _measure(result: ToolResult) -> tuple[ToolResult, int]:
     artifacts: list[Artifact] = []
     total = 0
     for artifact in result.artifacts:

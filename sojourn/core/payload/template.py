@@ -11,14 +11,14 @@ from typing import Any
 from sojourn.values.json_value import Schema, expand, is_object
 from sojourn.values.visible import inert
 
-__all__ = ["asked", "filled", "unknown_fields"]
+__all__ = ["fill_question", "fill_template", "unknown_fields"]
 
 MAX_VALUE = 160
 
 _WORD = re.compile(r"[\w.@:/+-]+")
 
 
-def filled(
+def fill_template(
     template: str, schema: Schema, payload: dict[str, Any], *, write: Callable[[str], str] = str
 ) -> str:
     """Replace the declared fields in a template by the payload's values.
@@ -38,16 +38,16 @@ def filled(
     return re.sub(r"\{(\w+)\}", fill, template)
 
 
-def asked(template: str, schema: Schema, payload: dict[str, Any]) -> str:
+def fill_question(template: str, schema: Schema, payload: dict[str, Any]) -> str:
     """Return a template's question to a person, on one line.
 
     A model writes the values. So each of them is written out and cannot be read as markup, is short, so that the rest of the
     question stays in sight, and is in quotes if it is more than a word, so that it cannot continue the author's sentence.
     """
-    return filled(" ".join(template.split()), schema, payload, write=_quoted)
+    return fill_template(" ".join(template.split()), schema, payload, write=_quote)
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     short = (
         value if len(value) <= MAX_VALUE else f"{value[: MAX_VALUE * 3 // 4]} … {value[-MAX_VALUE // 4 :]}"
     )

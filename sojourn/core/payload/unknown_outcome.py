@@ -14,12 +14,12 @@ __all__ = [
     "Doubt",
     "changes_nothing",
     "doubt_about",
-    "in_doubt",
     "is_unknown",
     "leaves_unknown",
+    "mark_doubts",
+    "mark_unknown",
     "may_repeat",
     "never_repeats",
-    "outcome_unknown",
 ]
 
 Doubt = Literal["", "unknown", "raised"]
@@ -86,7 +86,7 @@ def doubt_about(result: ToolResult) -> Doubt:
     return "unknown" if is_known else "raised"
 
 
-def in_doubt(error: ToolError, doubts: Collection[Doubt]) -> ToolError:
+def mark_doubts(error: ToolError, doubts: Collection[Doubt]) -> ToolError:
     """Mark the error of a run, a turn or an output whose calls may have taken effect.
 
     The text says it too, unless a cause does, or the only doubt is that a tool raised an exception.
@@ -101,7 +101,7 @@ def in_doubt(error: ToolError, doubts: Collection[Doubt]) -> ToolError:
     return error.model_copy(update={"message": message, "outcome_unknown": True})
 
 
-def outcome_unknown(result: ToolResult, *, repeatable: bool = False) -> ToolResult:
+def mark_unknown(result: ToolResult, *, repeatable: bool = False) -> ToolResult:
     """Mark a failed result whose call may have taken effect."""
     error, hint = result.error, result.retry_hint
     if error is None or error.outcome_unknown:

@@ -16,7 +16,7 @@ from sojourn.core.payload.unknown_outcome import is_unknown
 from sojourn.values.json_value import expand, is_array, is_object, to_tokens
 from sojourn.values.text import clip, field_name
 
-__all__ = ["MAX_SCHEMA", "advised"]
+__all__ = ["MAX_SCHEMA", "add_advice"]
 
 MAX_SCHEMA = 3_000
 
@@ -25,7 +25,7 @@ _MAX_DEPTH = 40
 _MENDABLE = (RetryReason.MISSING_FIELDS, RetryReason.INVALID_ARGUMENTS)
 
 
-def advised(
+def add_advice(
     results: Sequence[ToolResult], messages: Sequence[Message], tools: Sequence[ToolSpec], *, may_ask: bool
 ) -> list[ToolResult]:
     """Return the results of a step, with advice in the hints of refused calls.
@@ -35,14 +35,14 @@ def advised(
     """
     specs = {str(spec.id): spec for spec in tools}
     return [
-        _advised(result, result.retry_hint, messages, specs, may_ask=may_ask)
+        _advise(result, result.retry_hint, messages, specs, may_ask=may_ask)
         if result.retry_hint and result.retry_hint.reason in _MENDABLE and not is_unknown(result)
         else result
         for result in results
     ]
 
 
-def _advised(
+def _advise(
     result: ToolResult,
     hint: RetryHint,
     messages: Sequence[Message],
@@ -50,7 +50,7 @@ def _advised(
     *,
     may_ask: bool,
 ) -> ToolResult:
-    failures, same = _in_a_row(result.name, hint, messages)
+    failures, same = _count_in_a_row(result.name, hint, messages)
     others = _others_with(hint, specs)
     said = [f"{field} is an argument of {tool}: call that, if it is what you mean." for tool, field in others]
     spec = specs.get(result.name)
@@ -73,7 +73,7 @@ def _advised(
     return result.model_copy(update={"retry_hint": hint.model_copy(update=changes)})
 
 
-def _in_a_row(tool: str, hint: RetryHint, messages: Sequence[Message]) -> tuple[int, int]:
+def _count_in_a_row(tool: str, hint: RetryHint, messages: Sequence[Message]) -> tuple[int, int]:
     fault, failures, same = _fault(hint), 0, 0
     for message in reversed(messages):
         own = [result for result in message.tool_results if result.name == tool]
@@ -108,18 +108,18 @@ def _others_with(hint: RetryHint, specs: dict[str, ToolSpec]) -> list[tuple[str,
 
 def _schema(spec: ToolSpec) -> str:
     """Return the schema as JSON, without examples: models copy them."""
-    shown = _without_examples(spec.payload.json_schema, 0)
+    shown = _drop_examples(spec.payload.json_schema, 0)
     return clip(json.dumps(shown, ensure_ascii=False, separators=(",", ":")), MAX_SCHEMA)
 
 
-def _without_examples(schema: Any, depth: int) -> Any:
+def _drop_examples(schema: Any, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         return {}
     if is_object(schema):
         # A list: a field may be called `examples` too, and its schema is an object.
         return {
-            name: _without_examples(part, depth + 1)
+            name: _drop_examples(part, depth + 1)
             for name, part in schema.items()
             if not (name == "examples" and is_array(part))
         }
-    return [_without_examples(part, depth + 1) for part in schema] if is_array(schema) else schema
+    return [_drop_examples(part, depth + 1) for part in schema] if is_array(schema) else schema

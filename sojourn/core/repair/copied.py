@@ -33,7 +33,7 @@ from sojourn.values.json_value import (
     value_at,
 )
 
-__all__ = ["copied_values"]
+__all__ = ["find_copied_values"]
 
 MAX_REFUSALS = 5
 """Most refusals of a tool that are compared, the newest first."""
@@ -54,7 +54,7 @@ class _Copy(NamedTuple):
         return self.value == placeholder(self.tokens)
 
 
-def copied_values(
+def find_copied_values(
     call: ToolRequest, spec: ToolSpec, messages: Sequence[Message], memory: Mapping[str, Any] | None = None
 ) -> list[str]:
     """Return the fields of a call whose values are known only from an example."""
@@ -65,11 +65,11 @@ def copied_values(
         each.tokens: each
         for hint in refusals
         for each in _copies(hint, spec, call.payload)
-        if each.is_placeholder or not _is_told(each, refusals)
+        if each.is_placeholder or not _was_refused(each, refusals)
     }
     values = {each for each in copies if not copies[each].is_placeholder}
     if values:
-        values -= _found([copies[each] for each in values], _texts(messages, memory))
+        values -= _find([copies[each] for each in values], _texts(messages, memory))
     return sorted(to_pointer(each) for each in copies if copies[each].is_placeholder or each in values)
 
 
@@ -127,7 +127,7 @@ def _is_choice(schema: dict[str, Any], tokens: Tokens) -> bool:
     return any(word in part for part in parts for word in ("enum", "const", "default"))
 
 
-def _is_told(copy: _Copy, refusals: Iterable[RetryHint]) -> bool:
+def _was_refused(copy: _Copy, refusals: Iterable[RetryHint]) -> bool:
     """Whether a call was refused for this copy before."""
     pointer = to_pointer(copy.tokens)
     return any(
@@ -139,7 +139,7 @@ def _is_told(copy: _Copy, refusals: Iterable[RetryHint]) -> bool:
     )
 
 
-def _found(copies: Sequence[_Copy], texts: Iterator[str]) -> set[Tokens]:
+def _find(copies: Sequence[_Copy], texts: Iterator[str]) -> set[Tokens]:
     patterns = {each.tokens: _pattern(each.value) for each in copies}
     found: set[Tokens] = set()
     searched = 0

@@ -12,8 +12,8 @@ from typing import Any
 
 from sojourn.contracts.tool_error import FieldIssue, RetryHint
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.payload.coerce import keeps_meaning, letters, may_be_misnamed, meanings
-from sojourn.core.payload.invented import put
+from sojourn.core.payload.coerce import keeps_meaning, letters, list_readings, may_be_misnamed
+from sojourn.core.payload.invented import set_value
 from sojourn.core.schema.issues import ONLY_ONE
 from sojourn.values.json_value import ABSENT, expand, is_array, is_object, locate, to_tokens, value_at
 from sojourn.values.text import closest_name
@@ -46,7 +46,7 @@ def repair_payload(
     5, the case of a word, the spelling of a field's name. For a read-only tool a wrong guess costs one call.
     So a misspelt word, a number out of range and an unknown field are repaired too.
     """
-    answers, defaults = _named(answers or {}), defaults or {}
+    answers, defaults = _name_answers(answers or {}), defaults or {}
     chosen = [issue for issue in hint.issues if issue.constraint == ONLY_ONE and _is_given(answers, issue)]
     invented = [to_tokens(each) for each in hint.invented]
     reads = spec is not None and spec.trusted and spec.annotations.read_only is True
@@ -54,7 +54,7 @@ def repair_payload(
     issues, example = issues_in_hint(hint, sent), hint.example_input
     unknown = [issue for issue in issues if issue.constraint == "unknown_field"]
     # Unknown fields first, since a missing field may only have another name.
-    missing = [name_of(issue) for issue in unknown if not _is_renamed(payload, issue, example, reads=reads)]
+    missing = [name_of(issue) for issue in unknown if not _rename(payload, issue, example, reads=reads)]
     for issue in issues:
         tokens, name = to_tokens(issue.field), name_of(issue)
         parent, was = value_at(payload, tokens[:-1]), value_at(payload, tokens)
@@ -66,7 +66,7 @@ def repair_payload(
             value = value if issue in chosen else _LEFT_OUT
         elif value is ABSENT or value == was:
             value = (
-                _determined(spec, name, tokens, defaults, beside=parent, reads=reads)
+                _determine(spec, name, tokens, defaults, beside=parent, reads=reads)
                 if was is ABSENT
                 else ABSENT
                 if any(tokens[: len(each)] == each for each in invented)
@@ -77,7 +77,7 @@ def repair_payload(
         elif value is ABSENT or value is _LEFT_OUT:
             missing.append(name)
         else:
-            put(parent, tokens[-1], value)
+            set_value(parent, tokens[-1], value)
     for name, value in answers.items():
         _put_new(spec, payload, to_tokens(name) if name.startswith("/") else (name,), value)
     return RepairedPayload(payload, list(dict.fromkeys(missing)))
@@ -110,7 +110,7 @@ def _is_given(answers: Mapping[str, Any], issue: FieldIssue) -> bool:
     return answers.get(name_of(issue), "") not in ("", None)
 
 
-def _determined(
+def _determine(
     spec: ToolSpec | None,
     name: str,
     tokens: tuple[str, ...],
@@ -131,7 +131,7 @@ def _determined(
     return next((part[word] for part in parts for word in words if word in part), ABSENT)
 
 
-def _named(answers: Mapping[str, Any]) -> dict[str, Any]:
+def _name_answers(answers: Mapping[str, Any]) -> dict[str, Any]:
     # A top-level field may have been answered by its pointer.
     return {
         to_tokens(name)[0] if name.startswith("/") and name.count("/") == 1 else name: value
@@ -146,7 +146,7 @@ def _put_new(spec: ToolSpec | None, payload: dict[str, Any], tokens: tuple[str, 
         parent[tokens[-1]] = deepcopy(value)
 
 
-def _is_renamed(payload: dict[str, Any], issue: FieldIssue, example: Any, *, reads: bool) -> bool:
+def _rename(payload: dict[str, Any], issue: FieldIssue, example: Any, *, reads: bool) -> bool:
     *place, name = to_tokens(issue.field) or ("",)
     parent, repaired = value_at(payload, place), value_at(example, place)
     if not is_object(parent) or name not in parent:
@@ -170,7 +170,7 @@ def _same_value(issue: FieldIssue, was: Any, example: Any, *, reads: bool) -> An
     offered = value_at(example, to_tokens(issue.field))
     if offered is ABSENT:
         return _LEFT_OUT if was is None and example is not None else ABSENT
-    if not any(_json(offered) == _json(reading) for reading in meanings(issue, was)):
+    if not any(_json(offered) == _json(reading) for reading in list_readings(issue, was)):
         return ABSENT
     return offered if keeps_meaning(issue, was, offered, reads=reads) else ABSENT
 

@@ -24,9 +24,9 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import ApprovalPolicy
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Annotations, ShownTool, ToolSpec
-from sojourn.core.awaits.deciding import combined
+from sojourn.core.awaits.deciding import combine_roles
 from sojourn.core.awaits.principals import without_roles
-from sojourn.core.payload.template import asked
+from sojourn.core.payload.template import fill_question
 from sojourn.core.schema.annotations import without_wording
 from sojourn.values.visible import inert
 from sojourn.values.wire import encode_readable
@@ -36,15 +36,15 @@ __all__ = [
     "NO_APPROVER",
     "ApprovalVerdict",
     "approvers_of",
-    "asking",
-    "changes",
+    "asks_person",
     "confirmation_id",
     "confirmation_of",
     "digest_of",
     "is_marked",
     "judge",
-    "says_who",
-    "shown_of",
+    "list_changes",
+    "names_approvers",
+    "shown_tool",
 ]
 
 MAX_FIELDS = 50
@@ -56,7 +56,7 @@ MAX_NAME = 60
 _IN_WORDS = {None: "not declared", True: "yes", False: "no"}
 
 
-def shown_of(spec: ToolSpec) -> ShownTool:
+def shown_tool(spec: ToolSpec) -> ShownTool:
     """Return the parts of a tool that an approval covers."""
     schema = spec.payload.json_schema
     fields = _properties(schema)
@@ -83,14 +83,14 @@ def digest_of(spec: ToolSpec) -> str:
     return hashlib.sha256(encode_readable(spec)).hexdigest()
 
 
-def changes(shown: ShownTool | None, spec_digest: str | None, spec: ToolSpec) -> list[str]:
+def list_changes(shown: ShownTool | None, spec_digest: str | None, spec: ToolSpec) -> list[str]:
     """List how a tool differs from what was shown, one text per change.
 
     A change reads like `destructive: no → yes`. The list is empty if nothing differs.
     """
     if shown is None:
         return ["its declaration"] if spec_digest and spec_digest != digest_of(spec) else []
-    now, found = shown_of(spec), list[str]()
+    now, found = shown_tool(spec), list[str]()
     if shown.kind != now.kind:
         found.append(f"kind: {shown.kind} → {now.kind}")
     if shown.agent_id != now.agent_id:
@@ -111,7 +111,7 @@ def changes(shown: ShownTool | None, spec_digest: str | None, spec: ToolSpec) ->
 
 
 def _deciders(shown: ShownTool) -> str:
-    return shown.approver_check or _named(shown.approvers) or "not declared"
+    return shown.approver_check or _name_fields(shown.approvers) or "not declared"
 
 
 def _fields(before: dict[str, str], after: dict[str, str]) -> str:
@@ -124,10 +124,10 @@ def _fields(before: dict[str, str], after: dict[str, str]) -> str:
         "removed": [name for name in before if name not in after],
         "changed": [name for name in after if name in before and before[name] != after[name]],
     }
-    return "; ".join(f"{_named(names)} {how}" for how, names in kinds.items() if names) or "changed"
+    return "; ".join(f"{_name_fields(names)} {how}" for how, names in kinds.items() if names) or "changed"
 
 
-def _named(names: list[str]) -> str:
+def _name_fields(names: list[str]) -> str:
     shown = [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in names[:MAX_NAMED]]
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(shown) + more
@@ -195,11 +195,11 @@ def judge(
         decision
         and approval.asks
         and not must_ask
-        and not says_who(spec, approval)
+        and not names_approvers(spec, approval)
         and (matches_any(spec.id, decision.approve) or call.tool_call_id in decision.approve)
     ):
         return _RUN
-    if not must_ask and not rules and not asking(spec, approval):
+    if not must_ask and not rules and not asks_person(spec, approval):
         return _RUN
     if not approval.asks:
         return ApprovalVerdict("deny", "this run's policy does not allow it")
@@ -220,7 +220,7 @@ def is_marked(spec: ToolSpec) -> bool:
     return spec.confirmation is not None or bool(spec.approvers or spec.approver_check) or spec.four_eyes
 
 
-def says_who(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
+def names_approvers(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
     """Return whether the tool or a rule says who may decide.
 
     If so, no policy engine decides in their place.
@@ -245,10 +245,10 @@ def approvers_of(
     if spec.id == APPROVE and payload:
         lists.append(payload.get("approvers") or [])
     narrowing = [rule.approvers for rule in rules if rule.narrows]
-    return combined(lists, narrowing, has_check=bool(spec.approver_check))
+    return combine_roles(lists, narrowing, has_check=bool(spec.approver_check))
 
 
-def asking(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
+def asks_person(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
     """Return whether `asks_for` requires a person's approval for this tool."""
     match approval.asks_for:
         case "nothing":
@@ -290,7 +290,7 @@ def confirmation_of(
         binds=True,
         strict=True,
         spec_digest=digest_of(spec),
-        shown=shown_of(spec),
+        shown=shown_tool(spec),
         changes=changes or [],
         expires_after=approval.expires_after,
         approvers=approvers,
@@ -320,7 +320,7 @@ def _prompt(spec: ToolSpec, payload: dict[str, Any]) -> str:
         return _cut(inert(" ".join(str(payload.get("question", "")).split())))
     if not spec.confirmation:
         return f"Run “{inert(spec.title)}”?"  # a server of MCP may have written it
-    return _cut(asked(spec.confirmation, spec.payload.json_schema, payload))
+    return _cut(fill_question(spec.confirmation, spec.payload.json_schema, payload))
 
 
 def _cut(text: str) -> str:

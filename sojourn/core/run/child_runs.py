@@ -11,7 +11,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import Artifact, RunLink, ToolResult, ToolTelemetry
 from sojourn.core.payload.parse import ParseFault, parse_arguments
-from sojourn.core.payload.unknown_outcome import outcome_unknown
+from sojourn.core.payload.unknown_outcome import mark_unknown
 from sojourn.core.run.totals import add_telemetry
 from sojourn.core.schema.issues import sentence
 from sojourn.core.schema.validate import Validator
@@ -22,13 +22,13 @@ __all__ = [
     "GAVE_UP",
     "MALFORMED_ANSWER",
     "ChildTime",
-    "failed",
-    "finished",
-    "inherited",
-    "lacking_in",
+    "add_spent",
+    "exhausted_share",
+    "inherit_limits",
+    "result_of_failure",
+    "result_of_output",
     "share_of",
     "validate_child_result",
-    "with_spent",
 ]
 
 
@@ -46,7 +46,7 @@ def share_of(caps: Caps, calls: int, children: int, limits: Limits) -> RunPolicy
     )
 
 
-def lacking_in(share: RunPolicyOverride) -> str | None:
+def exhausted_share(share: RunPolicyOverride) -> str | None:
     """Return which limit leaves a child run nothing to plan with, or None.
 
     Planning needs tokens and money. Without calls left, a child run may still answer.
@@ -56,7 +56,7 @@ def lacking_in(share: RunPolicyOverride) -> str | None:
     return "max_cost" if share.max_cost == 0 else None
 
 
-def inherited(
+def inherit_limits(
     own: RunPolicyOverride | None, share: RunPolicyOverride | None, time_left: timedelta | None
 ) -> RunPolicyOverride | None:
     """Return the limits that a child run starts with.
@@ -79,7 +79,7 @@ GAVE_UP = "gave_up"
 """The code of a call whose child run a limit ended; the code of its cause names the limit."""
 
 
-def finished(
+def result_of_output(
     call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool, may_act: bool | None = None
 ) -> ToolResult:
     """Return the result of a call from its child run's output (SR-53)."""
@@ -92,19 +92,19 @@ def finished(
         artifacts=output.artifacts,
     )
     if output.error:
-        gave_up = _gave_up(call, output.text, output.error, link, spent)
-        return outcome_unknown(gave_up) if may_act and output.may_have_acted else gave_up
+        gave_up = _result_of_limit(call, output.text, output.error, link, spent)
+        return mark_unknown(gave_up) if may_act and output.may_have_acted else gave_up
     if typed and output.result is None:  # written by an older worker, which did not give the reason
-        return failed(call, ToolError.new(output.text, code=MALFORMED_ANSWER), link, spent)
+        return result_of_failure(call, ToolError.new(output.text, code=MALFORMED_ANSWER), link, spent)
     answered = ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,
         result=output.text if output.result is None else output.result,
     )
-    return with_spent(answered, link, spent)
+    return add_spent(answered, link, spent)
 
 
-def failed(
+def result_of_failure(
     call: ToolRequest, error: ToolError, link: RunLink, spent: Spent | None, *, may_act: bool | None = None
 ) -> ToolResult:
     """Return the result of a call whose child run failed.
@@ -125,21 +125,23 @@ def failed(
         if malformed
         else None,
     )
-    return with_spent(outcome_unknown(result) if may_act and is_open else result, link, spent)
+    return add_spent(mark_unknown(result) if may_act and is_open else result, link, spent)
 
 
-def with_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolResult:
+def add_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolResult:
     changes: dict[str, Any] = {"run_link": link}
     if spent:
         changes |= {
             "telemetry": spent.telemetry,
             "children_count": spent.children_count,
-            "artifacts": [_linked(artifact, link) for artifact in spent.artifacts],
+            "artifacts": [_link(artifact, link) for artifact in spent.artifacts],
         }
     return result.model_copy(update=changes)
 
 
-def _gave_up(call: ToolRequest, answer: str, why: ToolError, link: RunLink, spent: Spent) -> ToolResult:
+def _result_of_limit(
+    call: ToolRequest, answer: str, why: ToolError, link: RunLink, spent: Spent
+) -> ToolResult:
     # If the child run answered all the same, the answer is in the message.
     partial = f'; it said "{answer}"' if answer and why.cause is None else ""
     result = ToolResult(
@@ -150,7 +152,7 @@ def _gave_up(call: ToolRequest, answer: str, why: ToolError, link: RunLink, spen
         ),
         retry_hint=_hint(call, "gave up before it was done", "Ask it for less"),
     )
-    return with_spent(result, link, spent)
+    return add_spent(result, link, spent)
 
 
 def _hint(call: ToolRequest, what: str, instead: str) -> RetryHint:
@@ -161,7 +163,7 @@ def _hint(call: ToolRequest, what: str, instead: str) -> RetryHint:
     )
 
 
-def _linked(artifact: Artifact, link: RunLink) -> Artifact:
+def _link(artifact: Artifact, link: RunLink) -> Artifact:
     return artifact if artifact.run_link else artifact.model_copy(update={"run_link": link})
 
 

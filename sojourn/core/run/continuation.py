@@ -28,7 +28,7 @@ __all__ = [
     "StepProgress",
     "read_continuation",
     "transcript_fault",
-    "written",
+    "write_continuation",
 ]
 
 
@@ -93,7 +93,7 @@ class Continuation:
 _CONTINUATION: TypeAdapter[Continuation] = TypeAdapter(Continuation)
 
 
-def written(continuation: Continuation) -> dict[str, Any] | None:
+def write_continuation(continuation: Continuation) -> dict[str, Any] | None:
     """Return the argument of the next execution.
 
     None if the continuation is too large for one payload.

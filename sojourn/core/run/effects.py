@@ -17,11 +17,11 @@ from sojourn.core.payload.unknown_outcome import Doubt, doubt_about, is_unknown
 
 __all__ = [
     "MAX_UNSETTLED",
-    "acts",
     "carried_after",
     "doubts_after",
     "has_acted",
     "has_effect",
+    "has_step_acted",
     "is_remembered",
     "is_settled",
     "is_unexecuted",
@@ -88,7 +88,7 @@ def unsettled_after(
 ) -> tuple[str, ...]:
     """Return the calls whose outcome is unknown after a step, oldest first."""
     after = dict.fromkeys(unsettled)
-    for first, dispatch, result in _ended(plan, executed):
+    for first, dispatch, result in _list_ended(plan, executed):
         if not is_remembered(dispatch) or (dispatch.effect and dispatch.effect.carried is not None):
             continue
         settled = _settles(dispatch, result)
@@ -107,7 +107,7 @@ def doubts_after(
     Calls of child runs and of programs outside are included. Calls that only read are not.
     """
     after = dict(doubts)
-    for first, dispatch, result in _ended(plan, executed):
+    for first, dispatch, result in _list_ended(plan, executed):
         settled = is_settled(result)
         if settled:
             after.pop(first, None)
@@ -124,7 +124,7 @@ def unexecuted_after(
     A call drops out once another call has repeated it.
     """
     after = dict.fromkeys(unexecuted)
-    for first, dispatch, result in _ended(plan, executed):
+    for first, dispatch, result in _list_ended(plan, executed):
         effect = dispatch.effect
         if not has_effect(dispatch) or (effect and (effect.carried is not None or not effect.unexecuted)):
             continue
@@ -156,10 +156,10 @@ def carried_after(
     return tuple(after.values())
 
 
-def acts(plan: PlanOutcome, executed: Iterable[ToolResult]) -> bool:
+def has_step_acted(plan: PlanOutcome, executed: Iterable[ToolResult]) -> bool:
     """Return whether one of the calls of a step took effect, or may have."""
     return any(
-        dispatch.may_act is True and has_acted(result) for _, dispatch, result in _ended(plan, executed)
+        dispatch.may_act is True and has_acted(result) for _, dispatch, result in _list_ended(plan, executed)
     )
 
 
@@ -188,7 +188,9 @@ def is_remembered(dispatch: Dispatch) -> bool:
     return has_effect(dispatch) or dispatch.kind == "child"
 
 
-def _ended(plan: PlanOutcome, executed: Iterable[ToolResult]) -> Iterator[tuple[str, Dispatch, ToolResult]]:
+def _list_ended(
+    plan: PlanOutcome, executed: Iterable[ToolResult]
+) -> Iterator[tuple[str, Dispatch, ToolResult]]:
     for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
         yield dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id, dispatch, result
 

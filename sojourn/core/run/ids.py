@@ -12,18 +12,18 @@ from sojourn.contracts.tool_call import ToolRequest
 
 __all__ = [
     "artifact_ref",
+    "assign_ids",
     "child_run_id",
     "default_name",
-    "id_of",
     "is_named",
     "is_step_id",
-    "stamp",
+    "step_id",
     "turn_after",
-    "with_final_ids",
+    "write_final_ids",
 ]
 
 
-def stamp(
+def assign_ids(
     calls: Sequence[ToolRequest], *, run_id: str, turn_id: str, plan: int, taken: Collection[str]
 ) -> list[ToolRequest]:
     """Return the calls with their final ids.
@@ -38,13 +38,13 @@ def stamp(
         if own_id not in taken and CALL_ID.match(own_id):
             stamped.append(call)
         else:
-            derived = _derived(f"{run_id}/{turn_id}/{plan}/{index}", used)
+            derived = _derive(f"{run_id}/{turn_id}/{plan}/{index}", used)
             used.add(derived)
             stamped.append(call.model_copy(update={"tool_call_id": derived}))
     return stamped
 
 
-def with_final_ids(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
+def write_final_ids(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
     """Return the plan's assistant message with the final ids.
 
     None if the message can be made from the calls. A replaced id stays in the part's `provider_metadata`.
@@ -104,9 +104,9 @@ def turn_after(first: str, turn: int) -> str:
     return first if turn == 1 else f"{first}.{turn}"
 
 
-def _derived(seed: str, used: Collection[str]) -> str:
+def _derive(seed: str, used: Collection[str]) -> str:
     derived = f"call_{_digest(seed)[:12]}"
-    return derived if derived not in used else _derived(derived, used)
+    return derived if derived not in used else _derive(derived, used)
 
 
 def _digest(text: str) -> str:
@@ -133,7 +133,7 @@ def default_name(tool: str, number: int) -> str:
     return f"{tool}#{number}"
 
 
-def id_of(name: str) -> str:
+def step_id(name: str) -> str:
     """Return the id of a step, at most 54 characters.
 
     This leaves room for the number of a repair.
@@ -147,4 +147,6 @@ def is_named(call_id: str, tool: str) -> bool:
     if not is_step_id(call_id):
         return False
     defaults = (default_name(tool, number) for number in range(1, _MAX_NUMBERED + 1))
-    return all(call_id not in (id_of(name), id_of(f"{name}~2"), id_of(f"{name}~3")) for name in defaults)
+    return all(
+        call_id not in (step_id(name), step_id(f"{name}~2"), step_id(f"{name}~3")) for name in defaults
+    )

@@ -11,10 +11,10 @@ from sojourn.contracts.ids import MAX_MESSAGE_ID
 from sojourn.contracts.message import USER_PARTS, Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.wire_names import SEND
-from sojourn.core.awaits.envelope import Refused, by_of
+from sojourn.core.awaits.envelope import Refused, read_sender
 from sojourn.core.awaits.principals import PRINCIPAL, is_same, principal_of
 from sojourn.core.run.message_ids import ANSWER, digest_of, pack, unpack
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.values.text import echo, is_writable
 from sojourn.values.undecodable import first_undecodable
 from sojourn.values.wire import size_of
@@ -123,14 +123,14 @@ class Inbox:
         """
         if not message_id or self.where(message_id) is not None:
             return self
-        return changed(self, known=self._knowing(message_id, after + ANSWER))
+        return copy_with(self, known=self._knowing(message_id, after + ANSWER))
 
     def accepted(self, sent: SentMessage, after: str) -> tuple["Inbox", SentMessage]:
-        sent = sent if sent.message_id else changed(sent, message_id=f"message-{self.count + 1}")
+        sent = sent if sent.message_id else copy_with(sent, message_id=f"message-{self.count + 1}")
         known = self._knowing(sent.message_id, after)
         first = self._interrupts if sent.mode == "interrupt" else len(self.waiting)
         waiting = (*self.waiting[:first], sent, *self.waiting[first:])
-        return changed(self, waiting=waiting, known=known, count=self.count + 1), sent
+        return copy_with(self, waiting=waiting, known=known, count=self.count + 1), sent
 
     def _knowing(self, message_id: str, place: str) -> dict[str, str]:
         known = {**self.known, digest_of(message_id): place}
@@ -151,7 +151,7 @@ class Inbox:
         count = 1
         while count < self._interrupts and is_same(self.waiting[count].principal, self.waiting[0].principal):
             count += 1
-        return changed(self, waiting=self.waiting[count:]), self.waiting[:count]
+        return copy_with(self, waiting=self.waiting[count:]), self.waiting[:count]
 
     def taking(self, message_ids: Sequence[str]) -> tuple["Inbox", tuple[SentMessage, ...]]:
         """Return the inbox without these messages, and those of them that waited.
@@ -160,7 +160,7 @@ class Inbox:
         """
         found = {sent.message_id: sent for sent in self.waiting if sent.message_id in message_ids}
         rest = tuple(sent for sent in self.waiting if sent.message_id not in found)
-        return changed(self, waiting=rest), tuple(found[id] for id in message_ids if id in found)
+        return copy_with(self, waiting=rest), tuple(found[id] for id in message_ids if id in found)
 
     @property
     def _interrupts(self) -> int:
@@ -173,7 +173,7 @@ class Inbox:
         `joins`: a message that steers may join the present turn; it opens one of its own otherwise.
         """
         steers = tuple(sent for sent in self.waiting if sent.mode == "steer" and joins(sent))
-        return changed(self, waiting=tuple(sent for sent in self.waiting if sent not in steers)), steers
+        return copy_with(self, waiting=tuple(sent for sent in self.waiting if sent not in steers)), steers
 
 
 def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) -> SentMessage | Refused:
@@ -191,7 +191,7 @@ def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) ->
     message_id, mode, by, message = (
         fields.get("message_id"),
         fields.get("mode"),
-        by_of(fields),
+        read_sender(fields),
         _message(fields.get("text"), fields.get("parts")),
     )
     if isinstance(by, Refused):
@@ -212,7 +212,7 @@ def read_send(values: Sequence[Any], inbox: Inbox, tenant: str | None = None) ->
     sent = SentMessage(
         message_id or "", message, mode or "queue", by, size, principal, fields.get(ADMIT) is True
     )
-    return _fitting(sent, inbox)
+    return _refuse_without_room(sent, inbox)
 
 
 def _option_fault(mode: Any, admit: Any) -> Refused | None:
@@ -223,7 +223,7 @@ def _option_fault(mode: Any, admit: Any) -> Refused | None:
     return None
 
 
-def _fitting(sent: SentMessage, inbox: Inbox) -> SentMessage | Refused:
+def _refuse_without_room(sent: SentMessage, inbox: Inbox) -> SentMessage | Refused:
     if inbox.where(sent.message_id) is None and inbox.is_full(sent.size):
         return Refused(
             f"{len(inbox.waiting)} messages wait already; send it again once a turn has ended", "SessionBusy"
@@ -291,7 +291,7 @@ def _reason_and_by(values: Sequence[Any], *more: str) -> tuple[str, str | None] 
     fields = _fields(values[0] if values else {}, "reason", ("reason", "by", *more))
     if isinstance(fields, Refused):
         return fields
-    reason, by = fields.get("reason") or "", by_of(fields)
+    reason, by = fields.get("reason") or "", read_sender(fields)
     if isinstance(by, Refused):
         return by
     if not (isinstance(reason, str) and len(reason) <= _MAX_REASON_CHARS and is_writable(reason)):

@@ -10,23 +10,23 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.factories import lacks_fields
 from sojourn.core.run.totals import RunTotals, cost_of, tokens_of
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = [
     "IDLE_TIMEOUT",
     "caps_after",
     "caps_left",
-    "exhausted",
+    "exhausted_limit",
     "finalize",
-    "gave_up",
     "idle_end",
+    "limit_error",
     "limits_of",
-    "lowered",
+    "lower_policy",
     "session_end",
     "stricter_caps",
     "stricter_limits",
     "turn_policy",
-    "used_up",
+    "used_up_limit",
 ]
 
 _TIGHTENED = ("tool_calls", "rounds", "time", "tokens", "cost")
@@ -46,7 +46,7 @@ def caps_left(policy: RunPolicy, counts: RunTotals, spent: timedelta = timedelta
     )
 
 
-def lowered(policy: RunPolicy, caps: Caps, counts: RunTotals, spent: timedelta) -> RunPolicy:
+def lower_policy(policy: RunPolicy, caps: Caps, counts: RunTotals, spent: timedelta) -> RunPolicy:
     """Return the policy lowered so that no more than these caps is left.
 
     A cap of None changes nothing.
@@ -139,7 +139,7 @@ def finalize(policy: RunPolicy, reason: str) -> Finalize:
     return Finalize(reason=reason, message=message, instruction=_INSTRUCTIONS.get(reason, _INSTRUCTION))
 
 
-def exhausted(
+def exhausted_limit(
     policy: RunPolicy, counts: RunTotals, refused: str | None, results: Sequence[ToolResult] = ()
 ) -> Finalize | None:
     """Return why the next turn must be the last, or None (ME-18 to ME-25).
@@ -150,7 +150,7 @@ def exhausted(
     streak = policy.max_consecutive_failed_tool_calls
     if refused in ("max_tool_calls", "max_tool_rounds"):
         return finalize(policy, refused)
-    if spent := used_up(policy, counts):
+    if spent := used_up_limit(policy, counts):
         return spent
     if streak is not None and counts.failed_steps >= streak:
         return finalize(policy, "failure_streak")
@@ -159,7 +159,7 @@ def exhausted(
     return None
 
 
-def used_up(policy: RunPolicy, counts: RunTotals) -> Finalize | None:
+def used_up_limit(policy: RunPolicy, counts: RunTotals) -> Finalize | None:
     """Return why the next turn must be the last, or None.
 
     Used-up tokens or money are a reason. The check follows every plan.
@@ -171,7 +171,7 @@ def used_up(policy: RunPolicy, counts: RunTotals) -> Finalize | None:
     return None
 
 
-def gave_up(finalize: Finalize, failure: ToolError | None = None) -> ToolError:
+def limit_error(finalize: Finalize, failure: ToolError | None = None) -> ToolError:
     """Return the limit that ended a run, as an error.
 
     Its cause is the failure of the last turn, if there was one.
@@ -194,7 +194,7 @@ def turn_policy(policy: RunPolicy, earlier: RunTotals) -> RunPolicy:
         return policy
     whole = policy.model_copy(update={"max_tokens": session.max_tokens, "max_cost": session.max_cost})
     left = caps_left(whole, earlier)
-    return lowered(policy, Caps(tokens=left.tokens, cost=left.cost), RunTotals(), timedelta(0))
+    return lower_policy(policy, Caps(tokens=left.tokens, cost=left.cost), RunTotals(), timedelta(0))
 
 
 def session_end(policy: RunPolicy, turns: int, earlier: RunTotals) -> Finalize | None:
@@ -203,7 +203,7 @@ def session_end(policy: RunPolicy, turns: int, earlier: RunTotals) -> Finalize |
     if session is None:
         return None
     if session.max_turns is not None and turns >= session.max_turns:
-        return _end("max_turns", f"The conversation has had its {counted(session.max_turns, 'turn')}.")
+        return _end("max_turns", f"The conversation has had its {count_noun(session.max_turns, 'turn')}.")
     if session.max_tokens is not None and tokens_of(earlier) >= session.max_tokens:
         return _end("max_tokens", "The conversation's tokens are used up.")
     if session.max_cost is not None and cost_of(earlier) >= session.max_cost:

@@ -17,7 +17,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.values.json_fault import MAX_FIGURE
 from sojourn.values.undecodable import Undecodable
 
-__all__ = ["no_plan", "no_result", "plan_fault", "right_result", "right_usage"]
+__all__ = ["correct_result", "correct_usage", "plan_fault", "unusable_plan", "unusable_result"]
 
 R = TypeVar("R", bound=Record)
 
@@ -25,7 +25,7 @@ _USAGE = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"
 _TELEMETRY = ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost")
 
 
-def no_result(call: ToolRequest, reason: str) -> ToolResult:
+def unusable_result(call: ToolRequest, reason: str) -> ToolResult:
     """Return the result of a call whose activity was completed with another value.
 
     The value is no tool result.
@@ -43,7 +43,7 @@ def no_result(call: ToolRequest, reason: str) -> ToolResult:
     )
 
 
-def no_plan(reason: str) -> PlanOutcome:
+def unusable_plan(reason: str) -> PlanOutcome:
     """Return the fault in place of a plan.
 
     Its attempt is 0, so that no worker's cache entry matches it.
@@ -69,22 +69,22 @@ def plan_fault(plan: PlanOutcome | Undecodable, *, final_turn: bool) -> str | No
     return None if plan.overtime and not final_turn else "it holds nothing to do"
 
 
-def right_result(result: ToolResult) -> ToolResult:
+def correct_result(result: ToolResult) -> ToolResult:
     """Return the result with its invalid figures corrected.
 
     Figures below zero or not finite become zero, and such a cost becomes None.
     """
-    telemetry = result.telemetry and _right(result.telemetry, _TELEMETRY)
+    telemetry = result.telemetry and _correct(result.telemetry, _TELEMETRY)
     if telemetry is not result.telemetry:
         result = result.model_copy(update={"telemetry": telemetry})
-    return _right(result, ("children_count",))
+    return _correct(result, ("children_count",))
 
 
-def right_usage(usage: Usage) -> Usage:
-    return _right(usage, _USAGE)
+def correct_usage(usage: Usage) -> Usage:
+    return _correct(usage, _USAGE)
 
 
-def _right(record: R, names: tuple[str, ...]) -> R:
+def _correct(record: R, names: tuple[str, ...]) -> R:
     wrong: dict[str, Any] = {}
     for name in names:
         figure = getattr(record, name)

@@ -8,7 +8,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.values.json_fault import memory_after, memory_fault
 from sojourn.values.wire import size_of
 
-__all__ = ["INLINE_BYTES", "MemoryChange", "changes_by", "for_task"]
+__all__ = ["INLINE_BYTES", "MemoryChange", "apply_patches", "task_fields"]
 
 INLINE_BYTES = 1_000
 """Largest memory that the input of a plan or a call carries itself, in bytes of JSON; a larger one is read by query.
@@ -31,7 +31,7 @@ class MemoryChange:
         return f"The memory was not changed by call {self.tool_call_id} of {self.tool}: {self.refused}."
 
 
-def for_task(memory: Mapping[str, Any], *, local: bool = False) -> dict[str, Any]:
+def task_fields(memory: Mapping[str, Any], *, local: bool = False) -> dict[str, Any]:
     """Return the fields of a task that hold the memory.
 
     A local activity gets all of it, since its input is not recorded.
@@ -41,7 +41,7 @@ def for_task(memory: Mapping[str, Any], *, local: bool = False) -> dict[str, Any
     return {"memory": memory} if local or size_of(memory) <= INLINE_BYTES else {"asks_memory": True}
 
 
-def changes_by(memory: Mapping[str, Any], results: Iterable[ToolResult]) -> list[MemoryChange]:
+def apply_patches(memory: Mapping[str, Any], results: Iterable[ToolResult]) -> list[MemoryChange]:
     changes: list[MemoryChange] = []
     for result in results:
         if not result.memory:

@@ -37,7 +37,7 @@ def pack(known: Mapping[str, str]) -> list[str]:
 
     The places are stored as increases, compressed.
     """
-    digests, rises = bytes.fromhex("".join(known)), zlib.compress(_rises(known.values()).encode(), 9)
+    digests, rises = bytes.fromhex("".join(known)), zlib.compress(_write_rises(known.values()).encode(), 9)
     return ["2", b85encode(digests).decode(), b85encode(rises).decode()]
 
 
@@ -47,18 +47,18 @@ def unpack(value: Any) -> Any:
     Any other value is returned as it is.
     """
     if _is_texts(value, 3) and value[0] == "2":
-        places = list(_places(_inflated(b85decode(value[2]))))
+        places = list(_places(_inflate(b85decode(value[2]))))
         return _of(b85decode(value[1]), DIGEST_BYTES, places)
     if _is_texts(value, 2):
         digests, places = (b64decode(text, validate=True) for text in value)
-        return _of(digests, _EARLIER_BYTES, _inflated(places).split())
+        return _of(digests, _EARLIER_BYTES, _inflate(places).split())
     if isinstance(value, dict):
         known = cast("dict[str, str]", value)
         return _of(bytes.fromhex("".join(known)), _EARLIER_BYTES, list(known.values()))
     return value
 
 
-def _rises(places: Iterable[str]) -> str:
+def _write_rises(places: Iterable[str]) -> str:
     # Executions and records are stored as increases. The columns follow one another.
     columns: tuple[list[int], ...] = ([], [], [])
     executions = record = 0
@@ -90,7 +90,7 @@ def _numbers(place: Any) -> tuple[int, int, int, bool]:
     return int(executions), int(record), int(k), bool(answer)
 
 
-def _inflated(data: bytes) -> str:
+def _inflate(data: bytes) -> str:
     return inflate(data, MOST_BYTES).decode()
 
 

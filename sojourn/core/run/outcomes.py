@@ -7,7 +7,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.payload.unknown_outcome import NOT_REPEATED, outcome_unknown
+from sojourn.core.payload.unknown_outcome import NOT_REPEATED, mark_unknown
 from sojourn.core.run.effects import is_settled
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.run.retry import OUTCOME_UNKNOWN
@@ -126,7 +126,7 @@ def attempt_failed(call: ToolRequest, error: ToolError, details: Any, *, may_act
     """
     result = failed(call, error)
     is_definite = is_object(details) and details.get(OUTCOME_UNKNOWN) is False
-    return outcome_unknown(result) if may_act and not is_definite else result
+    return mark_unknown(result) if may_act and not is_definite else result
 
 
 def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
@@ -161,7 +161,7 @@ def cut_off(result: ToolResult, dispatch: Dispatch, *, begun: bool) -> ToolResul
         return result
     repeats = dispatch.effect is not None and not dispatch.effect.unexecuted
     if dispatch.may_act and (begun or repeats):
-        return outcome_unknown(result)
+        return mark_unknown(result)
     error = result.error
     message = f"{error.message}; the call had no effect"
     told = error.model_copy(update={"message": message, "without_effect": True})
@@ -184,7 +184,7 @@ def still_unknown(result: ToolResult) -> ToolResult:
     No later attempt has settled the outcome. The call was denied, given up or not begun again: that
     settles nothing about the earlier attempt.
     """
-    return result if is_settled(result) else outcome_unknown(result)
+    return result if is_settled(result) else mark_unknown(result)
 
 
 def not_read(call: ToolRequest) -> ToolResult:

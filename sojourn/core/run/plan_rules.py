@@ -17,7 +17,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.values.json_fault import ParseFault, json_fault, patch_fault, wrong_figure
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 from sojourn.values.timers import LONGEST
 from sojourn.values.wire import (
     MAX_PAYLOAD_BYTES,
@@ -32,15 +32,15 @@ __all__ = [
     "MAX_WAIT",
     "Admission",
     "admit",
-    "as_calls_were_read",
     "fault_of",
+    "fit_plan_bytes",
     "not_executed",
     "payload_fault",
-    "trimmed",
+    "trim_plan",
     "with_readings",
-    "within_plan_bytes",
     "without_payload",
     "without_payloads",
+    "write_readings",
 ]
 
 MAX_WAIT = LONGEST
@@ -188,7 +188,7 @@ _WHY = {
 def not_executed(call: ToolRequest, refused: str | None, limits: Limits) -> ToolResult:
     """Return the result of a call that a limit stopped before it ran."""
     why = _WHY.get(refused or "", "a limit of the run was reached").format(
-        limit=counted(limits.max_calls_per_step, "call")
+        limit=count_noun(limits.max_calls_per_step, "call")
     )
     return ToolResult(
         name=call.name,
@@ -238,7 +238,7 @@ def without_payloads(message: Message | None, omitted: Collection[str]) -> Messa
     return message.model_copy(update={"parts": parts})
 
 
-def within_plan_bytes(
+def fit_plan_bytes(
     calls: Sequence[ToolRequest], dispatches: Sequence[Dispatch], limits: Limits
 ) -> list[Dispatch]:
     """Return the dispatches that fit into the plan.
@@ -261,7 +261,7 @@ def within_plan_bytes(
     return kept
 
 
-def trimmed(outcome: PlanOutcome) -> PlanOutcome:
+def trim_plan(outcome: PlanOutcome) -> PlanOutcome:
     """Return the plan within 1.5 MB, or a planner fault that says why it does not fit.
 
     Calls that a limit refused lose their arguments first; then the model's message is left out,
@@ -300,7 +300,7 @@ def with_readings(
     ]
 
 
-def as_calls_were_read(message: Message | None, calls: Sequence[ToolRequest]) -> Message | None:
+def write_readings(message: Message | None, calls: Sequence[ToolRequest]) -> Message | None:
     """Return the model's message with the arguments as they were read."""
     read = {call.tool_call_id: call for call in calls if call.readings}
     if message is None or not read:

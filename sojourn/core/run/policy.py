@@ -8,9 +8,9 @@ from sojourn.contracts.plan import PolicyDecision
 from sojourn.contracts.run_policy import Caps, Limits, in_both
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.run.limits import stricter_caps
-from sojourn.core.run.run_input import labelled, labels_fault
+from sojourn.core.run.run_input import add_labels, labels_fault
 
-__all__ = ["merged", "offered", "policy_fault", "withheld"]
+__all__ = ["merge_decisions", "offered_tools", "policy_fault", "withheld_reason"]
 
 MAX_NAMES = 1_000
 
@@ -32,7 +32,7 @@ def policy_fault(decided: Any) -> str | None:
     return labels_fault(decided.labels)
 
 
-def merged(before: PolicyDecision | None, decided: PolicyDecision) -> PolicyDecision | None:
+def merge_decisions(before: PolicyDecision | None, decided: PolicyDecision) -> PolicyDecision | None:
     """Both decisions of a turn as one, or None when they change nothing.
 
     The stricter of two limits applies. Approvals and requests to ask are united.
@@ -45,7 +45,7 @@ def merged(before: PolicyDecision | None, decided: PolicyDecision) -> PolicyDeci
         approve=_union(before.approve, decided.approve),
         ask=_union(before.ask, decided.ask),
         caps=_caps(before.caps, decided.caps),
-        labels=labelled(before.labels, decided.labels),
+        labels=add_labels(before.labels, decided.labels),
         reason=decided.reason or before.reason,
     )
 
@@ -64,7 +64,9 @@ def _union(left: list[str], right: list[str]) -> list[str]:
     return list(dict.fromkeys([*left, *right]))
 
 
-def withheld(tool: str, tags: Collection[str], limits: Limits, decision: PolicyDecision | None) -> str | None:
+def withheld_reason(
+    tool: str, tags: Collection[str], limits: Limits, decision: PolicyDecision | None
+) -> str | None:
     """Return why a run may not use a tool, as a clause, or None if it may."""
     if limits.allowed_tools is not None and not matches_any(tool, limits.allowed_tools):
         return "it is not among the tools that this run's policy allows"
@@ -79,5 +81,7 @@ def withheld(tool: str, tags: Collection[str], limits: Limits, decision: PolicyD
     return "the policy engine has disabled it for now" if matches_any(tool, decision.disable_tools) else None
 
 
-def offered(specs: Sequence[ToolSpec], limits: Limits, decision: PolicyDecision | None) -> list[ToolSpec]:
-    return [spec for spec in specs if withheld(spec.id, spec.tags, limits, decision) is None]
+def offered_tools(
+    specs: Sequence[ToolSpec], limits: Limits, decision: PolicyDecision | None
+) -> list[ToolSpec]:
+    return [spec for spec in specs if withheld_reason(spec.id, spec.tags, limits, decision) is None]

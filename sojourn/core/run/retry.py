@@ -22,7 +22,7 @@ from typing import Any
 
 from sojourn.contracts import safe_exceptions
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS
-from sojourn.contracts.record import refused_by
+from sojourn.contracts.record import refusing_record
 from sojourn.contracts.safe_exceptions import source_location
 from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_spec import ToolSpec
@@ -169,7 +169,7 @@ def is_bug(error: BaseException) -> bool:
 
     An exception that a library raised by itself may be transient, and is none.
     """
-    is_one = any(safe_exceptions.is_a(error, kind) for kind in BUGS) or refused_by(error) is not None
+    is_one = any(safe_exceptions.is_a(error, kind) for kind in BUGS) or refusing_record(error) is not None
     return is_one and source_location(error) is not None
 
 

@@ -26,8 +26,8 @@ __all__ = [
     "MAX_VIEWERS",
     "NOBODY",
     "RunSummary",
+    "add_labels",
     "is_visible_to",
-    "labelled",
     "labels_fault",
     "messages_fault",
     "opening_fault",
@@ -94,7 +94,7 @@ def labels_fault(labels: Mapping[str, str]) -> str | None:
     return None
 
 
-def labelled(labels: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+def add_labels(labels: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """Return a run's labels with those that a policy engine adds.
 
     Labels over the limit are left out.

@@ -27,7 +27,7 @@ from sojourn.contracts.message import (
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import SET_ASIDE
-from sojourn.core.awaits.envelope import Refused, by_of, text_of
+from sojourn.core.awaits.envelope import Refused, read_sender, read_text
 from sojourn.values.text import clip, echo
 from sojourn.values.undecodable import first_undecodable
 
@@ -35,15 +35,15 @@ __all__ = [
     "MAX_SET_ASIDE",
     "SetAsideRequest",
     "Suspects",
+    "drop_set_aside",
     "failure_notice",
-    "left_out",
+    "leave_out",
     "outcome_alone",
     "read_set_aside",
     "records_in",
     "requests_by_message",
     "requests_in",
     "suspects_in",
-    "without_set_aside",
 ]
 
 _FILTERED = "ContentFiltered"
@@ -119,7 +119,7 @@ def _is_marked(message: Message, mark: str) -> bool:
     )
 
 
-def left_out(message: Message, calls: Collection[str] = ()) -> Message:
+def leave_out(message: Message, calls: Collection[str] = ()) -> Message:
     """Return a message with a short text in place of its content.
 
     The text replaces a user's message, or each result. Any other message stays as it is.
@@ -215,7 +215,7 @@ def read_set_aside(values: Sequence[Any]) -> SetAsideRequest | Refused:
     if unknown is not None:
         known = ", ".join(f"`{name}`" for name in _FIELDS)
         return Refused(f"{SET_ASIDE} does not know {echo(unknown)}; it takes {known}")
-    by, reason = by_of(fields), text_of(fields, "reason")
+    by, reason = read_sender(fields), read_text(fields, "reason")
     if isinstance(by, Refused):
         return by
     if isinstance(reason, Refused):
@@ -236,7 +236,7 @@ def _target(fields: Mapping[str, Any]) -> tuple[int, str | None] | None:
 
 def requests_in(messages: Sequence[Message]) -> list[SetAsideRequest]:
     """Return what a transcript records as set aside by hand, the oldest first."""
-    return [request for _, request in _recorded(messages)]
+    return [request for _, request in _read_record(messages)]
 
 
 def requests_by_message(messages: Sequence[Message]) -> dict[int, list[SetAsideRequest]]:
@@ -260,23 +260,23 @@ def records_in(messages: Sequence[Message], role: str) -> Iterator[tuple[int, di
                     yield at, part.model_extra or {}
 
 
-def _recorded(messages: Sequence[Message]) -> Iterator[tuple[int, SetAsideRequest]]:
+def _read_record(messages: Sequence[Message]) -> Iterator[tuple[int, SetAsideRequest]]:
     for at, fields in records_in(messages, "system"):
         if found := _target(fields):
             reason, by = fields.get("why"), fields.get("by")
             yield at, SetAsideRequest(*found, str(reason or ""), str(by) if by else None)
 
 
-def without_set_aside(messages: Sequence[Message]) -> list[Message]:
+def drop_set_aside(messages: Sequence[Message]) -> list[Message]:
     """Return a transcript with a short text in place of what was set aside by hand.
 
     A summary that an earlier compaction made of a message that was set aside later is left out too: models read the
     messages in its place, and the planner makes a new summary.
     """
     read = [*messages]
-    for at, request in _recorded(messages):
+    for at, request in _read_record(messages):
         if request.message < at:
-            read[request.message] = _left_out(read[request.message], request.tool_call_id)
+            read[request.message] = _leave_out_part(read[request.message], request.tool_call_id)
         for place, message in enumerate(read[:at]):
             if any(_has_read(part, request.message) for part in message.parts):
                 parts = [part for part in message.parts if not _has_read(part, request.message)]
@@ -289,7 +289,7 @@ def _has_read(part: Part, index: int) -> bool:
     return isinstance(part, CompactionPart) and index < part.until
 
 
-def _left_out(message: Message, tool_call_id: str | None) -> Message:
+def _leave_out_part(message: Message, tool_call_id: str | None) -> Message:
     if tool_call_id is not None or message.role == "tool":
         parts: list[Part] = [_without_result(part, tool_call_id) for part in message.parts]
         return message.model_copy(update={"parts": parts})

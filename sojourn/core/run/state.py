@@ -22,14 +22,14 @@ from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.kinds import Answer
-from sojourn.core.awaits.principals import askers_of, is_same, least_of
+from sojourn.core.awaits.principals import acting_principal, askers_of, is_same
 from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
-from sojourn.core.payload.unknown_outcome import Doubt, in_doubt
+from sojourn.core.payload.unknown_outcome import Doubt, mark_doubts
 from sojourn.core.run.effects import (
-    acts,
     carried_after,
     doubts_after,
+    has_step_acted,
     unexecuted_after,
     unsettled_after,
     without_steps,
@@ -39,21 +39,21 @@ from sojourn.core.run.inbox import Inbox, SentMessage
 from sojourn.core.run.limits import (
     IDLE_TIMEOUT,
     caps_left,
-    exhausted,
+    exhausted_limit,
     finalize,
-    gave_up,
+    limit_error,
     limits_of,
-    lowered,
+    lower_policy,
     session_end,
     turn_policy,
-    used_up,
+    used_up_limit,
 )
-from sojourn.core.run.memory import MemoryChange, changes_by
+from sojourn.core.run.memory import MemoryChange, apply_patches
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.run_input import (
     MAX_VIEWERS,
+    add_labels,
     is_visible_to,
-    labelled,
     mark_of,
     turn_start_of,
     viewers_of,
@@ -65,12 +65,12 @@ from sojourn.core.run.totals import (
     RunTotals,
     add_totals,
     add_usage,
-    settle,
+    count_step,
     spent_by,
 )
 from sojourn.core.run.transcript import Claim, for_planner, reply
 from sojourn.core.safeguards.judge import SafeguardState
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.values.json_fault import memory_after, memory_fault
 from sojourn.values.timers import seconds_of
 
@@ -264,7 +264,7 @@ class RunState:
         error.
         """
         more = ended.also_asked_by if ended else []
-        return changed(self, askers=askers_of(self.askers, *more)) if more else self
+        return copy_with(self, askers=askers_of(self.askers, *more)) if more else self
 
     @property
     def _is_for_starter(self) -> bool:
@@ -310,7 +310,7 @@ class RunState:
 
     def in_doubt(self, error: ToolError) -> ToolError:
         """Return the error of the run or its present turn."""
-        return in_doubt(error, self.doubts.values())
+        return mark_doubts(error, self.doubts.values())
 
     def output(self, plan: PlanOutcome, run_id: str, now: datetime) -> RunOutput:
         assert plan.final is not None
@@ -320,7 +320,7 @@ class RunState:
             final=plan.final,
             result=plan.result,
             reason=self.limit.reason if self.limit else "answered",
-            error=self.in_doubt(gave_up(self.limit, self.unanswered_for)) if self.limit else None,
+            error=self.in_doubt(limit_error(self.limit, self.unanswered_for)) if self.limit else None,
             tool_calls=self.totals.tool_calls,
             rounds=self.totals.rounds,
             children_count=self.totals.children_count,
@@ -343,13 +343,13 @@ class RunState:
 
         Used-up tokens or money make this turn the last.
         """
-        state = self if self.limit else self.limited(used_up(self.policy, self.totals))
-        return changed(state, phase="finalizing" if state.limit else "planning")
+        state = self if self.limit else self.limited(used_up_limit(self.policy, self.totals))
+        return copy_with(state, phase="finalizing" if state.limit else "planning")
 
     def plan_begun(self, after: int) -> "RunState":
         """Hand the new messages to a planner."""
         start = self.turn_start if self.opened_after is None else after + self.opened_after
-        return changed(
+        return copy_with(
             self,
             plans=self.plans + 1,
             new=(),
@@ -364,7 +364,7 @@ class RunState:
 
         Nothing of the plan is recorded, so the next plan gets its new messages.
         """
-        return changed(
+        return copy_with(
             self,
             plans=before.plans,
             new=(*before.new, *self.new),
@@ -376,17 +376,17 @@ class RunState:
 
     def planned(self, plan: PlanOutcome, now: datetime) -> "RunState":
         """Take a plan's policy, policy decision, notes and usage into the state."""
-        state = changed(self, accepted_attempt=plan.attempt, unseen=None, notices=tuple(plan.notices))
+        state = copy_with(self, accepted_attempt=plan.attempt, unseen=None, notices=tuple(plan.notices))
         if plan.policy:
             state = state.agreeing(plan.policy)
         if plan.decision:
             state = state.tightened(plan.decision, now)
         if plan.visibility == "subject" and state.opening.parent is None:
-            state = changed(state, opening=state.opening.model_copy(update={"visibility": plan.visibility}))
+            state = copy_with(state, opening=state.opening.model_copy(update={"visibility": plan.visibility}))
         if state.is_policy_known and state.policy.time_budget != state.active.budget:
-            state = changed(state, active=changed(state.active, budget=state.policy.time_budget))
-        totals = changed(state.totals, usage=add_usage(state.totals.usage, plan.usage))
-        return changed(state.with_notes(*plan.notes), totals=totals)
+            state = copy_with(state, active=copy_with(state.active, budget=state.policy.time_budget))
+        totals = copy_with(state.totals, usage=add_usage(state.totals.usage, plan.usage))
+        return copy_with(state.with_notes(*plan.notes), totals=totals)
 
     def agreeing(self, policy: RunPolicy) -> "RunState":
         """Return the state with the policy of the run.
@@ -394,17 +394,17 @@ class RunState:
         In a conversation, the policy has only what the turns before have left of it.
         """
         agreed = policy if self.opening.conversation else None
-        return changed(self, policy=turn_policy(policy, self.earlier), agreed=agreed, is_policy_known=True)
+        return copy_with(self, policy=turn_policy(policy, self.earlier), agreed=agreed, is_policy_known=True)
 
     def tightened(self, decision: PolicyDecision, now: datetime) -> "RunState":
         """Apply the policy engine's caps and labels from now on."""
         state = self
         if decision.caps:
             spent = self.active.spent(now)
-            state = changed(state, policy=lowered(self.policy, decision.caps, self.totals, spent))
+            state = copy_with(state, policy=lower_policy(self.policy, decision.caps, self.totals, spent))
         if decision.labels:
-            labels = labelled(self.opening.labels, decision.labels)
-            state = changed(state, opening=self.opening.model_copy(update={"labels": labels}))
+            labels = add_labels(self.opening.labels, decision.labels)
+            state = copy_with(state, opening=self.opening.model_copy(update={"labels": labels}))
         return state
 
     def remembering(self, plan: PlanOutcome) -> "RunState":
@@ -413,20 +413,20 @@ class RunState:
             return self
         if memory_fault(self.memory, plan.memory):  # the plan was completed by hand
             return self.with_notes("the memory was not changed by a plan, since it would be too large")
-        return changed(self, memory=memory_after(self.memory, plan.memory))
+        return copy_with(self, memory=memory_after(self.memory, plan.memory))
 
     def plan_refused(self, plan: PlanOutcome) -> "RunState":
         """Tell the planner why its plan cannot be carried out."""
         refusal = Message.system(f"The last plan was refused: {plan.fault}.")
-        return changed(self.with_notes(f"planner fault: {plan.fault}"), new=(refusal,))
+        return copy_with(self.with_notes(f"planner fault: {plan.fault}"), new=(refusal,))
 
     def out_of_time(self) -> "RunState":
         """End a plan at the time budget.
 
         The next turn is the last, and its planner gets the same new messages.
         """
-        active = changed(self.active, expired=True)
-        state = changed(self, active=active, phase="finalizing", unseen=self.planned_from)
+        active = copy_with(self.active, expired=True)
+        state = copy_with(self, active=active, phase="finalizing", unseen=self.planned_from)
         return state.limited(state.time_is_up)
 
     # Call tools.
@@ -436,7 +436,7 @@ class RunState:
 
         Admitted calls run. Calls without a dispatch were not admitted.
         """
-        state = changed(self, phase="executing_tools")
+        state = copy_with(self, phase="executing_tools")
         for call in calls[: len(dispatches)]:
             state = state.with_call(
                 CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running")
@@ -447,7 +447,7 @@ class RunState:
         calls = {**self.calls, call.tool_call_id: call}
         if len(calls) > MAX_CALLS_SHOWN:
             del calls[next(iter(calls))]
-        return changed(self, calls=calls)
+        return copy_with(self, calls=calls)
 
     def judged(
         self, calls: Sequence[ToolRequest], executed: Sequence[ToolResult], now: datetime
@@ -471,23 +471,23 @@ class RunState:
             state = state.with_call(call_status(result))
         made = [artifact for result in executed for artifact in result.artifacts]
         results = Message.results([for_planner(result) for result in (*executed, *refused)])
-        state, notices = state.remembered_by(changes_by(self.memory, executed))
-        state = changed(
+        state, notices = state.remembered_by(apply_patches(self.memory, executed))
+        state = copy_with(
             state,
-            totals=settle(self.totals, executed),
+            totals=count_step(self.totals, executed),
             safeguards=safeguards,
             artifacts=(*self.artifacts, *made)[-MAX_ARTIFACTS:],
             unsettled=unsettled_after(self.unsettled, plan, executed),
             unexecuted=unexecuted_after(self.unexecuted, plan, executed),
             carried=carried_after(self.carried, plan, executed),
             doubts=doubts_after(self.doubts, plan, executed),
-            has_acted=self.has_acted or acts(plan, executed),
+            has_acted=self.has_acted or has_step_acted(plan, executed),
             new=(results, *notices),
         )
         if state.active.is_used_up(now):
             return state.limited(state.time_is_up)
         return state.limited(
-            safeguards.finalize() or exhausted(state.policy, state.totals, plan.refused, executed)
+            safeguards.finalize() or exhausted_limit(state.policy, state.totals, plan.refused, executed)
         )
 
     def remembered_by(self, changes: Sequence[MemoryChange]) -> tuple["RunState", list[Message]]:
@@ -495,7 +495,7 @@ class RunState:
         if not changes:
             return self, []
         notices = [change.notice for change in changes if change.refused]
-        state = changed(self.with_notes(*notices), memory=changes[-1].memory)
+        state = copy_with(self.with_notes(*notices), memory=changes[-1].memory)
         return state, [Message.system(notice) for notice in notices]
 
     @property
@@ -506,8 +506,8 @@ class RunState:
     def limited(self, limit: Finalize | None) -> "RunState":
         """Make the next turn the last, for this reason."""
         if limit is None:
-            return changed(self, limit=None)
-        state = changed(self, limit=limit, new=(*self.new, Message.system(limit.notice)))
+            return copy_with(self, limit=None)
+        state = copy_with(self, limit=limit, new=(*self.new, Message.system(limit.notice)))
         is_known = self.limit is not None and self.limit.reason == limit.reason
         return state if is_known else state.with_notes(f"limit reached: {limit.reason}")
 
@@ -521,12 +521,12 @@ class RunState:
         """End a sleep."""
         seconds = f"{seconds_of(duration)} s"
         text = f"Waited {seconds}." if is_over else f"The wait of {seconds} was cut short."
-        state = changed(self, new=(Message.system(text),), safeguards=self.safeguards.after_wait())
+        state = copy_with(self, new=(Message.system(text),), safeguards=self.safeguards.after_wait())
         return state.limited(state.time_is_up) if state.active.is_used_up(now) else state
 
     def waiting(self) -> "RunState":
         """Begin a sleep, or a wait for the answer to a planner's question."""
-        return changed(self, phase="waiting")
+        return copy_with(self, phase="waiting")
 
     def answered(self, plan: PlanOutcome, answer: Clarified | None) -> "RunState":
         """Apply the answer to a planner's question, or its expiry.
@@ -535,16 +535,16 @@ class RunState:
         """
         assert plan.await_
         unseen = self.planned_from if plan.asked_by_policy else None
-        state = changed(self, unseen=unseen, carried=without_steps(self.carried))
+        state = copy_with(self, unseen=unseen, carried=without_steps(self.carried))
         if answer is None:
             nobody = Message.system(f"Nobody answered within {plan.await_.expires_after}.")
-            return changed(state, new=(reply(plan, nobody),))
+            return copy_with(state, new=(reply(plan, nobody),))
         if answer.declined:
             why = f": {answer.text}" if answer.text else "."
             message = Message.system(f"The question was declined{why}")
         else:
             message = Message.user(answer.text)
-        return changed(state, new=(reply(plan, message),)).turn_begun()
+        return copy_with(state, new=(reply(plan, message),)).turn_begun()
 
     def settled_by(self, answer: Answer) -> tuple["RunState", list[Answer]]:
         """Return the state after an accepted answer to an open wait, and all answers.
@@ -555,17 +555,17 @@ class RunState:
         """
         waits, settled = self.waits.answered(answer)
         askers = self.askers if isinstance(answer, Decided) else askers_of(self.askers, answer.principal)
-        return changed(self, waits=waits, askers=askers), settled
+        return copy_with(self, waits=waits, askers=askers), settled
 
     def turn_begun(self) -> "RunState":
         """Begin a user turn after a person's message.
 
         Rounds and loops count from zero, and `max_tool_rounds` is lifted.
         """
-        state = changed(
+        state = copy_with(
             self,
             turn=self.turn + 1,
-            totals=changed(self.totals, turn_rounds=0),
+            totals=copy_with(self.totals, turn_rounds=0),
             safeguards=self.safeguards.new_turn(),
         )
         if self.limit is None or self.limit.reason != "max_tool_rounds":
@@ -573,22 +573,22 @@ class RunState:
         notice = Message.system(self.limit.notice)
         new = tuple(message for message in self.new if message != notice)
         phase = "planning" if self.phase == "finalizing" else self.phase
-        return changed(state, limit=None, new=new, phase=phase)
+        return copy_with(state, limit=None, new=new, phase=phase)
 
     def steered(self, message: Paused | Resumed, now: datetime) -> tuple["RunState", bool]:
         """Return the state after a pause or resume, and whether the run applies it."""
         if is_overtaken(message, self.last_steering):
             return self, False
-        state = changed(self, last_steering=message.number or self.last_steering)
+        state = copy_with(self, last_steering=message.number or self.last_steering)
         if isinstance(message, Resumed) and self.paused is None:
             return state, False
         paused = message if isinstance(message, Paused) else None
-        state = changed(state, paused=paused, active=self.active.stopped(now, paused=paused is not None))
+        state = copy_with(state, paused=paused, active=self.active.stopped(now, paused=paused is not None))
         if isinstance(message, Resumed) and message.messages:
             resume_messages = (*self.resume_messages, *(Message.user(text) for text in message.messages))
-            sender = least_of(self.acts_for, message.principal) if message.principal else self.sender
+            sender = acting_principal(self.acts_for, message.principal) if message.principal else self.sender
             askers = askers_of(self.askers, message.principal)
-            state = changed(
+            state = copy_with(
                 state,
                 resume_messages=resume_messages,
                 sender=sender,
@@ -612,7 +612,7 @@ class RunState:
         """
         if request.target in self.set_aside:
             return self
-        return changed(
+        return copy_with(
             self,
             set_aside=(*self.set_aside, request.target),
             resume_messages=(*self.resume_messages, request.record),
@@ -635,17 +635,17 @@ class RunState:
         turn = self.turn if is_first else self.turn + 1
         state = self.agreeing(self.agreed) if self.agreed else self
         budget = state.policy.time_budget if self.agreed else self.active.budget
-        return changed(
+        return copy_with(
             state,
             inbox=inbox,
             taken=tuple(sent.message_id for sent in opening),
-            sender=least_of(None, *(sent.principal for sent in opening)),
+            sender=acting_principal(None, *(sent.principal for sent in opening)),
             askers=_with_senders(self.askers, opening),
             opened_after=len(self.new),
             new=(*self.new, *(sent.message for sent in opening)),
             turn=turn,
             opening_turn=turn,
-            waits=changed(self.waits, turn=turn),
+            waits=copy_with(self.waits, turn=turn),
             totals=RunTotals(),
             safeguards=self.safeguards if is_first else self.safeguards.after_stop().new_turn(),
             active=ActiveTime(budget=budget, paused=self.active.paused),
@@ -665,9 +665,9 @@ class RunState:
             return self, []
         ids = [sent.message_id for sent in steers]
         new = (*self.new, *(sent.message for sent in steers))
-        sender = least_of(self.sender, *(sent.principal for sent in steers))
+        sender = acting_principal(self.sender, *(sent.principal for sent in steers))
         askers, taken = _with_senders(self.askers, steers), (*self.taken, *ids)
-        return changed(self, inbox=inbox, taken=taken, sender=sender, askers=askers, new=new), ids
+        return copy_with(self, inbox=inbox, taken=taken, sender=sender, askers=askers, new=new), ids
 
     def _may_join(self, sent: SentMessage) -> bool:
         # The message of another sender opens a turn of its own.
@@ -679,9 +679,9 @@ class RunState:
         The message may interrupt the present turn.
         """
         inbox, sent = self.inbox.accepted(sent, after)
-        state = changed(self, inbox=inbox)
+        state = copy_with(self, inbox=inbox)
         if sent.principal and self.viewers and (mark := mark_of(sent.principal)) not in self.viewers:
-            state = changed(state, participants=(*self.participants, mark)[:MAX_VIEWERS])
+            state = copy_with(state, participants=(*self.participants, mark)[:MAX_VIEWERS])
         return (state.interrupting("") if sent.mode == "interrupt" else state), sent
 
     def is_in(self, turn_id: str) -> bool:
@@ -702,12 +702,12 @@ class RunState:
         waits = self.waits
         for await_id in waits.open:
             waits = waits.closed(await_id)
-        return changed(self, interrupted=reason, waits=waits)
+        return copy_with(self, interrupted=reason, waits=waits)
 
     def question_closed(self, plan: PlanOutcome) -> "RunState":
         """Close the planner's question, whose turn is interrupted."""
         closed = reply(plan, Message.system("The question was closed, because the turn was interrupted."))
-        return changed(self, unseen=self.planned_from if plan.asked_by_policy else None, new=(closed,))
+        return copy_with(self, unseen=self.planned_from if plan.asked_by_policy else None, new=(closed,))
 
     @property
     def interruption(self) -> ToolError:
@@ -728,7 +728,7 @@ class RunState:
             told = (*(message for message in self.new if message != notice), *told)
             is_planning = self.phase in ("planning", "finalizing") and not self.new
             unseen = self.planned_from if is_planning and self.unseen is None else self.unseen
-        return changed(
+        return copy_with(
             self,
             phase="idle",
             turns=self.turns + 1,
@@ -759,7 +759,7 @@ class RunState:
             agent_id=self.opening.agent_id,
             final=Message.assistant(limit.message if limit else self.closing or ""),
             reason=limit.reason if limit else "closed",
-            error=gave_up(limit) if limit and is_used_up else None,
+            error=limit_error(limit) if limit and is_used_up else None,
             tool_calls=self.earlier.tool_calls,
             rounds=self.earlier.rounds,
             children_count=self.earlier.children_count,
@@ -772,11 +772,11 @@ class RunState:
     # Note.
 
     def with_notes(self, *notes: str) -> "RunState":
-        return changed(self, notes=(*self.notes, *notes)[-MAX_NOTES:]) if notes else self
+        return copy_with(self, notes=(*self.notes, *notes)[-MAX_NOTES:]) if notes else self
 
     def without_note(self, note: str) -> "RunState":
         """Remove this note, by identity: an equal note made elsewhere stays."""
-        return changed(self, notes=tuple(each for each in self.notes if each is not note))
+        return copy_with(self, notes=tuple(each for each in self.notes if each is not note))
 
     # Go on in another execution, or end.
 
@@ -785,26 +785,26 @@ class RunState:
         opening = self.opening.model_copy(update={"messages": []})
         last = list(self.calls)[-MAX_CALLS_CARRIED:]
         calls = {id_: call for id_, call in self.calls.items() if id_ in last or call.state in _IN_PROGRESS}
-        return changed(
+        return copy_with(
             self, executions=self.executions + 1, began=self.began or started, opening=opening, calls=calls
         )
 
     def storing(self, *, fails: bool) -> "RunState":
-        return self if self.storage_fails == fails else changed(self, storage_fails=fails)
+        return self if self.storage_fails == fails else copy_with(self, storage_fails=fails)
 
     def archiving(self, archives: bool) -> "RunState":
-        return self if self.archives == archives else changed(self, archives=archives)
+        return self if self.archives == archives else copy_with(self, archives=archives)
 
     def unanswered(self, why: ToolError) -> "RunState":
-        return changed(self, unanswered_for=why)
+        return copy_with(self, unanswered_for=why)
 
     def ended(self) -> "RunState":
         """Return the state of a run that is over: no wait is open."""
-        return changed(self, phase="", paused=None, waits=changed(self.waits, open={}))
+        return copy_with(self, phase="", paused=None, waits=copy_with(self.waits, open={}))
 
     def finished(self) -> "RunState":
         """Return the state of a run that has its answer."""
-        return changed(self, phase="", new=())
+        return copy_with(self, phase="", new=())
 
 
 def _with_senders(askers: Sequence[Principal], sent: Sequence[SentMessage]) -> tuple[Principal, ...]:

@@ -9,7 +9,7 @@ from sojourn.contracts.run import IDLE, NOTICE_KINDS, PAUSED, Notice, NoticeKind
 from sojourn.contracts.tool_error import ToolError
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.run.state import RunState
-from sojourn.core.run.totals import add_totals, used
+from sojourn.core.run.totals import add_totals, total_usage
 from sojourn.values.text import clip
 
 __all__ = ["end_notice", "read_kinds", "status_of", "turn_notice", "wait_notice"]
@@ -36,7 +36,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         calls=list(state.calls.values()),
         tool_calls=state.totals.tool_calls,
         rounds=state.totals.turn_rounds,
-        used=used(add_totals(state.earlier, state.totals)),
+        used=total_usage(add_totals(state.earlier, state.totals)),
         conversation=state.opening.conversation,
         turns=state.turns,
         queued=len(state.inbox.waiting),
@@ -71,7 +71,7 @@ def turn_notice(
 ) -> Notice:
     """Return the notice that a turn has ended, of the state before its end."""
     notice = _notice(run_id, state, "turn", state.turn_id, at)
-    return _ended(notice.model_copy(update={"message_ids": list(state.taken)}), output, error)
+    return _end_fields(notice.model_copy(update={"message_ids": list(state.taken)}), output, error)
 
 
 def end_notice(
@@ -81,7 +81,7 @@ def end_notice(
 
     With neither output nor error, the notice says that it was canceled.
     """
-    return _ended(_notice(run_id, state, "end", "", at), output, error)
+    return _end_fields(_notice(run_id, state, "end", "", at), output, error)
 
 
 def read_kinds(details: Sequence[Any]) -> tuple[NoticeKind, ...]:
@@ -94,7 +94,7 @@ def read_kinds(details: Sequence[Any]) -> tuple[NoticeKind, ...]:
     return tuple(kind for kind in NOTICE_KINDS if isinstance(named, list) and kind in named)
 
 
-def _ended(notice: Notice, output: RunOutput | None, error: ToolError | None) -> Notice:
+def _end_fields(notice: Notice, output: RunOutput | None, error: ToolError | None) -> Notice:
     reason = output.reason if output else "failed" if error else "canceled"
     why = error or (output.error if output else None)
     return notice.model_copy(

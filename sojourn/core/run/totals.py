@@ -16,7 +16,7 @@ from sojourn.contracts.run import Spent
 from sojourn.contracts.tool_result import Artifact, RunLink, ToolResult, ToolTelemetry
 from sojourn.core.awaits.principals import MAX_ASKERS, PRINCIPAL, principal_of
 from sojourn.core.safeguards.judge import was_tried
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 
 __all__ = [
     "MAX_ARTIFACTS",
@@ -26,12 +26,12 @@ __all__ = [
     "add_totals",
     "add_usage",
     "cost_of",
+    "count_step",
     "read_child_spent",
     "read_spent",
-    "settle",
     "spent_by",
     "tokens_of",
-    "used",
+    "total_usage",
 ]
 
 
@@ -76,13 +76,13 @@ class ActiveTime:
 
     def added(self, spent: timedelta) -> "ActiveTime":
         """Add the time that child runs were active while this run only waited for them."""
-        return changed(self, counted=self.counted + spent)
+        return copy_with(self, counted=self.counted + spent)
 
     def _turned(self, now: datetime, works: int, *, paused: bool) -> "ActiveTime":
         is_active = works > 0 and not paused
         if is_active == (self.since is not None):
-            return changed(self, works=works, paused=paused)
-        return changed(
+            return copy_with(self, works=works, paused=paused)
+        return copy_with(
             self, works=works, paused=paused, counted=self.spent(now), since=now if is_active else None
         )
 
@@ -108,13 +108,13 @@ class RunTotals:
     """Summed over plans."""
 
 
-def settle(counts: RunTotals, executed: Sequence[ToolResult]) -> RunTotals:
+def count_step(counts: RunTotals, executed: Sequence[ToolResult]) -> RunTotals:
     """Return the totals after a step, from its admitted calls' results in call order."""
     telemetry = counts.telemetry
     for result in executed:
         telemetry = add_telemetry(telemetry, result.telemetry or ToolTelemetry())
     tried = [result for result in executed if was_tried(result)]
-    return changed(
+    return copy_with(
         counts,
         tool_calls=counts.tool_calls + len(executed),
         rounds=counts.rounds + 1,
@@ -143,7 +143,7 @@ def cost_of(counts: RunTotals) -> float:
     return (counts.usage.cost or 0.0) + (counts.telemetry.cost or 0.0)
 
 
-def used(counts: RunTotals) -> Usage:
+def total_usage(counts: RunTotals) -> Usage:
     """Usage of models so far, by this run's plans, its tools and its child runs."""
     below = counts.telemetry
     more = Usage(input_tokens=below.input_tokens, output_tokens=below.output_tokens, cost=below.cost)
@@ -151,7 +151,7 @@ def used(counts: RunTotals) -> Usage:
 
 
 def add_totals(total: RunTotals, more: RunTotals) -> RunTotals:
-    return changed(
+    return copy_with(
         total,
         tool_calls=total.tool_calls + more.tool_calls,
         rounds=total.rounds + more.rounds,

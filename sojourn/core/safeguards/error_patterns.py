@@ -275,9 +275,9 @@ class ErrorPatterns:
         messages = [plain(entry.message, _MAX_SHOWN) or "(no message)" for entry in last]
         count = len(self.strikes)
         failed = (
-            f"{_listed(tools)} failed {count} times in a row"
+            f"{_list_fields(tools)} failed {count} times in a row"
             if len(tools) == 1
-            else f"{count} similar errors in a row, of {_listed(tools)}"
+            else f"{count} similar errors in a row, of {_list_fields(tools)}"
         )
         return "\n".join(
             [
@@ -359,6 +359,6 @@ def _fingerprint(category: str, message: str, outcome: CallOutcome, rules: int) 
     return plain(text, _MAX_FINGERPRINT)
 
 
-def _listed(tools: Sequence[str]) -> str:
+def _list_fields(tools: Sequence[str]) -> str:
     names = [f"`{tool}`" for tool in tools]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

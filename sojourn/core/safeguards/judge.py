@@ -21,10 +21,10 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.safeguards.error_classes import RULES
 from sojourn.core.safeguards.error_patterns import STRIKES, CallOutcome, ErrorPatterns
 from sojourn.core.safeguards.loops import PastCall, ToolCalls, suggestion
-from sojourn.values.frozen import changed
+from sojourn.values.frozen import copy_with
 from sojourn.values.wire import encode
 
-__all__ = ["PATCHES", "RETRIES_STOPPED", "SafeguardState", "waits", "was_tried"]
+__all__ = ["PATCHES", "RETRIES_STOPPED", "SafeguardState", "is_waiting_tool", "was_tried"]
 
 RETRIES_STOPPED = "retries_stopped"
 """The reason of a final turn that a safeguard demands."""
@@ -108,7 +108,7 @@ class SafeguardState:
             third,
             fourth_patterns=fourth,
             fourth_calls=ToolCalls(steps_before.record_step(seen).steps),
-            slept=any(waits(call.name) and result.error is None for call, result in pairs),
+            slept=any(is_waiting_tool(call.name) and result.error is None for call, result in pairs),
         )
 
     def after_wait(self) -> "SafeguardState":
@@ -116,7 +116,7 @@ class SafeguardState:
 
         After a wait, the same step, or an error like the last one, is polling.
         """
-        return changed(self, waited=True)
+        return copy_with(self, waited=True)
 
     def new_turn(self) -> "SafeguardState":
         """Return the state after a person's message.
@@ -124,7 +124,7 @@ class SafeguardState:
         Repeating a step for a new request is not a loop (ME-25), and different errors are not one
         problem.
         """
-        return changed(
+        return copy_with(
             self,
             calls=ToolCalls(),
             third_patterns=self.third_patterns.new_turn(),
@@ -139,7 +139,7 @@ class SafeguardState:
         """
         if not self.stops:
             return self
-        return changed(
+        return copy_with(
             self,
             patterns=self.patterns.reset(),
             first_patterns=self.first_patterns.reset(),
@@ -155,7 +155,7 @@ class SafeguardState:
         return rules < self.rules and self._stops(rules) != self.stops
 
     def by(self, rules: int) -> "SafeguardState":
-        return changed(self, rules=rules)
+        return copy_with(self, rules=rules)
 
     def where_stopped(self, *, is_stopped: bool, from_first: bool) -> "SafeguardState":
         """Return the state judged by the version of the rules that a run must have used.
@@ -209,7 +209,7 @@ class SafeguardState:
         return self.calls.loop() if rules > 1 else self.calls.loop_of_calls()
 
 
-def waits(tool: str) -> bool:
+def is_waiting_tool(tool: str) -> bool:
     """Return whether a tool waits, as its name says.
 
     A server's `sleep` and `browser_wait_for` wait too, but `waitlist_add` does not.

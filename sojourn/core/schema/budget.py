@@ -27,8 +27,8 @@ __all__ = [
     "allowance",
     "find_discriminator",
     "steps_for",
+    "use_budget",
     "volume",
-    "working",
 ]
 
 _MAX_REFERENCES = 8
@@ -179,7 +179,7 @@ def allowance() -> Generator[None]:
 
 
 @contextmanager
-def working(work: ValidationBudget) -> Generator[None]:
+def use_budget(work: ValidationBudget) -> Generator[None]:
     """Validate with this budget, within the current allowance."""
     left = _ALLOWANCE.get()
     if left is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sojourn.values.json_fault import MAX_DEPTH
 from sojourn.values.json_value import Schema, is_array, is_object, json_type, resolve
-from sojourn.values.text import counted, one_of
+from sojourn.values.text import count_noun, one_of
 
 __all__ = ["MAX_MISMATCHES", "mismatches"]
 
@@ -170,7 +170,7 @@ class _Comparison:
 
     def _items(self, source: Schema, target: Schema, depth: int) -> Iterator[_Reason]:
         if "prefixItems" in target and source.get("minItems", 0) < target.get("minItems", 0):
-            yield "", f"may hold fewer than {counted(target['minItems'], 'item')}"
+            yield "", f"may hold fewer than {count_noun(target['minItems'], 'item')}"
             return
         most = target.get("maxItems", math.inf) if "prefixItems" in target else math.inf
         known = max(len(each.get("prefixItems", ())) for each in (source, target))

@@ -126,7 +126,7 @@ def _dependent_required(
 
 def _any_of(validator: Any, branches: list[Any], instance: Any, _schema: Schema) -> _Errors:
     context: list[ValidationError] = []
-    for _, errors in _tried(validator, branches, instance):
+    for _, errors in _try_branches(validator, branches, instance):
         if not errors:
             return
         context += errors
@@ -134,7 +134,7 @@ def _any_of(validator: Any, branches: list[Any], instance: Any, _schema: Schema)
 
 
 def _one_of(validator: Any, branches: list[Any], instance: Any, _schema: Schema) -> _Errors:
-    tried = list(_tried(validator, branches, instance))
+    tried = list(_try_branches(validator, branches, instance))
     fitting = sum(not errors for _, errors in tried)
     if fitting == 0:
         yield ValidationError(
@@ -153,21 +153,23 @@ def _excluding(branches: list[Any], instance: Any) -> list[str]:
     if not is_object(instance) or not all(map(is_object, branches)):
         return []
     root = BUDGET.get().root
-    named = [_named(root, branch).intersection(instance) for branch in branches]
+    named = [_name_field(root, branch).intersection(instance) for branch in branches]
     shared = named[0].intersection(*named)
     if not all(names - shared for names in named):
         return []
     return [name for name in instance if any(name in names - shared for names in named)]
 
 
-def _named(root: Schema, branch: Schema) -> frozenset[str]:
+def _name_field(root: Schema, branch: Schema) -> frozenset[str]:
     parts = expand(root, branch)
     return frozenset(
         name for part in parts for word in ("properties", "required") for name in part.get(word, ())
     )
 
 
-def _tried(validator: Any, branches: list[Any], instance: Any) -> Iterator[tuple[int, list[ValidationError]]]:
+def _try_branches(
+    validator: Any, branches: list[Any], instance: Any
+) -> Iterator[tuple[int, list[ValidationError]]]:
     # Index -1 means all branches that the tag rules out.
     work = BUDGET.get()
     known = work.known.discriminators

@@ -77,11 +77,11 @@ def in_2020_12(schema: Schema) -> Schema:
     if not isinstance(named, str):
         return schema
     draft = _DRAFTS.get(named.partition("://")[2].rstrip("#"))
-    translated = schema if draft is None else _translated(schema, draft)
+    translated = schema if draft is None else _translate(schema, draft)
     return {word: value for word, value in translated.items() if word != "$schema"}
 
 
-def _translated(schema: Any, draft: int) -> Any:
+def _translate(schema: Any, draft: int) -> Any:
     # A value that is not a schema stays, for `check` to refuse.
     if not is_object(schema):
         return schema
@@ -103,10 +103,10 @@ def _translated(schema: Any, draft: int) -> Any:
 
 def _inside(word: str, value: Any, draft: int) -> Any:
     if word in _MAPS and is_object(value):
-        return {name: _translated(child, draft) for name, child in value.items()}
+        return {name: _translate(child, draft) for name, child in value.items()}
     if word in _LISTS and is_array(value):
-        return [_translated(child, draft) for child in value]
-    return _translated(value, draft) if word in _SCHEMAS else value
+        return [_translate(child, draft) for child in value]
+    return _translate(value, draft) if word in _SCHEMAS else value
 
 
 def translate_bounds(schema: Schema) -> None:

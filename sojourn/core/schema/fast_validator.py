@@ -94,7 +94,7 @@ def fast_validator(schema: Schema, formats: FormatChecker = FORMATS) -> FastVali
 
     None if it would not be cheap, or would not agree with the dialect.
     """
-    if _expanded(schema) is None:
+    if _count_expanded(schema) is None:
         return None
     try:
         width = _Breadth(schema).of([schema])
@@ -167,7 +167,7 @@ def _annotation(text: str) -> bool:
     return True
 
 
-def _expanded(root: Schema) -> int | None:
+def _count_expanded(root: Schema) -> int | None:
     # None for endless recursion, or a keyword that the two libraries read differently.
     sizes: dict[int, int] = {}
 

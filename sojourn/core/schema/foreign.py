@@ -25,7 +25,7 @@ from sojourn.values.json_value import (
     to_tokens,
 )
 
-__all__ = ["mended"]
+__all__ = ["mend"]
 
 _ROUNDS = 20
 """How often a schema is judged and relaxed."""
@@ -62,7 +62,7 @@ _NAMES = ("$anchor", "$dynamicAnchor")
 _Path = tuple[str | int, ...]
 
 
-def mended(schema: object) -> Schema | None:
+def mend(schema: object) -> Schema | None:
     """Return a schema in 2020-12 that `check` accepts, or None if there is none."""
     if not is_object(schema) or depth_of(schema) > MAX_DEPTH:
         return None
@@ -75,7 +75,7 @@ def mended(schema: object) -> Schema | None:
             check(root)
         except ValueError:
             faults = faults_of(root)
-            if not faults or not all(_dropped(root, to_tokens(pointer)) for pointer in faults):
+            if not faults or not all(_drop_keyword(root, to_tokens(pointer)) for pointer in faults):
                 return None
         else:
             return root
@@ -253,7 +253,7 @@ def _walk(root: Schema) -> Iterator[tuple[_Path, Schema, _Path]]:
         pending.extend((path + step, child, base) for step, child in children(subschema))
 
 
-def _dropped(root: Schema, tokens: tuple[str, ...]) -> bool:
+def _drop_keyword(root: Schema, tokens: tuple[str, ...]) -> bool:
     above: tuple[dict[str, Any], str] | None = None
     node: Any = root
     for token in tokens:

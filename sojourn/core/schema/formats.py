@@ -72,7 +72,7 @@ def matches(pattern: str, text: str) -> bool:
 
     True for a pattern that RE2 does not support.
     """
-    compiled = _compiled(pattern)
+    compiled = _compile(pattern)
     return compiled is None or compiled.search(text.encode("utf-8", "replace")) is not None
 
 
@@ -81,11 +81,11 @@ def runs(pattern: str) -> bool:
 
     Other patterns are not enforced.
     """
-    return _compiled(pattern) is not None
+    return _compile(pattern) is not None
 
 
 @lru_cache(maxsize=1_024)
-def _compiled(pattern: str) -> _Pattern | None:
+def _compile(pattern: str) -> _Pattern | None:
     options = re2.Options()
     options.log_errors = False
     rewritten = _ESCAPE.sub(lambda escape: rf"\x{{{escape[1]}}}" if escape[1] else escape[0], pattern)
@@ -95,7 +95,9 @@ def _compiled(pattern: str) -> _Pattern | None:
         return None
 
 
-def _bounded(name: str, check: _Check, refusals: type[Exception] | tuple[type[Exception], ...]) -> _Check:
+def _bound_length(
+    name: str, check: _Check, refusals: type[Exception] | tuple[type[Exception], ...]
+) -> _Check:
     # Some checkers raise more than they declare, such as ValueError for a digit that is no ASCII digit.
     caught = (ValueError, OverflowError, *(refusals if isinstance(refusals, tuple) else (refusals,)))
 
@@ -146,9 +148,9 @@ def _format_checker(lax: Mapping[str, _Check]) -> FormatChecker:
     checker = FormatChecker(())
     for name in FORMAT_EXAMPLES:
         check, refusals = (_OWN[name], ()) if name in _OWN else known[name]
-        conforms = _bounded(name, cast("_Check", check), refusals)
+        conforms = _bound_length(name, cast("_Check", check), refusals)
         if name in lax:
-            conforms = _either(conforms, _bounded(name, lax[name], ()))
+            conforms = _either(conforms, _bound_length(name, lax[name], ()))
         checker.checkers[name] = (conforms, ())
     return checker
 

@@ -23,7 +23,7 @@ __all__ = [
     "UNKNOWN",
     "phrase",
     "sentence",
-    "shortened",
+    "shorten_choices",
     "to_issue",
     "type_issue",
     "type_names",
@@ -77,7 +77,7 @@ def to_issue(error: ValidationError, path: _Path) -> FieldIssue:
             return type_issue(path, type_names(rule), error.instance)
         case "enum" | "const":
             allowed = [rule] if error.validator == "const" else rule
-            return FieldIssue(field=field, constraint="invalid_enum_value", allowed=shortened(allowed))
+            return FieldIssue(field=field, constraint="invalid_enum_value", allowed=shorten_choices(allowed))
         case word if word == ONLY_ONE:
             *place, _ = path
             names = [field_name(to_pointer([*place, name])) for name in rule]
@@ -87,7 +87,7 @@ def to_issue(error: ValidationError, path: _Path) -> FieldIssue:
         case "discriminator":
             absent = is_object(error.instance) and error.relative_path[-1] not in error.instance
             constraint = "missing_field" if absent else "invalid_enum_value"
-            return FieldIssue(field=field, constraint=constraint, allowed=shortened(rule))
+            return FieldIssue(field=field, constraint=constraint, allowed=shorten_choices(rule))
         case "format":
             return FieldIssue(field=field, constraint="invalid_format", format=str(rule)[:MAX_TEXT])
         case "pattern":
@@ -138,7 +138,7 @@ def _bound(rule: Any) -> float | None:
         return None
 
 
-def shortened(allowed: list[Any]) -> list[Any]:
+def shorten_choices(allowed: list[Any]) -> list[Any]:
     """Return the values of an enum that an issue lists: short ones of the first 50."""
     return [value for value in allowed[:MAX_ALLOWED] if len(json.dumps(value)) <= MAX_TEXT]
 

@@ -162,13 +162,13 @@ def unevaluated_properties(
     """Yield an error for each unevaluated name, with the name in its path."""
     if is_object(instance) and "additionalProperties" not in schema:
         beside = {word: value for word, value in schema.items() if word != "unevaluatedProperties"}
-        known = _evaluated(validator, instance, beside)
+        known = _evaluated_names(validator, instance, beside)
         for name, value in instance.items():
             if name not in known and not validator.evolve(schema=rule).is_valid(value):
                 yield ValidationError("unknown", path=[name])
 
 
-def _evaluated(validator: Any, instance: dict[str, Any], schema: Any) -> set[str]:
+def _evaluated_names(validator: Any, instance: dict[str, Any], schema: Any) -> set[str]:
     # If no branch of a union fits, which is an error of its own, all names of its branches count.
     if not is_object(schema):
         return set()
@@ -180,7 +180,7 @@ def _evaluated(validator: Any, instance: dict[str, Any], schema: Any) -> set[str
     found = instance.keys() & spoken.get("properties", {}).keys()
     found |= {name for name in instance for pattern in patterns if matches(pattern, name)}
     return found.union(
-        *(_evaluated(validator, instance, part) for part in _applied(validator, instance, spoken))
+        *(_evaluated_names(validator, instance, part) for part in _list_applied(validator, instance, spoken))
     )
 
 
@@ -205,11 +205,11 @@ def _evaluated_places(validator: Any, instance: list[Any], schema: Any) -> set[i
         inner = validator.evolve(schema=schema["contains"])
         found |= {place for place, item in enumerate(instance) if inner.is_valid(item)}
     return found.union(
-        *(_evaluated_places(validator, instance, part) for part in _applied(validator, instance, schema))
+        *(_evaluated_places(validator, instance, part) for part in _list_applied(validator, instance, schema))
     )
 
 
-def _applied(validator: Any, instance: Any, schema: Schema) -> Iterator[Any]:
+def _list_applied(validator: Any, instance: Any, schema: Schema) -> Iterator[Any]:
     if "$ref" in schema:
         yield resolve(BUDGET.get().root, schema["$ref"])
     yield from schema.get("allOf", ())

@@ -17,7 +17,7 @@ from referencing import Registry
 
 from sojourn.contracts.tool_error import FieldIssue
 from sojourn.core.schema.annotations import has_secrets
-from sojourn.core.schema.budget import Known, TooMuchWorkError, ValidationBudget, steps_for, working
+from sojourn.core.schema.budget import Known, TooMuchWorkError, ValidationBudget, steps_for, use_budget
 from sojourn.core.schema.dialect import Dialect
 from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.fast_validator import FastValidator, fast_validator
@@ -72,7 +72,7 @@ class Validator:
             return True
         validator = self._validator if schema is None else self._validator.evolve(schema=schema)
         try:
-            with working(self._begin(value)):
+            with use_budget(self._begin(value)):
                 return validator.is_valid(value)
         except _UNCHECKABLE:
             return False
@@ -91,7 +91,7 @@ class Validator:
         try:
             budget = self._begin(payload)
             budget.exact_integers = exact_integers
-            with working(budget):
+            with use_budget(budget):
                 validator = self._validator if schema is None else self._validator.evolve(schema=schema)
                 found = islice(_distinct(_issues(validator.iter_errors(payload))), most)
                 return sorted(found, key=_rank)
@@ -130,13 +130,13 @@ def _union_issues(union: ValidationError, path: tuple[str | int, ...]) -> Iterat
         branches.setdefault(error.relative_schema_path[0], []).append(error)
     typed = [errors for errors in branches.values() if not any(map(_is_of_other_type, errors))]
     if typed:
-        yield from _issues(min(typed, key=lambda errors: (_misfitting(errors), _weight(errors))), path)
+        yield from _issues(min(typed, key=lambda errors: (_count_misfits(errors), _weight(errors))), path)
     else:
         wrong = (error for errors in branches.values() for error in errors if _is_of_other_type(error))
         yield type_issue(path, _types(wrong), union.instance)
 
 
-def _misfitting(errors: list[ValidationError]) -> int:
+def _count_misfits(errors: list[ValidationError]) -> int:
     # With many, another branch was meant.
     own = (error for error in errors if len(error.relative_path) == 1)
     return sum(error.validator in (*MISSING, *UNKNOWN) for error in own)
@@ -216,11 +216,11 @@ def stray_issues(validator: Validator, payload: dict[str, Any]) -> list[FieldIss
                 declared.setdefault(name, []).append(schema)
     found: list[FieldIssue] = []
     for name, schemas in list(declared.items())[:_MAX_FIELDS]:
-        found += _refused(validator, payload, name, schemas)
+        found += _refusal(validator, payload, name, schemas)
     return found[:_MAX_FIELDS]
 
 
-def _refused(
+def _refusal(
     validator: Validator, payload: dict[str, Any], name: str, schemas: list[Any]
 ) -> list[FieldIssue]:
     if any(validator.is_valid(payload[name], schema=schema) for schema in schemas):

@@ -43,7 +43,7 @@ from sojourn.http.protocols.turn import Blocked, SeenEvent, TurnStream
 from sojourn.http.protocols.waits import ClientWait, client_waits
 from sojourn.http.redaction import redact
 from sojourn.timeline import Call, ChangeKind, End, Plan, Timeline, WaitEntry
-from sojourn.values.numbers import exact
+from sojourn.values.numbers import write_exact
 
 __all__ = [
     "DENIED",
@@ -268,7 +268,7 @@ class NativeEvents:
             self.started.add(entry.id)
             yield CallRepeated(part=call)
         outcome = "success"
-        content: Any = exact(result.result)
+        content: Any = write_exact(result.result)
         if result.error:
             outcome = "denied" if result.error.code == DENIED else "failed"
             content = str(result.error)
@@ -280,14 +280,14 @@ class NativeEvents:
 
 
 def _run_event(event: Event) -> RunEvent:
-    return RunEvent(event=exact(event.model_dump(mode="json")))
+    return RunEvent(event=write_exact(event.model_dump(mode="json")))
 
 
 def _call_parts(message: Message) -> list[ToolCallPart]:
     return [
         ToolCallPart(
             tool_name=call.name,
-            args=json.dumps(exact(call.payload if (raw := _object(call.raw)) is None else raw)),
+            args=json.dumps(write_exact(call.payload if (raw := _object(call.raw)) is None else raw)),
             tool_call_id=call.tool_call_id,
         )
         for call in message.tool_calls
@@ -308,7 +308,7 @@ def status_snapshot(status: RunStatus) -> StatusSnapshot:
     fields = status_view(redact(status)).model_dump(mode="json")
     for wait in (*fields["awaits"], *chain.from_iterable(fields["child_awaits"].values())):
         for call in (wait, *wait["calls"]):
-            call["payload"] = exact(call["payload"])
+            call["payload"] = write_exact(call["payload"])
     return StatusSnapshot(status=fields)
 
 

@@ -35,7 +35,7 @@ from sojourn.http.protocols.waits import ClientWait, check_fields, waits_of_stat
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 from sojourn.live.transport import topic_of
-from sojourn.values.numbers import exact, is_same
+from sojourn.values.numbers import is_same, write_exact
 
 __all__ = [
     "ClientAnswer",
@@ -115,7 +115,7 @@ class ClientAnswer:
     def _decision(self, view: WaitView) -> Decision:
         fields = self._fields
         check_fields((*fields, *self.more), DECISION)
-        if self.arguments is not None and not is_same(self.arguments, exact(view.payload)):
+        if self.arguments is not None and not is_same(self.arguments, write_exact(view.payload)):
             raise InvalidInput(f"the decision shows other arguments than those of the call; {NO_EDIT}")
         approved, scope = fields.get("approved"), fields.get("scope", "call")
         if self.is_declined:

@@ -12,7 +12,7 @@ from sojourn.contracts.run import RunStatus
 from sojourn.errors import InvalidInput
 from sojourn.http.protocols.reply_token import remove_marks
 from sojourn.http.service import Service
-from sojourn.values.numbers import exact
+from sojourn.values.numbers import write_exact
 from sojourn.values.visible import fence, inert, visible
 
 __all__ = [
@@ -53,7 +53,7 @@ class ClientWait:
             fields["title"] = inert(self.view.title)
         for call in (fields, *fields.get("calls", ())):
             if call.get("payload") is not None:
-                call["payload"] = exact(call["payload"])
+                call["payload"] = write_exact(call["payload"])
         return fields
 
 

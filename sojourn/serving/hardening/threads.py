@@ -23,7 +23,7 @@ import structlog
 
 from sojourn.contracts import safe_exceptions
 from sojourn.errors import ToolUnavailable
-from sojourn.values.text import counted
+from sojourn.values.text import count_noun
 
 __all__ = ["SYNC_THREADS", "Slots", "SyncThreads"]
 
@@ -129,7 +129,7 @@ class SyncThreads:
         held = self._abandoned[tool_id]
         if held and held >= max(1, self._most_abandoned // len(self._abandoned)):
             raise ToolUnavailable(
-                f"{counted(held, 'overdue call')} of {tool_id} {'holds a thread' if held == 1 else 'hold threads'} of the worker; "
+                f"{count_noun(held, 'overdue call')} of {tool_id} {'holds a thread' if held == 1 else 'hold threads'} of the worker; "
                 "the tool does not run on it until they end"
             )
 

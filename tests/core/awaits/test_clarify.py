@@ -3,7 +3,7 @@
 import pytest
 
 from sojourn import AwaitClarification, FieldIssue, RetryHint, ToolError, ToolResult
-from sojourn.core.awaits.factories import placed, question_for
+from sojourn.core.awaits.factories import point_to_fields, question_for
 
 HINT = RetryHint(
     reason="missing_fields",
@@ -114,10 +114,10 @@ def test_a_planners_bare_names_become_the_pointers_of_the_hint(subtests: pytest.
         with subtests.test(named=named, issues=issues, asked=asked):
             question = AwaitClarification(question="?", missing_fields=named, restrict_to_tool=HINT.tool)
             told = hint(missing_fields=[issue.field.rsplit("/", 1)[1] for issue in issues], issues=issues)
-            assert placed(question, [failed(told)]).missing_fields == asked
+            assert point_to_fields(question, [failed(told)]).missing_fields == asked
             for other in (
                 [],
                 [ToolResult(result=1)],
                 [failed(told.model_copy(update={"tool": "ops.other.tool"}))],
             ):
-                assert placed(question, other) == question
+                assert point_to_fields(question, other) == question

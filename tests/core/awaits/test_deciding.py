@@ -7,7 +7,7 @@ import pytest
 from sojourn import Principal
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent
-from sojourn.core.awaits.deciding import may_look, why_not
+from sojourn.core.awaits.deciding import may_look, refusal_of
 
 ANA = Principal(subject="ana", tenant="acme")
 WAIT = AwaitConfirmation(id="w", tool_call_id="c", tool="a.b.c", asked_by=ANA, one_tenant=True)
@@ -19,7 +19,7 @@ def test_another_tenant_decides_nothing(approved: bool) -> None:
     """A role of another tenant is no role of the run's, for an approval and for a denial."""
     for tenant, why in (("zeta", "kim is of the tenant zeta"), ("", "kim is of no tenant"), ("acme", None)):
         kim = Principal(subject="kim", tenant=tenant, roles=["approver"])
-        found = why_not(WAIT, kim, approved=approved)
+        found = refusal_of(WAIT, kim, approved=approved)
         assert found == (why and f"{why}, and the run is of the tenant acme")
 
 
@@ -27,7 +27,7 @@ def test_a_wait_of_an_earlier_version_takes_the_decisions_that_it_took() -> None
     """What a history has recorded as a decision is one on replay; a run that nobody is known to have asked for has no tenant."""
     zed = Principal(subject="zed", tenant="zeta", roles=["approver"])
     for changed in ({"one_tenant": False}, {"asked_by": None}):
-        assert why_not(WAIT.model_copy(update=changed), zed) is None
+        assert refusal_of(WAIT.model_copy(update=changed), zed) is None
 
 
 def test_a_call_is_shown_afterwards_to_whoever_could_have_decided_or_has() -> None:
@@ -56,6 +56,6 @@ def test_nobody_approves_a_call_of_four_eyes_that_he_asked_for() -> None:
     )
     for subject, may_approve in (("ana", False), ("ben", False), ("kim", True)):
         someone = Principal(subject=subject, tenant="acme", roles=["approver"])
-        assert (why_not(call, someone) is None) is may_approve
-        assert why_not(call, someone, approved=False) is None
-        assert why_not(call.model_copy(update={"four_eyes": False}), someone) is None
+        assert (refusal_of(call, someone) is None) is may_approve
+        assert refusal_of(call, someone, approved=False) is None
+        assert refusal_of(call.model_copy(update={"four_eyes": False}), someone) is None

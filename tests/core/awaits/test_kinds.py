@@ -8,8 +8,8 @@ from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.external_tools import Supplied
-from sojourn.core.awaits.kinds import digest_sent, kind_of, read
-from sojourn.core.awaits.principals import written_principal
+from sojourn.core.awaits.kinds import kind_of, read_answer, sent_digest
+from sojourn.core.awaits.principals import write_principal
 from sojourn.values.json_fault import MAX_DEPTH, MAX_DIGITS
 from sojourn.values.wire import MAX_ANSWER_CHARS, MAX_RESULT_BYTES
 
@@ -63,13 +63,13 @@ def test_each_kind_of_wait_has_its_own_message(wait, kind: str) -> None:
 
 def test_a_text_answers_a_question() -> None:
     """A text answer is accepted unchanged, with the sender's name."""
-    assert read(QUESTION, {"answer": "s-1", "by": "ana"}) == Clarified(QUESTION.id, "s-1", "ana")
+    assert read_answer(QUESTION, {"answer": "s-1", "by": "ana"}) == Clarified(QUESTION.id, "s-1", "ana")
 
 
 def test_values_by_field_are_kept_as_json() -> None:
     """An object of values becomes JSON without ASCII escapes."""
     answer = {"site": "Zürich"}
-    assert read(QUESTION, {"answer": answer}) == Clarified(QUESTION.id, '{"site": "Zürich"}', None)
+    assert read_answer(QUESTION, {"answer": answer}) == Clarified(QUESTION.id, '{"site": "Zürich"}', None)
 
 
 def test_an_empty_answer_is_refused(subtests: pytest.Subtests) -> None:
@@ -78,7 +78,7 @@ def test_an_empty_answer_is_refused(subtests: pytest.Subtests) -> None:
     for answer in rows:
         with subtests.test(answer=answer):
             assert "the answer to fix-a.b.c#2 is a text or an object" in reason(
-                read(QUESTION, {"answer": answer})
+                read_answer(QUESTION, {"answer": answer})
             )
 
 
@@ -90,16 +90,16 @@ def test_by_is_a_name(subtests: pytest.Subtests) -> None:
         for wait in waits:
             with subtests.test(str((wait, by))):
                 sent = {"answer": "x", "approved": True, "results": [{"tool_call_id": "c1", "result": 1}]}
-                assert "`by` is a name" in reason(read(wait, {**sent, "by": by}))
-                assert read(wait, {**sent, "by": ""}).by is None
-                assert read(wait, {**sent, "by": "x" * 200}).by == "x" * 200
+                assert "`by` is a name" in reason(read_answer(wait, {**sent, "by": by}))
+                assert read_answer(wait, {**sent, "by": ""}).by is None
+                assert read_answer(wait, {**sent, "by": "x" * 200}).by == "x" * 200
 
 
 def test_an_answer_has_a_bounded_length() -> None:
     """An answer has at most 64,000 characters, as a text or as JSON."""
-    assert isinstance(read(QUESTION, {"answer": "x" * MAX_ANSWER_CHARS}), Clarified)
+    assert isinstance(read_answer(QUESTION, {"answer": "x" * MAX_ANSWER_CHARS}), Clarified)
     for answer in ("x" * (MAX_ANSWER_CHARS + 1), {"a": "x" * MAX_ANSWER_CHARS}):
-        assert "at most 64,000 characters" in reason(read(QUESTION, {"answer": answer}))
+        assert "at most 64,000 characters" in reason(read_answer(QUESTION, {"answer": answer}))
 
 
 @pytest.mark.parametrize(
@@ -116,28 +116,32 @@ def test_an_answer_has_a_bounded_length() -> None:
 )
 def test_an_answer_can_be_written_and_read_again(answer: object, said: str) -> None:
     """An answer that cannot be written as JSON and read back is refused: it would stop the run for ever."""
-    assert said in reason(read(QUESTION, {"answer": answer}))
+    assert said in reason(read_answer(QUESTION, {"answer": answer}))
 
 
 @pytest.mark.parametrize("why", [None, "", "I do not know"], ids=str)
 def test_a_question_may_be_declined(why: str | None) -> None:
     """A question may be declined with or without a reason, also where its form asks for values."""
     for question in (QUESTION, tools(FORM)):
-        declined = read(question, {"declined": True, "reason": why, "answer": "ignored"})
+        declined = read_answer(question, {"declined": True, "reason": why, "answer": "ignored"})
         assert declined == Clarified(QUESTION.id, why or "", None, declined=True)
 
 
 @pytest.mark.parametrize("why", [5, ["no"], "x" * 2_001, "\ud800"], ids=lambda why: repr(why)[:10])
 def test_a_reason_is_a_short_text(why: object) -> None:
     """A reason has at most 2,000 characters, in a decline and in a decision."""
-    assert "`reason` is a text of at most 2,000" in reason(read(QUESTION, {"declined": True, "reason": why}))
-    assert "`reason` is a text of at most 2,000" in reason(read(CONFIRM, {"approved": True, "reason": why}))
+    assert "`reason` is a text of at most 2,000" in reason(
+        read_answer(QUESTION, {"declined": True, "reason": why})
+    )
+    assert "`reason` is a text of at most 2,000" in reason(
+        read_answer(CONFIRM, {"approved": True, "reason": why})
+    )
 
 
 @pytest.mark.parametrize("declined", ["true", 1, {}], ids=str)
 def test_only_true_declines(declined: object) -> None:
     """A `declined` that is not `true` is ignored, and the answer counts."""
-    answered = read(QUESTION, {"declined": declined, "answer": "s-1"})
+    answered = read_answer(QUESTION, {"declined": declined, "answer": "s-1"})
     assert isinstance(answered, Clarified)
     assert (answered.text, answered.declined) == ("s-1", False)
 
@@ -166,7 +170,7 @@ def test_values_fit_the_form(subtests: pytest.Subtests) -> None:
     for answer, planner, tool in rows:
         with subtests.test(answer=answer, planner=planner, tool=tool):
             for question, wanted in ((planners(FORM), planner), (tools(FORM), tool)):
-                judged = read(question, {"answer": answer})
+                judged = read_answer(question, {"answer": answer})
                 if isinstance(wanted, str):
                     assert reason(judged) == f"the answer to fix-a.b.c#2 does not fit: {wanted}"
                 else:
@@ -177,7 +181,7 @@ def test_values_fit_the_form(subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize(("text", "values"), [("5", {"count": 5}), ('{"count": 5}', {"count": 5})])
 def test_a_text_gives_the_value_of_the_only_field(text: str, values: dict) -> None:
     """Where a form has one field, a person may answer with the value alone or with a JSON object."""
-    judged = read(tools(ONE_FIELD), {"answer": text})
+    judged = read_answer(tools(ONE_FIELD), {"answer": text})
     assert judged == Clarified(QUESTION.id, text, None, values)
 
 
@@ -195,7 +199,7 @@ def test_json_in_a_text_is_checked_as_json() -> None:
         (text, said, asked)
         for asked in askeds
         for text, said in texts
-        if said not in reason(read(asked({"properties": {"any": {}}}), {"answer": text}))
+        if said not in reason(read_answer(asked({"properties": {"any": {}}}), {"answer": text}))
     ] == []
 
 
@@ -210,8 +214,8 @@ def test_a_malformed_form_raises_nothing(subtests: pytest.Subtests) -> None:
     ]
     for form, takes in rows:
         with subtests.test(form=form, takes=takes):
-            assert isinstance(read(planners(form), {"answer": {"a": 1}}), Clarified)
-            assert isinstance(read(tools(form), {"answer": {"a": 1}}), Clarified if takes else Refused)
+            assert isinstance(read_answer(planners(form), {"answer": {"a": 1}}), Clarified)
+            assert isinstance(read_answer(tools(form), {"answer": {"a": 1}}), Clarified if takes else Refused)
 
 
 # Decisions.
@@ -229,7 +233,7 @@ def test_a_decision_is_true_or_false(subtests: pytest.Subtests) -> None:
     ]
     for sent, decided in rows:
         with subtests.test(sent=sent, decided=decided):
-            assert read(CONFIRM, sent) == decided
+            assert read_answer(CONFIRM, sent) == decided
             assert decided.text == decided.reason
 
 
@@ -247,7 +251,7 @@ def test_an_unclear_decision_is_refused(subtests: pytest.Subtests) -> None:
     ]
     for sent, said in rows:
         with subtests.test(sent=sent, said=said):
-            assert said in reason(read(CONFIRM, sent))
+            assert said in reason(read_answer(CONFIRM, sent))
 
 
 # Results of external calls.
@@ -265,10 +269,10 @@ def test_a_call_is_answered_by_a_result_or_an_error(subtests: pytest.Subtests) -
     for given in rows:
         with subtests.test(str(str(given)[:40])):
             one = {"tool_call_id": "c1", **given, "more": "left out"}
-            supplied = read(OUTSIDE, {"results": [one], "by": "scada"})
+            supplied = read_answer(OUTSIDE, {"results": [one], "by": "scada"})
             assert supplied == Supplied("external-c1", {"c1": given}, "scada")
             assert supplied.text == ""
-            both = read(OUTSIDE, {"results": [one, {**one, "tool_call_id": "c2"}]})
+            both = read_answer(OUTSIDE, {"results": [one, {**one, "tool_call_id": "c2"}]})
             assert both == Supplied("external-c1", {"c1": given, "c2": given}, None)
 
 
@@ -295,9 +299,9 @@ def test_what_answers_no_call_is_refused(subtests: pytest.Subtests) -> None:
     for results, said in rows:
         with subtests.test(said):
             good = {"tool_call_id": "c2", "result": 1}
-            assert said in reason(read(OUTSIDE, {"results": results}))
+            assert said in reason(read_answer(OUTSIDE, {"results": results}))
             if isinstance(results, list) and results:
-                assert said in reason(read(OUTSIDE, {"results": [good, *results]}))
+                assert said in reason(read_answer(OUTSIDE, {"results": [good, *results]}))
 
 
 @pytest.mark.parametrize("letter", ["x", "字"])
@@ -305,7 +309,7 @@ def test_results_are_bounded_together(letter: str) -> None:
     """All results of a message have at most 1,000,000 bytes in UTF-8: they are an activity's input, which is bounded."""
     size = len(letter.encode())
     for count, taken in ((MAX_RESULT_BYTES // size - 100, True), (MAX_RESULT_BYTES // size, False)):
-        judged = read(OUTSIDE, {"results": [{"tool_call_id": "c1", "result": letter * count}]})
+        judged = read_answer(OUTSIDE, {"results": [{"tool_call_id": "c1", "result": letter * count}]})
         assert isinstance(judged, Supplied if taken else Refused)
 
 
@@ -314,12 +318,12 @@ def test_the_refusal_of_a_large_message_says_what_to_send_instead() -> None:
     half, whole = "x" * 600_000, "x" * 1_100_000
     many = [{"tool_call_id": id, "result": half} for id in ("c1", "c2")]
     one = {"tool_call_id": "c2", "result": whole}
-    assert reason(read(OUTSIDE, {"results": many})) == (
+    assert reason(read_answer(OUTSIDE, {"results": many})) == (
         "the results of one message have together at most 1,000,000 bytes, and these have 1,200,044; "
         "send them in several messages"
     )
     for results in ([one], [one, {"tool_call_id": "c1", "result": 1}]):
-        assert reason(read(OUTSIDE, {"results": results})) == (
+        assert reason(read_answer(OUTSIDE, {"results": results})) == (
             "the result of call c2 has 1,100,022 bytes, and one result has at most 1,000,000; "
             "send a smaller one, such as a link to the data"
         )
@@ -344,15 +348,15 @@ def test_a_repetition_has_the_digest_of_the_answer(subtests: pytest.Subtests) ->
     ]
     for wait, sent, same, others in rows:
         with subtests.test(wait=wait, sent=sent, same=same, others=others):
-            digest = read(wait, sent).digest
-            assert digest_sent(sent) == digest_sent(same) == digest
-            assert digest not in map(digest_sent, others)
+            digest = read_answer(wait, sent).digest
+            assert sent_digest(sent) == sent_digest(same) == digest
+            assert digest not in map(sent_digest, others)
 
 
 def test_an_answer_that_cannot_be_written_repeats_nothing() -> None:
     """An answer with an endless number has the digest of no answer; results have none, being compared call by call."""
     assert Supplied("external-c1", {"c1": {"result": 1}}, None).digest == ""
-    assert digest_sent({"answer": {"n": 10**5_000}}) == digest_sent({"approved": 10**5_000}) == "no answer"
+    assert sent_digest({"answer": {"n": 10**5_000}}) == sent_digest({"approved": 10**5_000}) == "no answer"
 
 
 def test_a_refusal_is_one_short_printable_line() -> None:
@@ -371,11 +375,11 @@ def test_who_answers_is_beside_the_answer_and_nowhere_in_it(wait) -> None:
     if wait is OUTSIDE:
         call_id, kim = OUTSIDE.items[0].tool_call_id, {"subject": "kim"}
         said = {"results": [{"tool_call_id": call_id, "result": {"principal": kim}, "principal": kim}]}
-    named = {"id": wait.id, **said, "principal": written_principal(ana)}
+    named = {"id": wait.id, **said, "principal": write_principal(ana)}
     for channel in ("update", "signal", "accepted"):
-        assert read(wait, {"id": wait.id, **said}, channel).principal is None
-        assert read(wait, named, channel).principal == ana
+        assert read_answer(wait, {"id": wait.id, **said}, channel).principal is None
+        assert read_answer(wait, named, channel).principal == ana
     for odd in ("kim", {"subject": ""}, {"subject": "kim", "tenant": "a'b"}, ["kim"]):
         odd_sent = {**named, "principal": odd}
-        assert "principal" in read(wait, odd_sent, "update").reason
-        assert read(wait, odd_sent, "signal").principal is None
+        assert "principal" in read_answer(wait, odd_sent, "update").reason
+        assert read_answer(wait, odd_sent, "signal").principal is None

@@ -13,12 +13,12 @@ from sojourn.contracts.run_policy import RunPolicy, SessionPolicy
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.principals import (
     MAX_ASKERS,
+    acting_principal,
     askers_of,
     is_same,
-    least_of,
     principal_of,
     without_roles,
-    written_principal,
+    write_principal,
 )
 from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.run.inbox import Inbox, SentMessage, read_send
@@ -40,7 +40,7 @@ PRINCIPALS = st.builds(
 @given(present=st.none() | PRINCIPALS, joining=st.lists(st.none() | PRINCIPALS, max_size=4))
 def test_what_joins_never_adds_a_role_and_never_changes_the_subject(present, joining):
     """Work goes on for the same subject, with no role that anybody who joined lacks."""
-    result = least_of(present, *joining)
+    result = acting_principal(present, *joining)
     named = [each for each in (present, *joining) if each is not None]
     assert (result is None) == (not named)
     if result is not None:
@@ -51,7 +51,7 @@ def test_what_joins_never_adds_a_role_and_never_changes_the_subject(present, joi
 @given(principal=PRINCIPALS)
 def test_a_sender_is_read_as_it_was_written(principal):
     """A message carries its sender whole."""
-    assert principal_of({"principal": written_principal(principal)}, "acme") == principal
+    assert principal_of({"principal": write_principal(principal)}, "acme") == principal
 
 
 def test_a_sender_that_nobody_can_be_is_refused(subtests: pytest.Subtests) -> None:

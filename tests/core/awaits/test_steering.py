@@ -15,10 +15,10 @@ from sojourn.core.awaits.steering import (
     Paused,
     Resumed,
     is_overtaken,
-    not_understood,
     read_pause,
     read_release,
     read_resume,
+    refuse_ignored_fields,
 )
 from sojourn.core.awaits.waits import Released
 from sojourn.values.wire import MAX_ANSWER_CHARS
@@ -161,7 +161,7 @@ def test_an_ignored_field_is_named(subtests: pytest.Subtests) -> None:
     ]
     for name, values, refusal in rows:
         with subtests.test(str((name, values, refusal))):
-            judged = not_understood(name, values)
+            judged = refuse_ignored_fields(name, values)
             assert (judged is None) is (refusal is None)
             assert refusal is None or reason(judged).startswith(refusal)
 

@@ -26,10 +26,10 @@ from sojourn.core.awaits.factories import input_response
 from sojourn.core.awaits.steering import (
     Paused,
     Resumed,
-    not_understood,
     read_pause,
     read_release,
     read_resume,
+    refuse_ignored_fields,
 )
 from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.run.set_aside import SetAsideRequest, read_set_aside
@@ -217,5 +217,5 @@ def test_whatever_an_operator_sends_is_judged(values: list[object]) -> None:
         said = judged.note if isinstance(judged, Resumed) else judged.reason
         encode_readable([said, judged.by, *getattr(judged, "messages", ())])
     for name in (PAUSE, RESUME, STOP_ASKING):
-        if rest := not_understood(name, values):
+        if rest := refuse_ignored_fields(name, values):
             check_refusal(rest)

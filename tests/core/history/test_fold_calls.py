@@ -22,7 +22,7 @@ from sojourn.contracts import Finalize, RunInput
 from sojourn.contracts.dispatch import REPEATED, Dispatch
 from sojourn.contracts.tasks import PlanOutcome, ToolTask
 from sojourn.events import Event
-from sojourn.values.timers import TIME_BUDGET, expiry_of
+from sojourn.values.timers import TIME_BUDGET, expiry_timer
 
 from .written import RUN, History, only, request, types
 
@@ -82,7 +82,7 @@ def test_a_wait_for_results_that_expires_ends_all_calls_that_still_wait() -> Non
     """Unanswered calls end as `timeout`, a call that was answered before keeps its result, and the step is counted."""
     history = begun(OUTSIDE, OUTSIDE, OUTSIDE)
     history.add("completed", of=supplied(history, CALLS[0]), value=ToolResult(result=1))
-    history.add("timer_fired", name=expiry_of("external-c1"))
+    history.add("timer_fired", name=expiry_timer("external-c1"))
     assert ends(history.events()) == [("c1", "ok"), ("c2", "timeout"), ("c3", "timeout")]
     assert status(history).tool_calls == 3
 
@@ -91,7 +91,7 @@ def test_a_result_that_is_being_checked_when_its_wait_expires_counts() -> None:
     """A result that was sent in time answers its call, and the expired wait has one `await_answered`."""
     history = begun(OUTSIDE, OUTSIDE)
     of = supplied(history, CALLS[0])
-    history.add("timer_fired", name=expiry_of("external-c1"))
+    history.add("timer_fired", name=expiry_timer("external-c1"))
     history.add("completed", of=of, value=ToolResult(result=1))
     assert ends(history.events()) == [("c2", "timeout"), ("c1", "ok")]
     assert only(history.events(), "await_answered").code == "expired"

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from sojourn import RetryHint, ToolRequest, ToolResult
 from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
-from sojourn.core.payload.boundary import checked
+from sojourn.core.payload.boundary import check_payload
 from sojourn.core.payload.reading import read_payload
 from sojourn.core.schema.validate import Validator
 from sojourn.models.names import Names
@@ -127,7 +127,7 @@ def fate_of(
         annotations=Annotations(read_only=reads),
     )
     judge, validator = Draft202012Validator(schema, format_checker=FormatChecker()), Validator(schema)
-    answer = checked(spec, validator, ToolRequest(name="a.b.c", payload=deepcopy(mutation.payload)))
+    answer = check_payload(spec, validator, ToolRequest(name="a.b.c", payload=deepcopy(mutation.payload)))
     if judge.is_valid(mutation.payload):
         assert answer == mutation.payload, "a valid call is changed"
         return "valid"

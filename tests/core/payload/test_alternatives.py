@@ -9,7 +9,7 @@ from sojourn.contracts.tool_error import RetryHint
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.core.awaits.form import form_of
-from sojourn.core.payload.boundary import checked
+from sojourn.core.payload.boundary import check_payload
 from sojourn.core.repair.payload import repair_payload
 from sojourn.core.schema.enforceable import forbid_unknown_fields
 from sojourn.core.schema.validate import Validator
@@ -39,7 +39,9 @@ def spec_of(schema: dict[str, Any], example: Any = None) -> ToolSpec:
 
 def refused(spec: ToolSpec, payload: dict[str, Any]) -> tuple[RetryHint, str]:
     """The hint for a refused payload, and what a model reads."""
-    answer = checked(spec, Validator(spec.payload.json_schema), ToolRequest(name=spec.id, payload=payload))
+    answer = check_payload(
+        spec, Validator(spec.payload.json_schema), ToolRequest(name=spec.id, payload=payload)
+    )
     assert isinstance(answer, ToolResult), f"{payload} was accepted"
     assert answer.retry_hint
     return answer.retry_hint, result_text(answer.model_copy(update={"name": spec.id}), Names([spec.id]))
@@ -91,7 +93,7 @@ def test_the_alternative_that_was_sent_is_explained() -> None:
         assert "arguments that fit" not in text
         assert hint.mended() is None
     good = {"$top": 1, "name": "a", "more": 2}
-    assert checked(spec, Validator(SEARCH), ToolRequest(name=spec.id, payload=good)) == good, (
+    assert check_payload(spec, Validator(SEARCH), ToolRequest(name=spec.id, payload=good)) == good, (
         "undeclared fields of an open schema pass"
     )
 

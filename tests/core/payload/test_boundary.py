@@ -18,8 +18,15 @@ from sojourn import (
     WithArtifacts,
 )
 from sojourn.contracts import Artifact, Bounds, ToolSpec, TypeSpec
-from sojourn.core.payload.boundary import checked, delivered, issues_of, parsed_call, refusal, refused
-from sojourn.core.payload.reading import is_settled
+from sojourn.core.payload.boundary import (
+    build_result,
+    check_payload,
+    issues_of,
+    parse_call,
+    refusal,
+    refuse_payload,
+)
+from sojourn.core.payload.reading import fits_for_certain
 from sojourn.core.schema.validate import Validator
 
 SCHEMA = {
@@ -49,12 +56,15 @@ def plain(value: Any) -> Any:
 
 def test_a_valid_payload_is_unchanged() -> None:
     """A payload that fits the schema gets no defaults, and no value is coerced."""
-    assert checked(SPEC, VALIDATOR, request({"site": "s-1", "limit": 500})) == {"site": "s-1", "limit": 500}
+    assert check_payload(SPEC, VALIDATOR, request({"site": "s-1", "limit": 500})) == {
+        "site": "s-1",
+        "limit": 500,
+    }
 
 
 def test_raw_arguments_are_parsed() -> None:
     """The boundary parses the arguments that a model wrote (SR-13)."""
-    assert checked(SPEC, VALIDATOR, request(raw='{"site": "s-1"}')) == {"site": "s-1"}
+    assert check_payload(SPEC, VALIDATOR, request(raw='{"site": "s-1"}')) == {"site": "s-1"}
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -62,10 +72,10 @@ def test_no_caller_sends_an_injected_field(as_text: bool) -> None:
     """What a model sends for a field that the server fills is left out, and the call is otherwise as it was."""
     sent, spec = {"site": "s-1", "tenant": "another's"}, SPEC.model_copy(update={"injected": ["tenant"]})
     call = request(raw=json.dumps(sent)) if as_text else request(sent)
-    read = parsed_call(call, spec.injected)
+    read = parse_call(call, spec.injected)
     assert isinstance(read, ToolRequest)
     assert (read.payload, read.name, read.tool_call_id) == ({"site": "s-1"}, call.name, call.tool_call_id)
-    assert checked(spec, VALIDATOR, call) == {"site": "s-1"}
+    assert check_payload(spec, VALIDATOR, call) == {"site": "s-1"}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +85,7 @@ def test_no_caller_sends_an_injected_field(as_text: bool) -> None:
 )  # fmt: skip
 def test_unreadable_arguments_are_answered(call: ToolRequest) -> None:
     """Arguments that cannot be read become `invalid_arguments` with an example (SR-90, SR-144)."""
-    result = checked(SPEC, VALIDATOR, call)
+    result = check_payload(SPEC, VALIDATOR, call)
     assert isinstance(result, ToolResult)
     assert result.retry_hint.reason == "invalid_arguments"
     assert result.retry_hint.example_input == {"site": "s-1"}
@@ -83,7 +93,7 @@ def test_unreadable_arguments_are_answered(call: ToolRequest) -> None:
 
 def test_an_invalid_payload_is_answered_with_its_issues() -> None:
     """A payload that does not fit the schema becomes a result with an issue for each field (SR-128, SR-139)."""
-    result = checked(SPEC, VALIDATOR, request({"limit": 501, "sit": "s-1"}))
+    result = check_payload(SPEC, VALIDATOR, request({"limit": 501, "sit": "s-1"}))
     assert isinstance(result, ToolResult)
     assert {(issue.field, issue.constraint) for issue in result.retry_hint.issues} >= {
         ("/site", "missing_field"),
@@ -108,7 +118,7 @@ def test_the_refusal_of_a_pydantic_validator_is_an_issue() -> None:
 
     with pytest.raises(ValueError, match="sku") as caught:
         Order.model_validate({"lines": {"a/b~c": [{"sku": "x"}]}})
-    result = refused(SPEC, request(), {"site": "s-1"}, issues_of(caught.value), VALIDATOR)
+    result = refuse_payload(SPEC, request(), {"site": "s-1"}, issues_of(caught.value), VALIDATOR)
     (issue,) = result.retry_hint.issues
     assert issue.field == "/lines/a~1b~0c/0/sku"
     assert issue.constraint == "rejected"
@@ -129,7 +139,7 @@ def test_a_model_validators_refusal_is_an_issue_of_the_payload() -> None:
 
     with pytest.raises(ValueError, match="low is above high") as caught:
         Range(low=2, high=1)
-    result = refused(SPEC, request(), {"site": "s-1"}, issues_of(caught.value), VALIDATOR)
+    result = refuse_payload(SPEC, request(), {"site": "s-1"}, issues_of(caught.value), VALIDATOR)
     assert [issue.field for issue in result.retry_hint.issues] == [""]
 
 
@@ -143,7 +153,7 @@ def test_a_refusal_has_the_calls_name_and_id() -> None:
 
 def test_a_value_is_encoded() -> None:
     """A tool's value becomes the result as JSON, without error and hint (SR-131)."""
-    result = delivered(SPEC, request(), {"at": datetime(2024, 1, 1, tzinfo=UTC)}, plain)
+    result = build_result(SPEC, request(), {"at": datetime(2024, 1, 1, tzinfo=UTC)}, plain)
     assert result == ToolResult(
         name="ops.devices.list", tool_call_id="c1", result={"at": "2024-01-01T00:00:00Z"}
     )
@@ -157,7 +167,9 @@ def test_a_value_of_another_type_is_malformed() -> None:
 
     for kind, value, said in ((list[Inner], [{"n": "x"}], "0.n: "), (int, "x", "valid integer")):
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
-        result = delivered(SPEC, request(), value, lambda v, a=adapter: a.dump_python(a.validate_python(v)))
+        result = build_result(
+            SPEC, request(), value, lambda v, a=adapter: a.dump_python(a.validate_python(v))
+        )
         assert result.retry_hint.reason == "malformed_response"
         assert said in result.error.message
 
@@ -165,16 +177,16 @@ def test_a_value_of_another_type_is_malformed() -> None:
 def test_a_bounded_result_has_its_bounds() -> None:
     """The bounds of a bounded tool's result are read from it and set beside it, unchanged (SR-28, SR-37)."""
     value = {"devices": [1], "returned": 1, "total": 4, "truncated": True, "refinement_hint": "by kind"}
-    result = delivered(BOUNDED, request(), value, plain)
+    result = build_result(BOUNDED, request(), value, plain)
     assert result.result == value
     assert result.bounds == Bounds(returned=1, total=4, truncated=True, refinement_hint="by kind")
-    assert delivered(SPEC, request(), value, plain).bounds is None
+    assert build_result(SPEC, request(), value, plain).bounds is None
 
 
 def test_inconsistent_bounds_are_unchanged() -> None:
     """Inconsistent bounds are delivered unchanged, with a note (SR-28)."""
     value = {"devices": [1, 2], "returned": 3, "total": 1, "truncated": True}
-    result = delivered(BOUNDED, request(), value, plain)
+    result = build_result(BOUNDED, request(), value, plain)
     assert (result.result, result.error) == (value, None)
     assert result.bounds
     assert (result.bounds.returned, result.bounds.total, result.bounds.truncated) == (3, 1, True)
@@ -186,7 +198,7 @@ def test_a_tool_result_keeps_its_error_and_hint() -> None:
     given = ToolResult(
         name="other", tool_call_id="zz", error=ToolError.new("no"), retry_hint=RetryHint(reason="x", tool="y")
     )
-    result = delivered(BOUNDED, request(), given, plain)
+    result = build_result(BOUNDED, request(), given, plain)
     assert result == given.model_copy(update={"name": "ops.devices.list", "tool_call_id": "c1"})
 
 
@@ -194,7 +206,7 @@ def test_the_bounds_of_a_tool_result_are_checked() -> None:
     """Bounds are read from a ToolResult's value, unless it states them itself; negative counts are dropped (SR-37)."""
 
     def bounds(result: ToolResult) -> Bounds | None:
-        return delivered(BOUNDED, request(), result, plain).bounds
+        return build_result(BOUNDED, request(), result, plain).bounds
 
     assert bounds(ToolResult(result={"returned": 2})) == Bounds(returned=2)
     assert bounds(ToolResult(result=3)) is None
@@ -209,7 +221,7 @@ def a_number(value: Any) -> Any:
 
 
 def kinds(*artifacts: Artifact) -> ToolResult:
-    return delivered(SPEC, request(), ToolResult(artifacts=list(artifacts)), plain, {"count": a_number})
+    return build_result(SPEC, request(), ToolResult(artifacts=list(artifacts)), plain, {"count": a_number})
 
 
 def test_the_artifacts_of_a_tool_result_have_to_be_declared() -> None:
@@ -230,7 +242,7 @@ def test_the_artifacts_of_a_tool_result_have_to_be_declared() -> None:
 def test_without_declared_artifacts_any_kind_is_allowed() -> None:
     """Artifacts of a tool that declares none, such as an MCP server's, may have any kind."""
     given = WithArtifacts(1, image={"base64": "aGk="})
-    (artifact,) = delivered(SPEC, request(), given, plain).artifacts
+    (artifact,) = build_result(SPEC, request(), given, plain).artifacts
     assert artifact == Artifact(kind="image", data={"base64": "aGk="})
 
 
@@ -240,10 +252,10 @@ def test_issues_of_injected_fields_are_left_out() -> None:
     hidden = FieldIssue(field="/token", constraint="invalid_length", minimum=8)
     shown = FieldIssue(field="/site", constraint="invalid_field_type", expected_type="string")
     sent: dict[str, Any] = {"site": 5}
-    both = refused(spec, request(sent), sent, [hidden, shown], VALIDATOR)
+    both = refuse_payload(spec, request(sent), sent, [hidden, shown], VALIDATOR)
     assert both.retry_hint.reason == "invalid_arguments"
     assert [issue.field for issue in both.retry_hint.issues] == ["/site"]
-    alone = refused(spec, request(sent), sent, [hidden], VALIDATOR)
+    alone = refuse_payload(spec, request(sent), sent, [hidden], VALIDATOR)
     assert (alone.retry_hint.reason, alone.retry_hint.issues) == ("tool_unavailable", [])
     assert "token" not in both.model_dump_json() + alone.model_dump_json()
 
@@ -266,7 +278,7 @@ def needs(forms: int = 1, **fields: Any) -> ToolResult:
 )
 def test_a_tools_request_for_input_is_bounded(needed: ToolResult, asks: bool) -> None:
     """A request has 1 to 10 forms and a state of at most 64,000 characters, and names its toolset; else it is malformed."""
-    result = delivered(SPEC, request(), needed, plain)
+    result = build_result(SPEC, request(), needed, plain)
     assert (result.input_required is not None) is asks
     if result.input_required:
         assert result.input_required.server == "ops.devices"
@@ -277,7 +289,7 @@ def test_a_tools_request_for_input_is_bounded(needed: ToolResult, asks: bool) ->
 def test_a_failed_result_has_no_bounds() -> None:
     """Bounds are not read from a value beside an error."""
     failed = ToolResult(result={"returned": 1}, error=ToolError.new("lost"))
-    assert delivered(BOUNDED, request(), failed, plain).bounds is None
+    assert build_result(BOUNDED, request(), failed, plain).bounds is None
 
 
 def test_a_type_that_needs_an_offset_asks_for_one() -> None:
@@ -310,13 +322,13 @@ def test_no_open_schema_takes_arguments_that_are_wrapped_once_more(subtests: pyt
                     "payload": SPEC.payload.model_copy(update={"json_schema": schema, "example": None}),
                 }
             )
-            result = checked(spec, Validator(schema), ToolRequest(name=spec.id, payload=sent))
+            result = check_payload(spec, Validator(schema), ToolRequest(name=spec.id, payload=sent))
             assert isinstance(result, ToolResult)
             assert (hint := result.retry_hint) is not None
             assert [issue.constraint for issue in hint.issues] == ["unknown_field"]
             assert (hint.message or "").endswith("the fields are `where`")
             assert hint.mended() is None
-            assert not is_settled(Validator(schema), sent)
+            assert not fits_for_certain(Validator(schema), sent)
 
 
 @pytest.mark.parametrize(
@@ -333,4 +345,4 @@ def test_arguments_may_be_a_field_of_a_tool(schema: dict[str, Any]) -> None:
         update={"kind": "mcp", "payload": SPEC.payload.model_copy(update={"json_schema": schema})}
     )
     sent = {"command": "ls", "arguments": "-l -a"}
-    assert checked(spec, Validator(schema), ToolRequest(name=spec.id, payload=sent)) == sent
+    assert check_payload(spec, Validator(schema), ToolRequest(name=spec.id, payload=sent)) == sent

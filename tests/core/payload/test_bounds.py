@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn.contracts import Bounds
-from sojourn.core.payload.boundary import bounds_of, inconsistency, with_note
+from sojourn.core.payload.boundary import bounds_of, inconsistency, note_inconsistency
 
 
 def devices(count: int, **fields: object) -> dict[str, object]:
@@ -93,10 +93,10 @@ def test_inconsistent_fields_are_noted(subtests: pytest.Subtests) -> None:
 def test_bounds_that_a_tool_states_itself_get_the_same_note() -> None:
     """`with_note` adds the note to stated bounds, and changes nothing else."""
     stated = Bounds(returned=5, total=3)
-    made = with_note(stated, [1])
+    made = note_inconsistency(stated, [1])
     assert "less than" in str(made.note)
     assert made.model_copy(update={"note": None}) == stated
-    assert with_note(Bounds(returned=1), [1]) == Bounds(returned=1)
+    assert note_inconsistency(Bounds(returned=1), [1]) == Bounds(returned=1)
 
 
 def test_items_are_counted_only_in_a_single_list() -> None:

@@ -253,7 +253,7 @@ def test_the_hint_for_unparsable_arguments_has_the_position_and_an_example(subte
         with subtests.test(raw=raw, words=words):
             fault = parse_arguments(raw)
             assert isinstance(fault, ParseFault)
-            error, hint = hints.unparsable(SPEC, fault)
+            error, hint = hints.unparsable_arguments(SPEC, fault)
             assert (hint.reason, error.code, hint.restrict_to_tool) == (
                 "invalid_arguments",
                 "invalid_arguments",

@@ -10,9 +10,9 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryHint
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
-from sojourn.core.payload.boundary import checked
+from sojourn.core.payload.boundary import check_payload
 from sojourn.core.payload.example import example_for
-from sojourn.core.payload.hints import hint_for_issues, unparsable
+from sojourn.core.payload.hints import hint_for_issues, unparsable_arguments
 from sojourn.core.payload.invented import template_of
 from sojourn.core.payload.parse import parse_arguments
 from sojourn.core.payload.reading import read_payload
@@ -276,7 +276,7 @@ def test_an_example_for_arguments_that_cannot_be_read_is_invented() -> None:
     )
     fault = parse_arguments('{"order_id": ')
     assert isinstance(fault, ParseFault)
-    _, hint = unparsable(spec, fault)
+    _, hint = unparsable_arguments(spec, fault)
     assert hint.invented == ["", "/amount", "/order_id", "/reason"]
     assert hint.template == {"order_id": "<order_id>", "amount": "<amount>"}
     assert hint.mended() is None
@@ -308,7 +308,7 @@ def test_what_cannot_be_read_is_not_a_call_of_everything(subtests: pytest.Subtes
                 payload=TypeSpec(name="A", json_schema=schema),
                 result=TypeSpec(name="R", json_schema={}),
             )
-            result = checked(spec, Validator(schema), ToolRequest(name=spec.id, raw=raw))
+            result = check_payload(spec, Validator(schema), ToolRequest(name=spec.id, raw=raw))
             assert isinstance(result, ToolResult)
             assert result.retry_hint is not None
             assert (result.retry_hint.invented, result.retry_hint.mended()) == ([""], None)
@@ -338,7 +338,7 @@ def test_no_default_stands_for_a_value_under_another_name(sent: dict[str, Any]) 
         result=TypeSpec(name="R", json_schema={}),
         kind="mcp",
     )
-    result = checked(spec, validator, ToolRequest(name=spec.id, payload=sent))
+    result = check_payload(spec, validator, ToolRequest(name=spec.id, payload=sent))
     assert isinstance(result, ToolResult)
     assert (hint := result.retry_hint) is not None
     assert (hint.invented, hint.mended()) == (["/amount"], None)

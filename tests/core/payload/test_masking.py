@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sojourn.contracts.tool_call import InputForm, InputRequired
 from sojourn.contracts.tool_error import FieldIssue, RetryHint, ToolError
 from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult, ToolTelemetry
-from sojourn.core.payload.masking import mask_for, masked, masked_fault
+from sojourn.core.payload.masking import mask_fault, mask_for, mask_result
 from sojourn.values.text import clip, plain
 
 SECRET = '-----BEGIN "KEY"\nline\\2\té/+-----'
@@ -119,7 +119,7 @@ def test_numbers_are_found(secret):
         retry_hint=hint,
         bounds=Bounds(returned=4711, total=4711),
     )
-    assert masked(given, mask) == ToolResult(
+    assert mask_result(given, mask) == ToolResult(
         result=["[pin]", "[pin]", "-[pin]", 47, 47110, True, "[pin]"],
         telemetry=ToolTelemetry(extra={"a": "[pin]"}),
         retry_hint=RetryHint(
@@ -142,7 +142,7 @@ def test_the_calls_name_and_the_reasons_stay():
         retry_hint=RetryHint(reason="timeout", tool="a.b.c"),
     )
     error = ToolError(message="[name]: [word]", code="timeout")
-    assert masked(given, mask) == given.model_copy(update={"error": error})
+    assert mask_result(given, mask) == given.model_copy(update={"error": error})
 
 
 @given(
@@ -156,7 +156,7 @@ def test_a_result_without_a_secret_is_the_same_object(value):
     mask = mask_for({"token": "tok-1234"})
     assert mask is not None
     given = ToolResult(result=value)
-    made = masked(given, mask)
+    made = mask_result(given, mask)
     if "tok-1234" in repr(value):
         assert "tok-1234" not in repr(made)
     else:
@@ -198,7 +198,7 @@ def test_a_secret_is_masked_in_every_field():
     """A secret is masked in the values and the keys of every field of a result."""
     mask = mask_for({"token": "tok-1234"})
     assert mask is not None
-    assert masked(result_with("tok-1234"), mask) == result_with("[token]")
+    assert mask_result(result_with("tok-1234"), mask) == result_with("[token]")
 
 
 def test_masked_fault_masks_the_error_and_the_hints_texts():
@@ -210,7 +210,7 @@ def test_masked_fault_masks_the_error_and_the_hints_texts():
     assert hint
     assert asked
     kept = {"prior_input": asked.prior_input, "example_input": asked.example_input}
-    assert masked_fault(given, mask) == before.model_copy(
+    assert mask_fault(given, mask) == before.model_copy(
         update={"error": after.error, "retry_hint": hint.model_copy(update=kept)}
     )
-    assert masked_fault(ToolResult(result="tok-1234"), mask) == ToolResult(result="tok-1234")
+    assert mask_fault(ToolResult(result="tok-1234"), mask) == ToolResult(result="tok-1234")

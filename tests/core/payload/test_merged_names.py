@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 
 from sojourn.authoring.shape import Shape
 from sojourn.core.payload.boundary import issues_of
-from sojourn.core.payload.parse import merged_name
+from sojourn.core.payload.parse import find_merged_name
 
 
 class Inner(BaseModel):
@@ -95,7 +95,7 @@ def test_nothing_else_is_refused(subtests: pytest.Subtests) -> None:
         with subtests.test(source=source, sent=sent):
             shape = Shape(create_model("Args", x=(source, ...)), place="here")
             assert shape.decode({"x": sent})
-            assert merged_name(sent, TypeAdapter(source).validate_python(sent)) is None
+            assert find_merged_name(sent, TypeAdapter(source).validate_python(sent)) is None
 
 
 LONG = 90071992547409931

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sojourn.core.payload.parse import Parsed, ParseFault, depth_of, json_fault, parse_arguments
 from sojourn.values.json_fault import MAX_DEPTH, MAX_DIGITS
-from sojourn.values.numbers import written_number
+from sojourn.values.numbers import parse_number
 
 JSON = st.recursive(
     st.none()
@@ -34,7 +34,7 @@ def fault(raw: str, **options: Any) -> ParseFault:
 def test_a_json_object_is_parsed_without_repairs(payload: dict[str, Any]) -> None:
     """Every JSON object is read back equal, with no repair."""
     text = json.dumps(payload)
-    assert parse_arguments(text) == Parsed(json.loads(text, parse_float=written_number))
+    assert parse_arguments(text) == Parsed(json.loads(text, parse_float=parse_number))
 
 
 @given(

@@ -13,7 +13,7 @@ from sojourn import Message, RetryHint, ToolError, ToolRequest, ToolResult
 from sojourn.contracts import Artifact, Bounds, RunLink, ToolSpec, ToolTelemetry, TypeSpec
 from sojourn.contracts.message import ToolResultPart
 from sojourn.contracts.tool_error import FieldIssue
-from sojourn.core.payload.result_check import Oversized, checked_result
+from sojourn.core.payload.result_check import Oversized, check_result
 from sojourn.values.json_fault import MAX_FIGURE
 from sojourn.values.wire import (
     MAX_ARTIFACT_BYTES,
@@ -59,7 +59,7 @@ UNREADABLE: dict[str, Any] = {
 
 
 def through(result: ToolResult) -> ToolResult | Oversized:
-    return checked_result(SPEC, CALL, result)
+    return check_result(SPEC, CALL, result)
 
 
 def judged(result: ToolResult) -> ToolResult:
@@ -223,9 +223,9 @@ def test_artifacts_are_measured_together(each: int, fits: bool) -> None:
 def test_a_local_result_is_small_with_its_artifacts(local: bool) -> None:
     """Local results of one workflow task share a message, so they have a smaller limit, which includes artifacts."""
     chart = Artifact(kind="chart", data="x" * MAX_LOCAL_BYTES)
-    made = checked_result(SPEC, CALL, ToolResult(result=1, artifacts=[chart]), local=local)
+    made = check_result(SPEC, CALL, ToolResult(result=1, artifacts=[chart]), local=local)
     assert isinstance(made, Oversized) is local
-    whole = checked_result(SPEC, CALL, ToolResult(result="x" * MAX_LOCAL_BYTES), local=local)
+    whole = check_result(SPEC, CALL, ToolResult(result="x" * MAX_LOCAL_BYTES), local=local)
     assert isinstance(whole, Oversized) is local
 
 
@@ -235,7 +235,7 @@ def test_a_masked_result_is_measured_again() -> None:
     def longer(result: ToolResult) -> ToolResult:
         return result.model_copy(update={"result": "[field]" * 300_000})
 
-    made = checked_result(SPEC, CALL, ToolResult(result="x"), longer)
+    made = check_result(SPEC, CALL, ToolResult(result="x"), longer)
     assert isinstance(made, Oversized)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.payload.template import MAX_VALUE, asked, filled
+from sojourn.core.payload.template import MAX_VALUE, fill_question, fill_template
 
 SCHEMA = {
     "properties": {
@@ -36,7 +36,7 @@ def test_declared_fields_are_filled_in(subtests: pytest.Subtests) -> None:
     for template, text in rows:
         with subtests.test(template=template, text=text):
             payload = {"site": "s-1", "tags": ["ä", 1], "größe": None, "other": "not declared"}
-            assert filled(template, SCHEMA, payload) == text
+            assert fill_template(template, SCHEMA, payload) == text
 
 
 def test_an_inserted_value_is_not_filled_in_again(subtests: pytest.Subtests) -> None:
@@ -44,13 +44,13 @@ def test_an_inserted_value_is_not_filled_in_again(subtests: pytest.Subtests) -> 
     rows = ["{count}", "{site}", "\\1", "\\g<0>", "$&"]
     for value in rows:
         with subtests.test(value=value):
-            assert filled("<{site}>", SCHEMA, {"site": value}) == f"<{value}>"
+            assert fill_template("<{site}>", SCHEMA, {"site": value}) == f"<{value}>"
 
 
 @given(st.text(), st.dictionaries(st.text(max_size=5), st.text(max_size=5)))
 def test_without_declared_fields_a_template_is_its_text(template: str, payload: dict[str, str]) -> None:
     """Without declared fields any template is its own text."""
-    assert filled(template, {}, payload) == template
+    assert fill_template(template, {}, payload) == template
 
 
 def test_a_value_in_a_question_is_on_one_line_and_no_markup(subtests: pytest.Subtests) -> None:
@@ -66,11 +66,11 @@ def test_a_value_in_a_question_is_on_one_line_and_no_markup(subtests: pytest.Sub
     ]
     for value, text in rows:
         with subtests.test(value=value, text=text):
-            assert asked("Wipe {site}\n   now?", SCHEMA, {"site": value}) == text
+            assert fill_question("Wipe {site}\n   now?", SCHEMA, {"site": value}) == text
 
 
 def test_a_long_value_leaves_the_rest_of_a_question_in_sight() -> None:
     """A value has its beginning and its end, so that what the author says after it is seen."""
-    text = asked("Send {site} to s-2?", SCHEMA, {"site": "a" * 5_000 + "z"})
+    text = fill_question("Send {site} to s-2?", SCHEMA, {"site": "a" * 5_000 + "z"})
     assert text.endswith('z" to s-2?')
     assert len(text) < MAX_VALUE + 30

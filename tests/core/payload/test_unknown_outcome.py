@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from sojourn import RateLimited, RetryHint, ToolError, ToolResult, Toolset, ToolUnavailable
-from sojourn.core.payload.unknown_outcome import doubt_about, leaves_unknown, may_repeat, outcome_unknown
+from sojourn.core.payload.unknown_outcome import doubt_about, leaves_unknown, mark_unknown, may_repeat
 
 
 def spec(**options):
@@ -48,7 +48,7 @@ def test_what_may_be_repeated():
 def test_arguments_that_the_tool_takes_no_more_are_not_changed(reason, repeatable):
     """With other arguments it is another effect, whatever the tool is declared to be; the hint says what to do instead."""
     hint = RetryHint(reason=reason, tool="test.bank.pay")
-    said = outcome_unknown(
+    said = mark_unknown(
         ToolResult(error=ToolError(message="no"), retry_hint=hint), repeatable=repeatable
     ).retry_hint
     assert "takes these arguments no more" in said.message
@@ -63,14 +63,14 @@ def test_a_result_says_it_once(repeatable):
     """Error and hint say it, in a field and in words; the hint says whether the same call may be made again."""
     hint = RetryHint(reason="tool_unavailable", tool="test.bank.pay", retry_after=timedelta(seconds=31))
     result = ToolResult(error=ToolError(message="503"), retry_hint=hint)
-    said = outcome_unknown(result, repeatable=repeatable)
+    said = mark_unknown(result, repeatable=repeatable)
     assert said.error.outcome_unknown
     assert said.retry_hint.outcome_unknown
     assert said.retry_hint.retry_after == hint.retry_after
     assert ("again in 31 s" in said.retry_hint.message) is repeatable
     assert ("Do not repeat it" in said.retry_hint.message) is not repeatable
-    assert outcome_unknown(said) is said
-    assert outcome_unknown(ToolResult(result=1)) == ToolResult(result=1)
+    assert mark_unknown(said) is said
+    assert mark_unknown(ToolResult(result=1)) == ToolResult(result=1)
 
 
 def test_an_exception_is_less_of_a_doubt_than_an_attempt_that_was_lost():
@@ -79,6 +79,6 @@ def test_an_exception_is_less_of_a_doubt_than_an_attempt_that_was_lost():
     assert doubt_about(raised) == "raised"
     cut = ToolResult(error=ToolError(message="x" * 3_000, code="canceled"))
     assert doubt_about(cut) == doubt_about(ToolResult(result=1)) == ""
-    assert doubt_about(outcome_unknown(cut)) == "unknown"
+    assert doubt_about(mark_unknown(cut)) == "unknown"
     hint = RetryHint(reason="timeout", tool="a.b.c", outcome_unknown=True)
     assert doubt_about(raised.model_copy(update={"retry_hint": hint})) == "unknown"

@@ -3,8 +3,8 @@
 from typing import Any, Literal
 
 from sojourn import Message, ToolRequest, ToolResult, Toolset
-from sojourn.core.payload.boundary import checked
-from sojourn.core.repair.advice import MAX_SCHEMA, advised
+from sojourn.core.payload.boundary import check_payload
+from sojourn.core.repair.advice import MAX_SCHEMA, add_advice
 
 orders, docs = Toolset("desk.orders"), Toolset("desk.docs")
 
@@ -42,7 +42,7 @@ def transcript(*calls: tuple[Any, dict[str, Any]]) -> list[Message]:
     messages = [Message.user("Where is my order SO-10452?")]
     for number, (tool, payload) in enumerate(calls):
         call = ToolRequest(name=tool.id, payload=payload, tool_call_id=f"c{number}")
-        answer = checked(tool.spec, tool.validator, call)
+        answer = check_payload(tool.spec, tool.validator, call)
         done = ToolResult(name=call.name, tool_call_id=call.tool_call_id, result="done")
         messages += [
             Message.calls([call]),
@@ -52,7 +52,7 @@ def transcript(*calls: tuple[Any, dict[str, Any]]) -> list[Message]:
 
 
 def last_hint(messages: list[Message], *, may_ask: bool = False) -> Any:
-    [result] = advised(messages[-1].tool_results, messages, SPECS, may_ask=may_ask)
+    [result] = add_advice(messages[-1].tool_results, messages, SPECS, may_ask=may_ask)
     return result.retry_hint
 
 
@@ -107,7 +107,7 @@ def test_a_schema_in_an_advice_is_bounded_and_has_no_example() -> None:
     payload = refund.spec.payload.model_copy(update={"json_schema": schema})
     spec = refund.spec.model_copy(update={"payload": payload})
     messages = transcript(LACKING, LACKING)
-    [result] = advised(messages[-1].tool_results, messages, [spec], may_ask=False)
+    [result] = add_advice(messages[-1].tool_results, messages, [spec], may_ask=False)
     assert result.retry_hint is not None
     advice = result.retry_hint.advice or ""
     assert '"properties":{"examples":{"type":"string"},"field_0":{"type":"string"}' in advice
@@ -118,14 +118,14 @@ def test_a_schema_in_an_advice_is_bounded_and_has_no_example() -> None:
 def test_other_results_are_unchanged() -> None:
     """Successes, failures of another kind, calls that may have taken effect, and tools that are not offered."""
     messages = transcript((find, {"order_id": "SO-1"}))
-    assert advised(messages[-1].tool_results, messages, SPECS, may_ask=True) == messages[-1].tool_results
+    assert add_advice(messages[-1].tool_results, messages, SPECS, may_ask=True) == messages[-1].tool_results
     messages = transcript(LACKING, LACKING)
     [unknown] = messages[-1].tool_results
     assert unknown.error is not None
     in_doubt = unknown.model_copy(
         update={"error": unknown.error.model_copy(update={"outcome_unknown": True})}
     )
-    assert advised([in_doubt], messages, SPECS, may_ask=True) == [in_doubt]
-    [alone] = advised([unknown], messages, [], may_ask=False)
+    assert add_advice([in_doubt], messages, SPECS, may_ask=True) == [in_doubt]
+    [alone] = add_advice([unknown], messages, [], may_ask=False)
     assert alone.retry_hint is not None
     assert "schema" not in (alone.retry_hint.advice or "")

@@ -7,10 +7,10 @@ import pytest
 from sojourn import Message, RetryHint, ToolRequest, ToolResult, Toolset
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.payload.boundary import checked, refusal
+from sojourn.core.payload.boundary import check_payload, refusal
 from sojourn.core.payload.hints import example_values
 from sojourn.core.repair import copied
-from sojourn.core.repair.copied import copied_values
+from sojourn.core.repair.copied import find_copied_values
 from sojourn.core.schema.validate import Validator
 
 SCHEMA: dict[str, Any] = {
@@ -48,7 +48,7 @@ SPEC = refund_of()
 def step(payload: dict[str, Any], result: ToolResult | None = None) -> list[Message]:
     """The messages of a call and its answer: the boundary's refusal, unless another one is given."""
     call = ToolRequest(name=SPEC.id, payload=payload, tool_call_id="c")
-    answer = result or checked(SPEC, Validator(SCHEMA), call)
+    answer = result or check_payload(SPEC, Validator(SCHEMA), call)
     assert isinstance(answer, ToolResult)
     named = answer.model_copy(update={"name": SPEC.id, "tool_call_id": "c"})
     return [Message.calls([call]), Message.results([named])]
@@ -56,7 +56,7 @@ def step(payload: dict[str, Any], result: ToolResult | None = None) -> list[Mess
 
 def found(messages: list[Message], payload: dict[str, Any], **options: Any) -> list[str]:
     call = ToolRequest(name=SPEC.id, payload=payload)
-    return copied_values(call, options.pop("spec", SPEC), messages, **options)
+    return find_copied_values(call, options.pop("spec", SPEC), messages, **options)
 
 
 ASKED = [Message.user("Refund everything of order 12")]
@@ -150,9 +150,9 @@ def test_a_tool_that_changes_nothing_may_be_called_with_a_copy() -> None:
 def test_a_repair_by_code_copies_nothing() -> None:
     """A call in place of a refused one has a person's value or a default of the planner; the name alone proves nothing."""
     call = ToolRequest(name=SPEC.id, payload=EXAMPLE, tool_call_id="c-repair1")
-    assert copied_values(call, SPEC, REFUSED) == []
+    assert find_copied_values(call, SPEC, REFUSED) == []
     other = call.model_copy(update={"tool_call_id": "d-repair1"})
-    assert copied_values(other, SPEC, REFUSED) == ["/order_id"]
+    assert find_copied_values(other, SPEC, REFUSED) == ["/order_id"]
 
 
 def test_the_search_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +176,7 @@ def test_a_value_inside_a_refused_object_is_found() -> None:
     }  # fmt: skip
     payload = SPEC.payload.model_copy(update={"json_schema": schema, "example": {"to": {"street": "Elm 1"}}})
     spec = SPEC.model_copy(update={"payload": payload})
-    refused = checked(spec, Validator(schema), ToolRequest(name=spec.id, payload={}, tool_call_id="c"))
+    refused = check_payload(spec, Validator(schema), ToolRequest(name=spec.id, payload={}, tool_call_id="c"))
     assert isinstance(refused, ToolResult)
     messages = [*ASKED, Message.results([refused])]
     assert found(messages, {"to": {"street": "Elm 1"}}, spec=spec) == ["/to/street"]

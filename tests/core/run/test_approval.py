@@ -14,11 +14,11 @@ from sojourn.core.run.approval import (
     APPROVE,
     ApprovalVerdict,
     approvers_of,
-    changes,
     confirmation_of,
     digest_of,
     judge,
-    shown_of,
+    list_changes,
+    shown_tool,
 )
 from sojourn.policy import PolicyDecision
 
@@ -225,7 +225,7 @@ def test_a_confirmation_shows_what_will_run() -> None:
     )
     assert confirm.expires_after == timedelta(hours=1)
     assert confirm.spec_digest == digest_of(tool())
-    assert confirm.shown == shown_of(tool())
+    assert confirm.shown == shown_tool(tool())
     assert with_payload(confirm, CALL).payload == {"site": "s-1"}
 
 
@@ -295,9 +295,9 @@ def test_the_digest_depends_on_the_arguments_alone() -> None:
 )
 def test_an_approval_by_an_earlier_version_binds_the_whole_declaration(changed: ToolSpec) -> None:
     """Without `shown`, any change of a tool's declaration is one; without a digest too, none is."""
-    assert changes(None, digest_of(tool()), tool()) == []
-    assert changes(None, digest_of(tool()), changed) == ["its declaration"]
-    assert changes(None, None, changed) == []
+    assert list_changes(None, digest_of(tool()), tool()) == []
+    assert list_changes(None, digest_of(tool()), changed) == ["its declaration"]
+    assert list_changes(None, None, changed) == []
 
 
 def test_the_rules_of_an_override_only_narrow_who_may_decide(subtests: pytest.Subtests) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sojourn import ApprovalPolicy, RunPolicyOverride, Usage
 from sojourn.contracts.run_policy import Limits
-from sojourn.core.run.child_runs import inherited, lacking_in, share_of
+from sojourn.core.run.child_runs import exhausted_share, inherit_limits, share_of
 from sojourn.core.run.limits import caps_after
 from sojourn.policy import Caps
 
@@ -108,7 +108,7 @@ def test_a_child_inherits_its_share_and_what_is_forbidden(subtests: pytest.Subte
     for own, share, time_left, child in rows:
         with subtests.test(str((own, share, time_left, child))):
             expected = None if child is None else RunPolicyOverride(**child)
-            assert inherited(own, share, time_left) == expected
+            assert inherit_limits(own, share, time_left) == expected
 
 
 def test_a_child_with_nothing_to_plan_with_is_not_started(subtests: pytest.Subtests) -> None:
@@ -122,7 +122,7 @@ def test_a_child_with_nothing_to_plan_with_is_not_started(subtests: pytest.Subte
     ]
     for share, lacking in rows:
         with subtests.test(share=share, lacking=lacking):
-            assert lacking_in(RunPolicyOverride(**share)) == lacking
+            assert exhausted_share(RunPolicyOverride(**share)) == lacking
 
 
 def test_what_a_plan_has_used_is_not_left_for_its_calls() -> None:
@@ -154,7 +154,7 @@ class Spender:
             if children:
                 caps = caps_after(Caps(tokens=limit - spent + used), Usage(input_tokens=used))
                 share = share_of(caps, children, children, Limits())
-                if lacking_in(share) is None:
+                if exhausted_share(share) is None:
                     spent += sum(self.spent(share.max_tokens or 0, depth - 1) for _ in range(children))
             if self.dice.random() < 0.2:
                 break

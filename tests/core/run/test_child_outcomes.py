@@ -30,7 +30,7 @@ def test_a_child_runs_output_becomes_the_calls_result() -> None:
             input_tokens=100, output_tokens=20, cached_tokens=50, cache_write_tokens=7, cost=0.5, model="m-1"
         ),
     )
-    assert child_runs.finished(CALL, output, LINK, typed=False) == ToolResult(
+    assert child_runs.result_of_output(CALL, output, LINK, typed=False) == ToolResult(
         name="a.b.c",
         tool_call_id="c1",
         result="42",
@@ -46,13 +46,13 @@ def test_a_child_runs_typed_answer_comes_before_its_text() -> None:
     """A typed answer becomes the result, even an empty one."""
     for typed in ({"n": 1}, [], "", 0):
         output = RunOutput(run_id="r", agent_id="a", final=Message.assistant("text"), result=typed)
-        assert child_runs.finished(CALL, output, LINK, typed=False).result == typed
+        assert child_runs.result_of_output(CALL, output, LINK, typed=False).result == typed
 
 
 def test_a_childs_failure_keeps_its_chain() -> None:
     """The three causes of a child run's failure are in the parent's result (SR-87)."""
     deep = ToolError.with_cause("planner failed", ToolError.with_cause("no model", KeyError("key")))
-    result = child_runs.failed(CALL, deep, LINK, None)
+    result = child_runs.result_of_failure(CALL, deep, LINK, None)
     error = result.error
     assert [link.message for link in error.chain()] == [
         "the agent run r/c1 failed",
@@ -65,14 +65,14 @@ def test_a_childs_failure_keeps_its_chain() -> None:
 
 def test_a_failed_child_runs_spending_is_in_the_result() -> None:
     """The result has the failed run's calls, telemetry and artifacts, each with a link to the run that has its data."""
-    result = child_runs.failed(CALL, ToolError.new("x"), LINK, SPENT)
+    result = child_runs.result_of_failure(CALL, ToolError.new("x"), LINK, SPENT)
     assert (result.children_count, result.telemetry) == (2, SPENT.telemetry)
     assert [(one.kind, one.run_link) for one in result.artifacts] == [("own", LINK), ("below", BELOW)]
 
 
 def test_a_malformed_answer_has_a_hint() -> None:
     """A child run that failed with the code `MalformedAnswer` gives the hint `malformed_response`."""
-    result = child_runs.failed(CALL, ToolError.new("x", code=MALFORMED_ANSWER), LINK, None)
+    result = child_runs.result_of_failure(CALL, ToolError.new("x", code=MALFORMED_ANSWER), LINK, None)
     assert result.error.message == "the agent run r/c1 gave no answer that fits"
     assert result.retry_hint.reason == "malformed_response"
 
@@ -100,7 +100,7 @@ def test_a_child_that_gave_up_is_an_error(text: str, why: ToolError, message: st
         error=why,
         children_count=5,
     )
-    result = child_runs.finished(CALL, output, LINK, typed=True)
+    result = child_runs.result_of_output(CALL, output, LINK, typed=True)
     assert (result.result, result.error.code, result.children_count) == (None, "gave_up", 5)
     assert (result.error.message, result.error.cause) == (message, why)
     assert result.retry_hint.tool == CALL.name
@@ -109,12 +109,12 @@ def test_a_child_that_gave_up_is_an_error(text: str, why: ToolError, message: st
 def test_a_child_runs_text_in_an_error_is_bounded() -> None:
     """An error that repeats the child run's text has at most 2,000 characters."""
     output = RunOutput(run_id="r/c1", agent_id="a", final=Message.assistant("x" * 10**6), error=WHY)
-    result = child_runs.finished(CALL, output, LINK, typed=False)
+    result = child_runs.result_of_output(CALL, output, LINK, typed=False)
     assert len(result.error.message) == 2_000
 
 
 def test_an_output_without_an_error_is_an_answer() -> None:
     """An output of an earlier version, with a `reason` alone, is an answer; where a typed one is expected, it is malformed."""
     output = RunOutput(run_id="r/c1", agent_id="a", final=Message.assistant("42"), reason="max_tokens")
-    assert child_runs.finished(CALL, output, LINK, typed=False).result == "42"
-    assert child_runs.finished(CALL, output, LINK, typed=True).error.cause.code == MALFORMED_ANSWER
+    assert child_runs.result_of_output(CALL, output, LINK, typed=False).result == "42"
+    assert child_runs.result_of_output(CALL, output, LINK, typed=True).error.cause.code == MALFORMED_ANSWER

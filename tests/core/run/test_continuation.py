@@ -10,7 +10,7 @@ from sojourn import Message, Principal, data_converter
 from sojourn.contracts.ids import place_in
 from sojourn.contracts.run import RunInput
 from sojourn.core.history.fold import Fold
-from sojourn.core.run.continuation import Continuation, read_continuation, written
+from sojourn.core.run.continuation import Continuation, read_continuation, write_continuation
 from sojourn.core.run.inbox import SentMessage
 from sojourn.core.run.state import RunState
 from sojourn.events.history import HistoryReader
@@ -45,7 +45,7 @@ async def states_of(path: Path) -> AsyncIterator[tuple[int, RunState]]:
 
 
 def is_read_back(continuation: Continuation) -> bool:
-    read = read_continuation(json.loads(json.dumps(written(continuation))))
+    read = read_continuation(json.loads(json.dumps(write_continuation(continuation))))
     return read == continuation and type(read.state.calls) is type(continuation.state.calls)
 
 
@@ -56,7 +56,7 @@ def test_who_has_asked_for_a_turn_is_known_in_the_next_execution():
     state, _ = RunState.opened(opening).received(
         SentMessage("m", Message.user("hi"), asked_by=ben), place_in(0, 1)
     )
-    read = read_continuation(json.loads(json.dumps(written(Continuation(state)))))
+    read = read_continuation(json.loads(json.dumps(write_continuation(Continuation(state)))))
     assert isinstance(read, Continuation)
     assert read.state == state
     assert read.state.also_asked_by == (ben,)

@@ -7,8 +7,8 @@ from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.effects import (
     MAX_UNSETTLED,
-    acts,
     carried_after,
+    has_step_acted,
     is_settled,
     is_unexecuted,
     unexecuted_after,
@@ -154,7 +154,7 @@ def test_a_step_acts_if_a_call_took_effect_or_may_have(subtests: pytest.Subtests
     ]
     for may_act, result, expected in rows:
         with subtests.test(may_act=may_act, result=result, expected=expected):
-            assert acts(step("a", may_act=may_act), [result]) is expected
+            assert has_step_acted(step("a", may_act=may_act), [result]) is expected
 
 
 def test_a_call_that_was_cut_off_before_it_began_leaves_nothing_open():

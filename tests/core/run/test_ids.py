@@ -7,7 +7,7 @@ from sojourn import Message, PlanResult, ToolRequest
 from sojourn.contracts.ids import CALL_ID
 from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart
 from sojourn.core.awaits.waits import unique_await_id
-from sojourn.core.run.ids import child_run_id, stamp, turn_after, with_final_ids
+from sojourn.core.run.ids import assign_ids, child_run_id, turn_after, write_final_ids
 
 # Ids as planners give them: valid, used earlier in the run, malformed, left out.
 GIVEN = st.sampled_from(["", "c1", "c2", "c3", "old", "a b", "x/y", "z" * 65, "call_0"]) | st.text(max_size=5)
@@ -20,7 +20,7 @@ def requests(ids: list[str]) -> list[ToolRequest]:
 
 
 def stamped(ids: list[str], *, taken: set[str] | None = None, plan: int = 1) -> list[str]:
-    calls = stamp(requests(ids), run_id="r", turn_id="t1", plan=plan, taken=taken or set())
+    calls = assign_ids(requests(ids), run_id="r", turn_id="t1", plan=plan, taken=taken or set())
     return [call.tool_call_id for call in calls]
 
 
@@ -42,7 +42,9 @@ def test_every_call_has_an_id_that_is_new_in_the_run(ids: list[str], taken: set[
 def test_a_good_id_is_kept_and_nothing_else_of_a_call_changes(ids: list[str], taken: set[str]) -> None:
     """An id that is valid and new is kept, and the rest of a call is never changed."""
     calls = requests(unique_but_empty(ids))
-    for before, after in zip(calls, stamp(calls, run_id="r", turn_id="t1", plan=1, taken=taken), strict=True):
+    for before, after in zip(
+        calls, assign_ids(calls, run_id="r", turn_id="t1", plan=1, taken=taken), strict=True
+    ):
         given = before.tool_call_id
         assert (after.tool_call_id == given) is bool(CALL_ID.match(given) and given not in taken)
         assert after == before.model_copy(update={"tool_call_id": after.tool_call_id})
@@ -66,18 +68,18 @@ def test_a_plan_whose_ids_are_kept_keeps_its_message() -> None:
     """If all ids are kept, `with_final_ids` returns the model's message as the same object, or None without a message."""
     calls = requests(["c1", "c2"])
     message = Message.calls(calls)
-    assert with_final_ids(PlanResult(tool_calls=calls, message=message), calls) is message
-    assert with_final_ids(PlanResult(tool_calls=calls), calls) is None
+    assert write_final_ids(PlanResult(tool_calls=calls, message=message), calls) is message
+    assert write_final_ids(PlanResult(tool_calls=calls), calls) is None
 
 
 def test_ids_that_were_left_out_need_no_message() -> None:
     """If only absent ids were filled in, `with_final_ids` is None, since no id of the planner would be lost."""
     calls = requests(["", ""])
-    assert with_final_ids(PlanResult(tool_calls=calls), stamp_all(calls)) is None
+    assert write_final_ids(PlanResult(tool_calls=calls), stamp_all(calls)) is None
 
 
 def stamp_all(calls: list[ToolRequest], taken: tuple[str, ...] = ()) -> list[ToolRequest]:
-    return stamp(calls, run_id="r", turn_id="t1", plan=1, taken=taken)
+    return assign_ids(calls, run_id="r", turn_id="t1", plan=1, taken=taken)
 
 
 def test_a_replaced_id_is_kept_beside_the_new_one() -> None:
@@ -90,7 +92,7 @@ def test_a_replaced_id_is_kept_beside_the_new_one() -> None:
         ToolCallPart(type="tool_call", tool_call_id="c2", name="a.b.n1"),
     ]
     final = stamp_all(calls, taken=("old",))
-    message = with_final_ids(
+    message = write_final_ids(
         PlanResult(tool_calls=calls, message=Message(role="assistant", parts=parts)), final
     )
     assert message is not None
@@ -110,7 +112,7 @@ def test_a_replaced_id_is_kept_beside_the_new_one() -> None:
 def test_a_replaced_id_makes_a_message_where_there_was_none() -> None:
     """For a plan without a message, a message is made that keeps the planner's replaced id."""
     calls = requests(["x/y"])
-    message = with_final_ids(PlanResult(tool_calls=calls), stamp_all(calls))
+    message = write_final_ids(PlanResult(tool_calls=calls), stamp_all(calls))
     assert message is not None
     assert message.tool_calls[0].provider_metadata == {"tool_call_id": "x/y"}
 
@@ -128,7 +130,7 @@ def test_the_message_has_exactly_the_final_calls(ids, taken, random, shuffled: b
     if shuffled:
         random.shuffle(said)
     final = stamp_all(calls, taken=tuple(taken))
-    message = with_final_ids(PlanResult(tool_calls=calls, message=Message.calls(said)), final)
+    message = write_final_ids(PlanResult(tool_calls=calls, message=Message.calls(said)), final)
     assert message is not None
     assert sorted(c.tool_call_id for c in message.tool_calls) == sorted(c.tool_call_id for c in final)
     assert [c.payload for c in message.tool_calls] == [c.payload for c in said]

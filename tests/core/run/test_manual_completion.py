@@ -13,7 +13,13 @@ from sojourn import (
 )
 from sojourn.contracts import ToolTelemetry
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.run.manual_completion import no_plan, no_result, plan_fault, right_result, right_usage
+from sojourn.core.run.manual_completion import (
+    correct_result,
+    correct_usage,
+    plan_fault,
+    unusable_plan,
+    unusable_result,
+)
 from sojourn.values.undecodable import Undecodable
 
 CALL = ToolRequest(name="a.b.c", tool_call_id="c1")
@@ -60,10 +66,10 @@ def test_calls_with_repeated_or_invalid_ids_are_a_fault(ids: list[str]) -> None:
 def test_an_unreadable_result_becomes_a_fault_or_an_error() -> None:
     """In place of a plan it becomes a planner fault, in place of a tool's result `malformed_response`."""
     assert plan_fault(Undecodable("no JSON"), final_turn=False) == "no JSON"
-    plan = no_plan("no JSON")
+    plan = unusable_plan("no JSON")
     assert "no JSON" in (plan.fault or "")
     assert plan.attempt == 0  # so that no worker's cached plan matches it
-    result = no_result(CALL, "no JSON")
+    result = unusable_result(CALL, "no JSON")
     assert (result.name, result.tool_call_id) == ("a.b.c", "c1")
     assert result.error.code == result.retry_hint.reason == RetryReason.MALFORMED_RESPONSE
 
@@ -74,13 +80,13 @@ def test_an_invalid_figure_counts_as_zero(figure: int) -> None:
     good = ToolResult(
         result=1, children_count=2, telemetry=ToolTelemetry(attempts=3, input_tokens=4, cost=0.5)
     )
-    assert right_result(good) is good
+    assert correct_result(good) is good
     for name in ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost"):
         bad = good.model_copy(update={"telemetry": good.telemetry.model_copy(update={name: figure})})
-        right = right_result(bad)
+        right = correct_result(bad)
         assert right.telemetry == good.telemetry.model_copy(update={name: None if name == "cost" else 0})
         assert right.children_count == 2
-    assert right_result(good.model_copy(update={"children_count": figure})).children_count == 0
+    assert correct_result(good.model_copy(update={"children_count": figure})).children_count == 0
 
 
 def test_an_invalid_figure_of_a_plans_usage_counts_as_zero(subtests: pytest.Subtests) -> None:
@@ -89,7 +95,7 @@ def test_an_invalid_figure_of_a_plans_usage_counts_as_zero(subtests: pytest.Subt
     for name in rows:
         with subtests.test(name=name):
             good = Usage(input_tokens=1, output_tokens=2, cached_tokens=1, cost=0.5, model="m")
-            assert right_usage(good) is good
+            assert correct_usage(good) is good
             for figure in (-1, 2**60):
-                wrong = right_usage(good.model_copy(update={name: figure}))
+                wrong = correct_usage(good.model_copy(update={name: figure}))
                 assert wrong == good.model_copy(update={name: None if name == "cost" else 0})

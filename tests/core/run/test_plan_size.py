@@ -7,9 +7,9 @@ from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run.plan_rules import (
+    fit_plan_bytes,
     payload_fault,
-    trimmed,
-    within_plan_bytes,
+    trim_plan,
     without_payload,
     without_payloads,
 )
@@ -66,14 +66,14 @@ def test_a_message_loses_the_arguments_of_the_named_calls() -> None:
 def test_a_plan_that_fits_is_unchanged() -> None:
     """A plan that fits keeps everything except notes beyond 20 and their text beyond 2,000 characters."""
     plan = PlanOutcome(calls=[call(10)], dispatches=[Dispatch()], notes=["x"])
-    assert trimmed(plan) == plan
-    assert trimmed(PlanOutcome(notes=["x" * 5_000] * 30)).notes == ["x" * 2_000] * 20
+    assert trim_plan(plan) == plan
+    assert trim_plan(PlanOutcome(notes=["x" * 5_000] * 30)).notes == ["x" * 2_000] * 20
 
 
 def test_refused_calls_lose_their_arguments_first() -> None:
     """Admitted calls keep their arguments, refused ones lose them, and the message is dropped."""
     calls = [call(MAX_PLAN_BYTES // 3, tool_call_id=f"c{n}") for n in range(6)]
-    plan = trimmed(PlanOutcome(calls=calls, dispatches=[Dispatch()], message=Message.calls(calls)))
+    plan = trim_plan(PlanOutcome(calls=calls, dispatches=[Dispatch()], message=Message.calls(calls)))
     assert plan.fault is None
     assert plan.message is None
     assert plan.calls[0] == calls[0]
@@ -94,7 +94,7 @@ def test_refused_calls_lose_their_arguments_first() -> None:
 )
 def test_a_plan_that_is_too_large_is_a_fault(plan: PlanOutcome) -> None:
     """A plan that stays too large becomes a planner fault with the limit and a suggestion."""
-    refused = trimmed(plan)
+    refused = trim_plan(plan)
     assert refused == PlanOutcome(fault=refused.fault)
     assert "1,500,000" in str(refused.fault)
     assert "answer more briefly" in str(refused.fault)
@@ -103,7 +103,7 @@ def test_a_plan_that_is_too_large_is_a_fault(plan: PlanOutcome) -> None:
 @pytest.mark.parametrize("result", [object(), "\ud800"], ids=["object", "half a character"])
 def test_a_plan_that_is_no_json_is_a_fault(result: object) -> None:
     """A typed answer that cannot be written as JSON becomes a planner fault."""
-    assert "cannot be written as JSON" in str(trimmed(PlanOutcome(result=result)).fault)
+    assert "cannot be written as JSON" in str(trim_plan(PlanOutcome(result=result)).fault)
 
 
 def answered(size: int) -> Dispatch:
@@ -118,7 +118,7 @@ def test_a_result_that_does_not_fit_in_the_plan_loses_its_hint() -> None:
     """A result that does not fit keeps its error; results before it, and a small one after it, keep their hints."""
     given = [answered(600_000), answered(600_000), answered(600_000), answered(10)]
     calls = [call(tool_call_id=f"c{n}") for n in range(4)]
-    kept = within_plan_bytes(calls, given, Limits())
+    kept = fit_plan_bytes(calls, given, Limits())
     assert [made.result.retry_hint is None for made in kept] == [False, False, True, False]
     assert [made.result.error for made in kept] == [made.result.error for made in given]
     assert kept[0] is given[0]
@@ -135,7 +135,7 @@ def test_a_result_that_does_not_fit_in_the_plan_loses_its_hint() -> None:
 def test_a_call_that_does_not_fit_in_the_plan_is_not_executed(large: Dispatch) -> None:
     """A dispatch whose messages or payload do not fit is refused; an ordinary call after it is still executed."""
     calls = [call(tool_call_id=f"c{n}") for n in range(3)]
-    first, second, third = within_plan_bytes(calls, [large, large, Dispatch()], Limits())
+    first, second, third = fit_plan_bytes(calls, [large, large, Dispatch()], Limits())
     assert (first, third) == (large, Dispatch())
     assert second.kind == "answered"
     assert (second.result.tool_call_id, second.result.error.code) == ("c1", "not_executed")
@@ -145,5 +145,5 @@ def test_the_arguments_of_the_calls_count_too() -> None:
     """The calls' arguments are in the plan's result beside the dispatches, so they leave less room for these."""
     large = Dispatch(kind="child", messages=[Message.user("x" * 900_000)])
     for size, kind in ((100, "child"), (500_000, "answered")):
-        (made,) = within_plan_bytes([call(size)], [large], Limits())
+        (made,) = fit_plan_bytes([call(size)], [large], Limits())
         assert made.kind == kind

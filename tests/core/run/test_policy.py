@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sojourn.contracts import ToolSpec, TypeSpec
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.run_policy import Limits
-from sojourn.core.run.policy import offered, withheld
+from sojourn.core.run.policy import offered_tools, withheld_reason
 from sojourn.policy import PolicyDecision
 
 TOOL = "ops.devices.list"
@@ -75,7 +75,7 @@ def test_a_run_uses_the_tools_that_no_rule_withholds() -> None:
     assert [
         (limits, decision, found)
         for limits, decision, why in rows
-        if (found := withheld(TOOL, ["read"], Limits(**limits), decision)) != why
+        if (found := withheld_reason(TOOL, ["read"], Limits(**limits), decision)) != why
     ] == []
 
 
@@ -106,6 +106,6 @@ SPECS = [
 )
 def test_the_offered_tools_are_those_not_withheld(limits: Limits, decision: PolicyDecision | None) -> None:
     """`offered` returns exactly the tools that are not withheld, in the catalogue's order; a decision adds none."""
-    shown = offered(SPECS, limits, decision)
-    assert shown == [spec for spec in SPECS if not withheld(spec.id, spec.tags, limits, decision)]
-    assert all(spec in offered(SPECS, limits, None) for spec in shown)
+    shown = offered_tools(SPECS, limits, decision)
+    assert shown == [spec for spec in SPECS if not withheld_reason(spec.id, spec.tags, limits, decision)]
+    assert all(spec in offered_tools(SPECS, limits, None) for spec in shown)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.run_policy import Limits
-from sojourn.core.run.policy import MAX_NAMES, merged, policy_fault, withheld
+from sojourn.core.run.policy import MAX_NAMES, merge_decisions, policy_fault, withheld_reason
 from sojourn.policy import Caps, PolicyDecision
 
 
@@ -40,8 +40,8 @@ def test_an_invalid_decision_has_a_fault() -> None:
 def test_the_first_decision_is_unchanged() -> None:
     """Without a decision before it, a decision is returned as the same object, or as None if it changes nothing."""
     decision = PolicyDecision(reason="quiet hours")
-    assert merged(None, decision) is decision
-    assert merged(None, PolicyDecision()) is None
+    assert merge_decisions(None, decision) is decision
+    assert merge_decisions(None, PolicyDecision()) is None
 
 
 CAPS = Caps(tool_calls=5, time=timedelta(seconds=9))
@@ -74,7 +74,8 @@ def test_two_decisions_of_a_turn_are_one() -> None:
     assert [
         (before, decided, both, found)
         for before, decided, both in rows
-        if (found := merged(PolicyDecision(**before), PolicyDecision(**decided))) != PolicyDecision(**both)
+        if (found := merge_decisions(PolicyDecision(**before), PolicyDecision(**decided)))
+        != PolicyDecision(**both)
     ] == []
 
 
@@ -87,8 +88,8 @@ def test_a_later_decision_takes_back_no_prohibition(
     before: PolicyDecision, decided: PolicyDecision, tool: str
 ) -> None:
     """A tool may be used if both decisions allow it, and a person is asked if either requires it."""
-    both = merged(before, decided)
+    both = merge_decisions(before, decided)
     assert both is not None
-    left = [withheld(tool, [], Limits(), one) is None for one in (before, decided)]
-    assert (withheld(tool, [], Limits(), both) is None) is all(left)
+    left = [withheld_reason(tool, [], Limits(), one) is None for one in (before, decided)]
+    assert (withheld_reason(tool, [], Limits(), both) is None) is all(left)
     assert matches_any(tool, both.ask) is (matches_any(tool, before.ask) or matches_any(tool, decided.ask))

@@ -3,7 +3,7 @@
 import pytest
 
 from sojourn import Message, ToolError, ToolRequest, ToolResult
-from sojourn.core.run.set_aside import Suspects, failure_notice, left_out, suspects_in
+from sojourn.core.run.set_aside import Suspects, failure_notice, leave_out, suspects_in
 
 CALL = ToolRequest(name="a.b.c", tool_call_id="c1")
 RESULT = Message.results([ToolResult(name="a.b.c", tool_call_id="c1", result="a picture")])
@@ -52,7 +52,7 @@ def test_the_messages_of_a_refused_turn_are_suspects(messages, suspects):
 
 def test_a_refused_result_still_answers_its_call():
     """A transcript answers each call, with a short text in place of what was refused; other messages stay."""
-    [answer] = left_out(RESULT).tool_results
+    [answer] = leave_out(RESULT).tool_results
     assert (answer.tool_call_id, "left out here" in str(answer.result)) == ("c1", True)
-    assert "left out here" in left_out(ONE).text
-    assert left_out(REFUSED) is REFUSED
+    assert "left out here" in leave_out(ONE).text
+    assert leave_out(REFUSED) is REFUSED

@@ -9,7 +9,7 @@ from sojourn.contracts import RunInput, RunLink
 from sojourn.contracts.message import TextPart
 from sojourn.core.run.run_input import (
     MAX_OPENING_BYTES,
-    labelled,
+    add_labels,
     labels_fault,
     messages_fault,
     opening_fault,
@@ -136,6 +136,6 @@ def test_the_largest_openings_of_sojourn_are_allowed() -> None:
 def test_labels_of_a_policy_are_added_up_to_the_limit() -> None:
     """A policy's labels are merged into a run's up to 20 in all, so that its child runs can start."""
     many = {str(n): "x" for n in range(20)}
-    assert labelled({"a": "1"}, {"a": "2", "b": "3"}) == {"a": "2", "b": "3"}
-    assert labels_fault(labelled(many, {"more": "y", "3": "z"})) is None
-    assert labelled(many, {"more": "y", "3": "z"}) == {**many, "3": "z"}
+    assert add_labels({"a": "1"}, {"a": "2", "b": "3"}) == {"a": "2", "b": "3"}
+    assert labels_fault(add_labels(many, {"more": "y", "3": "z"})) is None
+    assert add_labels(many, {"more": "y", "3": "z"}) == {**many, "3": "z"}

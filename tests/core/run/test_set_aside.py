@@ -9,9 +9,9 @@ from sojourn.core.awaits.envelope import Refused
 from sojourn.core.run.set_aside import (
     MAX_SET_ASIDE,
     SetAsideRequest,
+    drop_set_aside,
     read_set_aside,
     requests_in,
-    without_set_aside,
 )
 from sojourn.core.run.state import RunState
 from sojourn.values.wire import decode_messages, encode
@@ -75,7 +75,7 @@ def test_what_was_set_aside_is_read_no_more(subtests: pytest.Subtests) -> None:
     for request_, left in rows:
         with subtests.test(request_=request_, left=left):
             messages = with_records(request_)
-            read = without_set_aside(messages)
+            read = drop_set_aside(messages)
             assert poisoned(read) == left
             assert [message.role for message in read] == [message.role for message in messages]
             assert [call.tool_call_id for call in read[2].tool_calls] == ["c1", "c2"]
@@ -99,7 +99,7 @@ def test_a_summary_of_what_was_set_aside_later_is_read_no_more() -> None:
         return Message(role="assistant", parts=[part, TextPart(type="text", text="ok")])
 
     record = SetAsideRequest(1).record
-    read = without_set_aside([*TALK, summary(3), summary(1), record, summary(3)])
+    read = drop_set_aside([*TALK, summary(3), summary(1), record, summary(3)])
     kept = [any(isinstance(part, CompactionPart) for part in message.parts) for message in read[5:]]
     assert kept == [False, True, False, True]
 
@@ -118,7 +118,7 @@ def test_a_record_that_cannot_be_read_sets_nothing_aside(subtests: pytest.Subtes
         with subtests.test(part=part):
             odd = Message(role="system", parts=[OtherPart.model_validate(part)])
             said = Message(role="user", parts=SetAsideRequest(1).record.parts)
-            assert without_set_aside([*TALK, odd, said]) == [*TALK, odd, said]
+            assert drop_set_aside([*TALK, odd, said]) == [*TALK, odd, said]
 
 
 def test_a_request_is_read(subtests: pytest.Subtests) -> None:

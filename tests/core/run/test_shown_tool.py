@@ -3,7 +3,7 @@
 import pytest
 
 from sojourn.contracts.tool_spec import Annotations, ToolSpec, TypeSpec
-from sojourn.core.run.approval import changes, shown_of
+from sojourn.core.run.approval import list_changes, shown_tool
 
 SCHEMA = {
     "type": "object",
@@ -39,7 +39,7 @@ def fields(**properties) -> ToolSpec:
 )
 def test_other_words_are_no_change(now: ToolSpec) -> None:
     """Wording, examples and the order of names do not count."""
-    assert changes(shown_of(tool()), "any digest", now) == []
+    assert list_changes(shown_tool(tool()), "any digest", now) == []
 
 
 def test_each_change_is_told() -> None:
@@ -64,7 +64,9 @@ def test_each_change_is_told() -> None:
         (fields(**{str(number): {} for number in range(60)}), ["arguments: changed"]),
     ]
     assert [
-        (now, actual) for now, found in rows if (actual := changes(shown_of(tool()), None, now)) != found
+        (now, actual)
+        for now, found in rows
+        if (actual := list_changes(shown_tool(tool()), None, now)) != found
     ] == []
 
 
@@ -81,9 +83,9 @@ def test_the_words_of_a_server_are_part_of_what_is_shown() -> None:
         return spec.model_copy(update={"kind": kind, "payload": payload})
 
     words = ["its title, its description, or those of its arguments"]
-    assert changes(shown_of(served()), None, served()) == []
-    assert changes(shown_of(served()), None, served("Pay FROM")) == words
-    assert changes(shown_of(served()), None, served(about="in cents")) == words
-    assert changes(shown_of(served(kind="service")), None, served("Pay FROM", kind="service")) == []
-    earlier = shown_of(served()).model_copy(update={"wording_digest": ""})
-    assert changes(earlier, None, served("Pay FROM")) == []
+    assert list_changes(shown_tool(served()), None, served()) == []
+    assert list_changes(shown_tool(served()), None, served("Pay FROM")) == words
+    assert list_changes(shown_tool(served()), None, served(about="in cents")) == words
+    assert list_changes(shown_tool(served(kind="service")), None, served("Pay FROM", kind="service")) == []
+    earlier = shown_tool(served()).model_copy(update={"wording_digest": ""})
+    assert list_changes(earlier, None, served("Pay FROM")) == []

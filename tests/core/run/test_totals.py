@@ -10,8 +10,15 @@ from sojourn import ApprovalPolicy, RetryHint, RunPolicy, ToolError, ToolResult,
 from sojourn.contracts import ToolTelemetry
 from sojourn.contracts.run_policy import Limits
 from sojourn.core.awaits.factories import lacks_fields
-from sojourn.core.run.limits import caps_left, exhausted, finalize, limits_of, lowered, stricter_caps
-from sojourn.core.run.totals import RunTotals, add_usage, settle
+from sojourn.core.run.limits import (
+    caps_left,
+    exhausted_limit,
+    finalize,
+    limits_of,
+    lower_policy,
+    stricter_caps,
+)
+from sojourn.core.run.totals import RunTotals, add_usage, count_step
 from sojourn.policy import Caps
 
 GOOD = ToolResult(result=1)
@@ -25,7 +32,7 @@ SECOND = timedelta(seconds=1)
 def test_a_step_is_counted() -> None:
     """A step adds its executed calls, one round of the run and of the turn, and the calls of child runs."""
     child = ToolResult(result="x", children_count=4)
-    counts = settle(RunTotals(), [GOOD, child])
+    counts = count_step(RunTotals(), [GOOD, child])
     assert (counts.tool_calls, counts.rounds, counts.turn_rounds, counts.children_count) == (2, 1, 1, 6)
 
 
@@ -33,7 +40,7 @@ def test_the_streak_counts_steps_that_failed_entirely() -> None:
     """A step in which every call failed counts, a step with a success resets, and an empty step changes nothing."""
     streaks, counts = [], RunTotals()
     for step in ([BAD, BAD], [BAD], [BAD, GOOD], [BAD], []):
-        counts = settle(counts, step)
+        counts = count_step(counts, step)
         streaks.append(counts.failed_steps)
     assert streaks == [1, 2, 0, 1, 1]
 
@@ -41,9 +48,9 @@ def test_the_streak_counts_steps_that_failed_entirely() -> None:
 def test_a_denied_call_counts_but_is_no_failure() -> None:
     """A call that a person denied uses up `max_tool_calls`, or an agent could ask for ever, but is no failed call."""
     denied = ToolResult(error=ToolError.new("no", code="denied"))
-    counts = settle(RunTotals(failed_steps=1), [denied, denied])
+    counts = count_step(RunTotals(failed_steps=1), [denied, denied])
     assert (counts.tool_calls, counts.children_count, counts.failed_steps) == (2, 2, 1)
-    assert settle(counts, [denied, BAD]).failed_steps == 2
+    assert count_step(counts, [denied, BAD]).failed_steps == 2
 
 
 def test_telemetry_is_summed_over_executions() -> None:
@@ -52,10 +59,10 @@ def test_telemetry_is_summed_over_executions() -> None:
     second = ToolTelemetry(duration_ms=20, input_tokens=1, model="m-1", cost=0.25)
     third = ToolTelemetry(model="m-2")
     results = [ToolResult(telemetry=telemetry) for telemetry in (first, second, third, None)]
-    assert settle(RunTotals(), results).telemetry == ToolTelemetry(
+    assert count_step(RunTotals(), results).telemetry == ToolTelemetry(
         duration_ms=30, attempts=6, input_tokens=6, output_tokens=1, model="m-1", cost=0.75
     )
-    assert settle(RunTotals(), [GOOD]).telemetry == ToolTelemetry(attempts=1)
+    assert count_step(RunTotals(), [GOOD]).telemetry == ToolTelemetry(attempts=1)
 
 
 @given(st.lists(st.lists(st.sampled_from([GOOD, BAD]), max_size=4), max_size=8))
@@ -63,7 +70,7 @@ def test_counts_are_sums(steps: list[list[ToolResult]]) -> None:
     """The totals after any steps are the numbers of calls and steps."""
     counts = RunTotals()
     for step in steps:
-        counts = settle(counts, step)
+        counts = count_step(counts, step)
     assert counts.tool_calls == counts.children_count == sum(map(len, steps))
     assert counts.rounds == len(steps)
     assert counts.telemetry.attempts == counts.tool_calls
@@ -104,7 +111,7 @@ def test_child_runs_use_up_the_parents_limits() -> None:
     """Calls, tokens and cost of plans, tools and child runs count against the same limits."""
     spent = ToolTelemetry(input_tokens=30, output_tokens=4, cost=0.25)
     child = ToolResult(result="x", children_count=4, telemetry=spent)
-    counts = settle(RunTotals(usage=Usage(input_tokens=5, output_tokens=1, cost=0.5)), [GOOD, child])
+    counts = count_step(RunTotals(usage=Usage(input_tokens=5, output_tokens=1, cost=0.5)), [GOOD, child])
     left = caps_left(RunPolicy(max_tool_calls=10, max_tokens=100, max_cost=1.0), counts)
     assert (left.tool_calls, left.tokens, left.cost) == (4, 60, 0.25)
 
@@ -132,8 +139,8 @@ def test_limits_are_the_policys() -> None:
 def test_the_round_limit_is_reached_by_a_refused_call() -> None:
     """Twenty rounds do not reach the limit; a call that is refused for it does (ME-18, ME-24)."""
     counts = RunTotals(rounds=20, turn_rounds=20)
-    assert exhausted(RunPolicy(), counts, None) is None
-    finalize = exhausted(RunPolicy(), counts, "max_tool_rounds")
+    assert exhausted_limit(RunPolicy(), counts, None) is None
+    finalize = exhausted_limit(RunPolicy(), counts, "max_tool_rounds")
     assert finalize is not None
     assert finalize.reason == "max_tool_rounds"
     assert "maximum tool depth of this turn was exceeded" in finalize.message
@@ -141,7 +148,7 @@ def test_the_round_limit_is_reached_by_a_refused_call() -> None:
 
 def test_a_call_over_max_tool_calls_makes_the_next_turn_the_last() -> None:
     """A call that was refused for `max_tool_calls` leads to the final turn."""
-    finalize = exhausted(RunPolicy(max_tool_calls=1), RunTotals(), "max_tool_calls")
+    finalize = exhausted_limit(RunPolicy(max_tool_calls=1), RunTotals(), "max_tool_calls")
     assert finalize is not None
     assert finalize.reason == "max_tool_calls"
 
@@ -149,21 +156,22 @@ def test_a_call_over_max_tool_calls_makes_the_next_turn_the_last() -> None:
 @pytest.mark.parametrize("refused", ["max_calls_per_step", "plan_size", None])
 def test_a_limit_of_one_plan_does_not_end_the_run(refused: str | None) -> None:
     """Calls that were refused for the size of one plan lead to no final turn."""
-    assert exhausted(RunPolicy(), RunTotals(), refused) is None
+    assert exhausted_limit(RunPolicy(), RunTotals(), refused) is None
 
 
 def test_six_failed_steps_make_the_next_turn_the_last() -> None:
     """After six failed steps the next turn is the last, unless the policy has another limit, or none."""
-    assert exhausted(RunPolicy(), RunTotals(failed_steps=5), None) is None
-    finalize = exhausted(RunPolicy(), RunTotals(failed_steps=6), None)
+    assert exhausted_limit(RunPolicy(), RunTotals(failed_steps=5), None) is None
+    finalize = exhausted_limit(RunPolicy(), RunTotals(failed_steps=6), None)
     assert finalize is not None
     assert finalize.reason == "failure_streak"
     assert finalize.message == "Every call of the last 6 steps failed."
-    first = exhausted(RunPolicy(max_consecutive_failed_tool_calls=1), RunTotals(failed_steps=1), None)
+    first = exhausted_limit(RunPolicy(max_consecutive_failed_tool_calls=1), RunTotals(failed_steps=1), None)
     assert first is not None
     assert first.message == "Every call of the last step failed."
     assert (
-        exhausted(RunPolicy(max_consecutive_failed_tool_calls=None), RunTotals(failed_steps=99), None) is None
+        exhausted_limit(RunPolicy(max_consecutive_failed_tool_calls=None), RunTotals(failed_steps=99), None)
+        is None
     )
 
 
@@ -180,7 +188,7 @@ def test_used_up_tokens_or_cost_make_the_next_turn_the_last(subtests: pytest.Sub
     ]
     for limits, usage, reason in rows:
         with subtests.test(limits=limits, usage=usage, reason=reason):
-            ended = exhausted(RunPolicy(**limits), RunTotals(usage=usage), None)
+            ended = exhausted_limit(RunPolicy(**limits), RunTotals(usage=usage), None)
             assert (ended and ended.reason) == reason
 
 
@@ -195,7 +203,7 @@ def test_missing_fields_end_the_run_where_the_policy_says_so(subtests: pytest.Su
     ]
     for policy, results, ends in rows:
         with subtests.test(policy=policy, results=results, ends=ends):
-            ended = exhausted(RunPolicy(on_missing_fields=policy), RunTotals(), None, results)
+            ended = exhausted_limit(RunPolicy(on_missing_fields=policy), RunTotals(), None, results)
             assert (ended.reason if ended else None) == ("missing_fields" if ends else None)
 
 
@@ -211,7 +219,7 @@ def test_the_limit_that_refused_a_call_is_the_first_reason() -> None:
         (None, {"max_tokens": None, "max_cost": None}),
         (None, {"max_tokens": None, "max_cost": None, "max_consecutive_failed_tool_calls": None}),
     ):
-        ended = exhausted(policy.model_copy(update=changes), counts, refused, [LACKING])
+        ended = exhausted_limit(policy.model_copy(update=changes), counts, refused, [LACKING])
         reasons.append(ended.reason if ended else None)
     assert reasons == ["max_tool_calls", "max_tokens", "max_cost", "failure_streak", "missing_fields"]
 
@@ -278,7 +286,7 @@ def test_a_lowered_policy_leaves_the_smaller_caps(
     policy, caps: Caps, counts: RunTotals, spent: timedelta
 ) -> None:
     """After lowering, each cap is the smaller of the cap before and the engine's; failed steps are not lowered."""
-    before, after = (caps_left(p, counts, spent) for p in (policy, lowered(policy, caps, counts, spent)))
+    before, after = (caps_left(p, counts, spent) for p in (policy, lower_policy(policy, caps, counts, spent)))
     for name in CAPS:
         wanted = getattr(caps, name) if name != "failed_steps" else None
         assert getattr(after, name) == less(getattr(before, name), wanted)
@@ -287,15 +295,15 @@ def test_a_lowered_policy_leaves_the_smaller_caps(
 @given(POLICIES, ANY_CAPS, COUNTS)
 def test_lowering_is_idempotent(policy, caps: Caps, counts: RunTotals) -> None:
     """Applying the same caps again, with the same totals, changes nothing."""
-    once = lowered(policy, caps, counts, SECOND)
-    assert lowered(once, caps, counts, SECOND) == once
+    once = lower_policy(policy, caps, counts, SECOND)
+    assert lower_policy(once, caps, counts, SECOND) == once
 
 
 def test_absent_caps_lower_nothing() -> None:
     """Only the caps that the engine set are lowered; a default cap changes no limit."""
     policy = RunPolicy(max_consecutive_failed_tool_calls=9)
-    assert lowered(policy, Caps(), RunTotals(), SECOND) is policy
-    assert lowered(policy, Caps(tool_calls=2), RunTotals(children_count=3), SECOND) == policy.model_copy(
+    assert lower_policy(policy, Caps(), RunTotals(), SECOND) is policy
+    assert lower_policy(policy, Caps(tool_calls=2), RunTotals(children_count=3), SECOND) == policy.model_copy(
         update={"max_tool_calls": 5}
     )
 
@@ -308,7 +316,7 @@ def test_a_lowered_limit_is_the_total_plus_the_cap() -> None:
     )
     policy = RunPolicy(max_tool_calls=99, max_tool_rounds=99, max_tokens=99, max_cost=99)
     caps = Caps(tool_calls=1, rounds=1, time=SECOND, tokens=1, cost=1)
-    changed = lowered(policy, caps, counts, 7 * SECOND)
+    changed = lower_policy(policy, caps, counts, 7 * SECOND)
     assert (changed.max_tool_calls, changed.max_tool_rounds, changed.time_budget) == (4, 3, 8 * SECOND)
     assert (changed.max_tokens, changed.max_cost) == (18, 1.25)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sojourn.core.schema.enforceable import check
-from sojourn.core.schema.foreign import mended
+from sojourn.core.schema.foreign import mend
 from sojourn.core.schema.validate import Validator
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -67,7 +67,7 @@ def test_an_odd_schema_is_read_by_its_obvious_meaning(subtests: pytest.Subtests)
     for schema, fits, fits_not in rows:
         with subtests.test(schema=schema, fits=fits, fits_not=fits_not):
             before = copy.deepcopy(schema)
-            made = mended(schema)
+            made = mend(schema)
             assert made is not None
             check(made)
             validator = Validator(made)
@@ -88,7 +88,7 @@ def test_what_cannot_be_enforced_is_none(subtests: pytest.Subtests) -> None:
     ]
     for schema in rows:
         with subtests.test(schema=schema):
-            assert mended(schema) is None
+            assert mend(schema) is None
 
 
 def test_a_schema_that_is_too_deep_is_none():
@@ -96,12 +96,10 @@ def test_a_schema_that_is_too_deep_is_none():
     schema: dict[str, Any] = {}
     for _ in range(100):
         schema = {"not": schema}
-    assert mended(schema) is None
+    assert mend(schema) is None
 
 
 def test_descriptions_stay():
     """A list of texts is one text, and what a reference lacks does not take the description along."""
-    made = mended(
-        of(a={"$ref": "https://elsewhere.example/x", "description": "of a"}, b={"title": ["x", "y"]})
-    )
+    made = mend(of(a={"$ref": "https://elsewhere.example/x", "description": "of a"}, b={"title": ["x", "y"]}))
     assert made == of(a={"description": "of a"}, b={"title": "x y"})

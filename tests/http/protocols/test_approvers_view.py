@@ -17,12 +17,12 @@ from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run_policy import ApprovalPolicy
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
-from sojourn.core.awaits.confirmation import shown_confirmation, whole_call
+from sojourn.core.awaits.confirmation import format_confirmation, whole_call
 from sojourn.core.run.approval import confirmation_of
 from sojourn.http.protocols.markup import close_markup
 from sojourn.http.protocols.mcp.content import elicitation_of
 from sojourn.http.protocols.waits import chat_prompt, client_waits
-from sojourn.values.numbers import exact, is_same
+from sojourn.values.numbers import is_same, write_exact
 from tests.hostile_payloads import TEXTS, payload_of, payloads
 
 COUNT = int(os.environ.get("SOJOURN_CASES", "120"))
@@ -77,7 +77,7 @@ def test_temporals_screens_show_what_runs_or_say_that_they_do_not() -> None:
     """A call that is not whole there cannot be approved by what is shown, but by what the query returns, which is whole."""
     for payload in PAYLOADS:
         wait = wait_of(payload)
-        text = shown_confirmation(RUN, wait)
+        text = format_confirmation(RUN, wait)
         block = next(token.content for token in MARKDOWN.parse(text) if token.type == "fence")
         lines = [line[2:] for line in block.split("\n") if line.startswith("  ")]
         if "The call is shortened here." in text:
@@ -135,5 +135,5 @@ def test_clients_in_javascript_see_what_runs(tmp_path) -> None:
     )
     read = subprocess.run(["node", "-e", program], cwd=tmp_path, capture_output=True, check=True).stdout
     for payload, (interrupt, _), (_, text) in zip(PAYLOADS, json.loads(read), sent, strict=True):
-        assert is_same(interrupt, exact(payload))
+        assert is_same(interrupt, write_exact(payload))
         assert same(text, payload)

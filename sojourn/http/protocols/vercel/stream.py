@@ -32,7 +32,7 @@ from sojourn.http.protocols.turn_events import (
 )
 from sojourn.http.protocols.vercel.request import card_id
 from sojourn.http.protocols.waits import ClientWait
-from sojourn.values.numbers import exact
+from sojourn.values.numbers import write_exact
 
 __all__ = ["VercelEncoder"]
 
@@ -83,7 +83,7 @@ class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
             yield StartStepChunk()
         for wait in waits:
             view = wait.view
-            call_id, given = self._call_id(view.run_id, view.tool_call_id), exact(view.payload or {})
+            call_id, given = self._call_id(view.run_id, view.tool_call_id), write_exact(view.payload or {})
             call = self.native.call(call_id)
             has_call = call_id in self._calls or call_id in self.native.started
             if begins_step or not has_call or (call and call.args_as_dict() != given):
@@ -100,7 +100,7 @@ class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
 
 def _output(call_id: str, result: ToolResult) -> BaseChunk:
     if result.error is None:
-        return ToolOutputAvailableChunk(tool_call_id=call_id, output=exact(result.result))
+        return ToolOutputAvailableChunk(tool_call_id=call_id, output=write_exact(result.result))
     if result.error.code == DENIED:
         return ToolOutputDeniedChunk(tool_call_id=call_id)
     return ToolOutputErrorChunk(tool_call_id=call_id, error_text=str(result.error))
