@@ -42,7 +42,7 @@ from sojourn.http.protocols.reply_token import MarkFilter
 from sojourn.http.protocols.turn import Blocked, SeenEvent, TurnStream
 from sojourn.http.protocols.waits import ClientWait, client_waits
 from sojourn.http.redaction import redact
-from sojourn.timeline import Call, ChangeKind, End, Plan, Timeline, WaitEntry
+from sojourn.timeline import Call, ChangeKind, End, Note, Plan, Timeline, WaitEntry
 from sojourn.values.numbers import write_exact
 
 __all__ = [
@@ -61,20 +61,11 @@ __all__ = [
 DENIED = "denied"
 """Code of a call that no principal may run, or that a person did not approve."""
 
-_NOTED = {
-    "agent_run_started",
-    "limit_reached",
-    "memory_changed",
-    "planner_note",
-    "policy_decision",
-    "retries_stopped",
-    "run_paused",
-    "run_resumed",
-    "tool_retry",
-    "tool_update",
-    "turn_steered",
-}
-"""Types of events that no protocol has a term for. They are passed on unchanged."""
+_PASSED_ON = {"agent_run_started", "tool_retry", "tool_update", "turn_steered"}
+"""Types of events that change a call or a turn, and that no protocol has a term for."""
+
+_SAID_OTHERWISE = {"await_answered", "run_continued", "run_started"}
+"""Types of events that are notes, and whose news a protocol gets otherwise, or not at all."""
 
 
 @dataclass(kw_only=True)
@@ -172,7 +163,8 @@ class NativeEvents:
                 text = entry.output.text
                 if text and text != self.timeline.last_assistant_text:
                     yield from self._of_message(Message.assistant(text))
-        if event.type in _NOTED:
+        is_note = any(isinstance(entry, Note) for entry, _ in seen.changes)
+        if event.type in _PASSED_ON or (is_note and event.type not in _SAID_OTHERWISE):
             yield _run_event(event)
         if is_ended:
             yield from self.close()
