@@ -244,7 +244,7 @@ class WaitView(_Shape):
 
     @property
     def is_of_flow(self) -> bool:
-        """Whether a flow asks for the approval. No call runs after it, but what the flow does next."""
+        """Whether a flow asks for the approval: no call runs after it, the flow goes on."""
         return self.tool == APPROVE
 
     @property

@@ -318,13 +318,16 @@ def decisions_in_fork(wait: AwaitConfirmation, principal: Principal) -> list[str
 
 
 def editable_call(call: Call) -> Call | None:
-    """Return a call with its arguments parsed, or None if a fork cannot run it with other arguments."""
+    """Return a call with parsed arguments, or None if a fork cannot edit them."""
     read = None if call.child else parse_call(call.call)
     return replace(call, call=read) if isinstance(read, ToolRequest) else None
 
 
 def edit_warning(call: Call, tool: ToolSpec | None) -> str:
-    """Return a warning if the run carried out a call, or may have: with other arguments it is another call."""
+    """Return a warning if the run carried out a call, or may have.
+
+    With other arguments it is another call.
+    """
     has_begun = call.state == "running" if call.result is None else has_acted(call.result)
     if not has_begun or (tool and changes_nothing(tool)):
         return ""

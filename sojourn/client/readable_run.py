@@ -1,4 +1,4 @@
-"""What a run does and did: its result, events, status and open waits."""
+"""Read a run: its result, events, status and open waits."""
 
 import asyncio
 import builtins

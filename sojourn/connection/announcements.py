@@ -58,7 +58,7 @@ Without it, the server lists those of the first partition, as they are.
 
 
 async def has_poller(client: Client, task_queue: str) -> bool:
-    """Return whether a worker polled the task queue for workflow tasks within the last 75 s."""
+    """Return whether a worker polled the task queue for runs within the last 75 s."""
     answer = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=client.namespace,

@@ -105,7 +105,7 @@ def _spec(service: Service, agent_id: str, tool_id: str) -> ToolSpec | None:
 
 
 async def _history_of(visit: Visit, run_id: str, await_id: str, *, is_open: bool) -> WaitHistory:
-    """Return the history of a wait, of an ended one as far back as the run's history or the archive reaches."""
+    """Return the history of a wait, as far back as the run or the archive reaches."""
     known, key = visit.console.wait_histories, (run_id, await_id, is_open)
     found = await known.get(key, lambda: _read_history(visit.service, run_id, await_id))
     if found.wait is None or not (is_open or found.decision):
@@ -283,7 +283,7 @@ async def submit_form(visit: Visit, view: WaitForm, form: Form) -> WaitForm | No
 
 
 async def _refreshed(visit: Visit, typed: WaitForm, problem: Problem) -> WaitForm:
-    """Return the wait as it is now, with the submitted values and why the run did not accept them."""
+    """Return the present wait, with the submitted values and why they were refused."""
     run_id = typed.wait.run_id
     try:
         now = await find_wait(visit, run_id, typed.wait.await_id)

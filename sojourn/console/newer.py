@@ -47,7 +47,7 @@ async def newer_events(visit: Visit, watched: WatchedRun, seen: int, added: int)
 
 
 async def _rows_after(visit: Visit, watched: WatchedRun, after: str) -> Sequence[EventRow] | None:
-    """Return the rows after an event. None if the run has continued in another execution since."""
+    """Return the rows after an event, or None if a new execution has begun since."""
     if (rows := watched.rows.after(after)) is not None:
         return rows
     found = await read_part(visit.service.client, watched.run_id)

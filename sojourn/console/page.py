@@ -200,7 +200,7 @@ class Filters:
 
     @classmethod
     def of(cls, visit: Visit) -> Self:
-        """Read the filters of a visit, each cut to 300 characters unless its `most` says otherwise."""
+        """Read the filters of a visit, each cut to 300 characters or its `most`."""
         return cls(*(visit.query(each.name)[: each.metadata.get("most", 300)] for each in fields(cls)))
 
     @property

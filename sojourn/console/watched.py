@@ -1,4 +1,4 @@
-"""What open pages show of a run or of a conversation, rendered once for all visitors."""
+"""Render the parts of open pages once for all visitors."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Runs and conversations whose timelines are read once, and followed while somebody looks, for all readers of a process."""
+"""Read and follow the timeline of a run once for all readers of a process."""
 
 import asyncio
 import contextlib
@@ -141,7 +141,7 @@ class LiveTimeline(ABC):
             self._notify()
 
     async def _poll_status(self) -> None:
-        """Read what no event reports: the limits that are left, hints, and what child runs wait for."""
+        """Read what no event reports: remaining limits, hints, and waits of child runs."""
         seen = self.version
         while True:
             await self.changed(seen, self.BEAT)
@@ -204,7 +204,7 @@ class LiveRun(LiveTimeline):
             self.children[event.run_id] = self.timeline.version
 
     def cursor(self) -> Cursor:
-        """Return the cursor at the end of the timeline. Open child runs are read from their beginning."""
+        """Return the cursor at the end, with open child runs from their beginning."""
         open_calls = [call for call in self.timeline.calls if call.child and call.result is None]
         below = [f"{call.child.run_id.removeprefix(self.run_id)}=" for call in open_calls if call.child]
         last = self.timeline.last_event_id
@@ -232,7 +232,7 @@ class LiveConversation(LiveTimeline):
         )
 
     async def reach(self, begin: str) -> None:
-        """Read the turns from an event on, unless they are loaded. Raises as `read_conversation`."""
+        """Read the turns from an event on, unless they are loaded."""
         async with self._reaching:
             turns = self.timeline.turns
             has_earlier = not self.timeline.has_start and turns
@@ -254,7 +254,7 @@ T = TypeVar("T", bound=LiveTimeline)
 
 
 class LiveTimelines(Generic[T]):
-    """The timelines of the runs that have readers in this process. `make` makes that of a run."""
+    """The timelines of the runs that have readers in this process."""
 
     def __init__(self, make: Callable[[str], T]) -> None:
         self._make = make
@@ -262,7 +262,7 @@ class LiveTimelines(Generic[T]):
         self._reading: dict[str, asyncio.Task[T]] = {}
 
     async def look(self, run_id: str, fresh: float = 0.5) -> T:
-        """Return the run as it was at most `fresh` seconds ago. Raises as `LiveTimeline.load`.
+        """Return the run as it was at most `fresh` seconds ago.
 
         With 0 the run is read after this request.
         """
@@ -299,7 +299,7 @@ class LiveTimelines(Generic[T]):
             asyncio.get_running_loop().call_later(LINGER, self._leave, found)
 
     def hearing(self, run_id: str) -> Callable[[], Awaitable[None]]:
-        """Return a function that waits at most a second until `look` has what happened after this call."""
+        """Return a function that waits, at most a second, for what happens from now on."""
         known = self._known.get(run_id)
         seen = known.version if known else 0
 

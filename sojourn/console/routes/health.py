@@ -1,4 +1,4 @@
-"""Health page at `/health-checks`: the checks of `sojourn doctor`, and the stuck runs."""
+"""Health page at `/health-checks`, with the checks of the doctor and stuck runs."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence

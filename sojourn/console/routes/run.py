@@ -140,7 +140,7 @@ async def inside(visit: Visit, run_id: str) -> Response:
 
 
 def _within(run_id: str) -> str:
-    """Return a prefix for the ids of a child run's entries: its parent's page may have the same ids."""
+    """Return a prefix that sets ids of a child run apart from those of its parent."""
     return f"in-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}-"
 
 

@@ -1,4 +1,4 @@
-"""Other pages of a run: timeline, transcript, events, policy, and artifacts of calls."""
+"""Timeline, transcript, events, policy and artifacts of a run."""
 
 import re
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Conversations at `/talk`, most recently active first, and the form that begins one."""
+"""Conversations at `/talk`, and the form that starts one."""
 
 import asyncio
 import uuid

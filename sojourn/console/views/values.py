@@ -1,4 +1,4 @@
-"""JSON as a page shows it: values of tools, compared arguments, and places of artifacts."""
+"""Render JSON: values of tools, compared arguments, and places of artifacts."""
 
 import json
 import re

@@ -63,7 +63,7 @@ class WaitHistory:
 
 
 def before_wait(timeline: Timeline, opened: OpenWait) -> WaitHistory:
-    """Return the history of a wait at the event that opened it, which is the timeline's last."""
+    """Return the history of a wait at its opening, the last event of the timeline."""
     place, wait = place_of(opened.event_id), opened.wait
     steps = [step for entry in timeline.entries for step in _steps(entry) if place_of(step.event_id) < place]
     steps.sort(key=lambda step: place_of(step.event_id))

@@ -1,4 +1,4 @@
-"""One wait as a page shows it, with its question, consequences, arguments and form."""
+"""Render a wait, with its question, consequences, arguments and form."""
 
 import hashlib
 import json
@@ -79,7 +79,7 @@ def _tools(wait: WaitView) -> str:
 
 
 def verdict_word(decision: WaitEnd) -> str:
-    """Return how a wait ended: `Approved`, `Denied`, `Answered`, `Declined` or `Expired`."""
+    """Return how a wait ended, such as `Approved` or `Expired`."""
     return decision.verdict.replace("_", " ").capitalize()
 
 
@@ -221,7 +221,7 @@ def wait_form(
     found: FoundWait | None = None,
     is_only: bool = False,
 ) -> WaitForm:
-    """Return the form of a wait; `asked` is the request of its turn, if that is known."""
+    """Return the form of a wait, with the request of its turn if that is known."""
     history = history or WaitHistory()
     asked = asked or history.asked
     form = WaitForm(
@@ -252,7 +252,7 @@ def given_calls(status: RunStatus) -> set[str]:
 
 
 def without_calls(form: WaitForm, given: Collection[str]) -> WaitForm:
-    """Remove the calls whose results were given from a form, unless none would be left."""
+    """Remove the calls that have results from a form, unless none would be left."""
     left = tuple(call for call in form.calls if call.tool_call_id not in given)
     return replace(form, calls=left) if left else form
 
@@ -290,7 +290,7 @@ def _approval(form: WaitForm, call: AwaitConfirmation, specs: Specs) -> WaitForm
 
 
 def _consequences(wait: WaitView, spec: ToolSpec | None) -> tuple[Consequence, ...]:
-    """Return the effects of a call, as its tool declared them when the call was shown, or declares them now."""
+    """Return the effects of a call, as its tool declared them when it was shown."""
     if wait.is_of_flow:
         return (Consequence("care", "The flow goes on with what is approved."),)
     of = wait.annotations or (spec.annotations if spec else None)
