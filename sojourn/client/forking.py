@@ -312,7 +312,7 @@ async def decided(
 
 
 def decisions_in_fork(wait: AwaitConfirmation, principal: Principal) -> list[str]:
-    """Return the decisions on a call, `approve` and `deny`, that a principal may make in a fork."""
+    """Return `approve` and `deny`, as far as a principal may decide so in a fork."""
     asked = ask_in_fork(wait, principal)
     return [name for name in ("approve", "deny") if may_decide(asked, principal, approved=name == "approve")]
 

@@ -1,4 +1,4 @@
-"""Read a run: its result, events, status and open waits."""
+"""Handle of a run for reading its result, events, status and open waits."""
 
 import asyncio
 import builtins

@@ -155,7 +155,7 @@ def _policy_decision(event: PolicyDecisionEvent) -> list[Line]:
     return [Line(f"§ policy: {why}{plain(decision)}", "dim")]
 
 
-def _answered(event: AwaitAnsweredEvent) -> list[Line]:
+def _answer_lines(event: AwaitAnsweredEvent) -> list[Line]:
     if event.code == "expired":
         return [Line("! nobody answered in time", "yellow")]
     if is_last_result(event):
@@ -218,7 +218,7 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "limit_reached": _limit,
     "retries_stopped": _limit,
     "policy_decision": _policy_decision,
-    "await_answered": _answered,
+    "await_answer_lines": _answer_lines,
     "run_continued": _continued,
     "run_paused": _paused,
     "run_resumed": _resumed,

@@ -1,4 +1,4 @@
-"""Render JSON: values of tools, compared arguments, and places of artifacts."""
+"""Show JSON on a page, such as values of tools and compared arguments."""
 
 import json
 import re
