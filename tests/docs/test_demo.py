@@ -114,6 +114,8 @@ async def test_a_prompt_that_nobody_answers_ends_its_line(ask, monkeypatch, caps
 class Absent:
     """A run and a view in one, with nobody who answers; it keeps who sent the answers."""
 
+    id = "desk-1"
+
     def __init__(self) -> None:
         self.sent: list[str] = []
 

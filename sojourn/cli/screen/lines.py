@@ -218,7 +218,7 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "limit_reached": _limit,
     "retries_stopped": _limit,
     "policy_decision": _policy_decision,
-    "await_answer_lines": _answer_lines,
+    "await_answered": _answer_lines,
     "run_continued": _continued,
     "run_paused": _paused,
     "run_resumed": _resumed,
