@@ -32,7 +32,7 @@ test: $(READY) ## Run the tests but most of those that start programs or a brows
 	$(PYTEST) -m "$(QUICK)" $(ARGS)
 
 # These compute, and each process collects all tests.
-test-pure: JOBS = 2
+test-pure: JOBS = 4
 test-pure: $(READY) ## Run the tests that need no server
 	$(PYTEST) --pure -m pure $(ARGS)
 
