@@ -58,8 +58,7 @@ class Injection:
         self._marked: Mapping[str, Any] = {}
         self.mask: Mask | None = None
         self.whole: Mask | None = None
-        """Masks the payload's own secrets too; one mask, so that of two overlapping secrets the longer is replaced first.
-        """
+        """Masks secrets of the payload too, in one mask: of two that overlap the longer is replaced."""
 
     def mark(self, secrets: Mapping[str, Any]) -> None:
         """Mask the values of fields that the payload's schema marks as secret, too."""

@@ -86,10 +86,9 @@ class ToolExecution:
         self._injection = Injection(tool.fillers, app.interceptors)
         self._started = time.monotonic()
         self._is_decided = False
-        """Whether the tool itself has said what became of the call."""
+        """Whether the tool's own code has begun, so that a result is its own and not an example."""
         self._is_its_own = False
-        """Whether the tool's own code has begun. Its results are its own; examples of the boundary's results are known to fit.
-        """
+        """Whether the tool's own code has begun. Its results are its own; examples of the boundary's results are known to fit."""
 
     async def answer(self) -> ToolResult:
         """Return the call's result, without any injected value."""

@@ -81,9 +81,7 @@ HEARTBEAT_THROTTLE = timedelta(seconds=2)
 """Longest interval in which the SDK holds heartbeats back: a tool gets a cancellation with a heartbeat's response."""
 
 MAX_FETCHED = 3
-"""Most payloads of a workflow task that are fetched from external storage, or stored there, at once; as in
-the SDK.
-"""
+"""Most payloads of a workflow task that are fetched or stored at once, as in the SDK."""
 
 STICKY = timedelta(seconds=2)
 """How long only the worker that has a run in memory gets its tasks, even if dead.
@@ -236,7 +234,11 @@ class Worker:
         except BaseException:
             await self._close()
             raise
-        await self._until_polling()
+        try:
+            await self._until_polling()
+        except BaseException as error:  # canceled: a block that never began ends nothing by itself
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     async def _until_polling(self) -> None:

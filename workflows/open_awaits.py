@@ -53,8 +53,7 @@ class OpenAwaits:
         """Number of decisions about whose sender an author's function is asked."""
         self.opened_at: dict[str, datetime] = {}
         self._left: dict[str, Await] = dict(current.state.waits.open)
-        """The waits that an earlier execution left open, by id, until their call or planner takes them over.
-        """
+        """The waits that an earlier execution left open, by id, until their call or planner takes them over."""
         self._unclaimed: dict[str, Answer] = {}
         """Answers to those, which came before."""
         self._unclaimed_parts: dict[_Part, dict[str, Any]] = {}

@@ -106,8 +106,7 @@ class StepExecution:
         self._checked_at: dict[str, datetime] = {}
         """When the approvals of calls were checked, by id."""
         self._unknown: set[str] = set()
-        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them.
-        """
+        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them."""
         self._results = 0
         self._slots = asyncio.Semaphore(self._policy.max_parallel_calls)
         self._external: AwaitExternalTools | None = None
@@ -121,8 +120,7 @@ class StepExecution:
         self._since: dict[str, datetime] = {}
         self._answers: dict[str, ToolResult] = {}
         self._past: dict[str, list[EarlierAttempts]] = {}
-        """What calls without an answer have got so far, by id; kept where they waited for it, or wait because of it.
-        """
+        """What calls without an answer have got so far, by id; kept where they waited for it, or wait because of it."""
         self._approvals: dict[str, Approval] = {}
         self._taken_up: dict[str, int] = {}
         """How much of that its call has taken up, by id."""

@@ -88,9 +88,7 @@ class PlanTask(Record):
     version: int = 0
     """In the first plan of an execution: the version of the workflow's code, which the result repeats."""
     unseen: int | None = None
-    """Index of the first message that no planner has seen, where it is not the first new one: the policy's own question came
-    between.
-    """
+    """Index of the first message that no planner has seen, if the policy asked a question of its own before it."""
     forked: ForkedStep | None = None
     """In a fork: the step that is judged in place of asking the planner."""
 
@@ -175,9 +173,7 @@ class PlanOutcome(Record):
     visibility: Visibility = "tenant"
     """In the first plan of a run, or of a turn: who sees the run over HTTP, as the app says."""
     task: PlanTask | None = None
-    """For a turn planned by a local activity, whose input Temporal does not record: its input, without results that the
-    history holds.
-    """
+    """The input of a local plan, which Temporal does not record; without results that the history has."""
 
     def recorded(self) -> "PlanOutcome":
         """Return the outcome without what follows from the rest of it."""

@@ -104,9 +104,7 @@ class ToolRequest(Record):
     readings: list[ArgumentReading] = []
     """How the arguments were read, where they had another form; then `payload` has the arguments as read, and `raw` is None."""
     written: str | None = None
-    """The arguments before they were read, as JSON text; None for a call without readings, and for a text of more than
-    8,000 characters.
-    """
+    """The arguments before they were read, as JSON text; None without readings, or beyond 8,000 characters."""
 
     _parsed: bool = PrivateAttr(default=False)
 

@@ -60,9 +60,7 @@ class Catalogue:
         self.is_known = False
         self.instructions = ""
         self.left_out: Mapping[str, str] = MappingProxyType({})
-        """Tools that cannot be used, by the server's names, with the reasons; `LISTING` for the list
-        itself.
-        """
+        """Unusable tools by name, each with its reason; `LISTING` if the list itself is."""
         self._toolset_id = toolset_id
         self._terms = terms
         self._connection = connection

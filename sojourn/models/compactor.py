@@ -162,7 +162,7 @@ def _by_code(messages: Sequence[Message], most: int) -> str:
 
 
 ENOUGH = 0.75
-"""Share of the trigger below which a request is, after results were cleared; else the next turns would each clear a few more."""
+"""Least share of the trigger that a summary must replace, or it would not help."""
 
 LEAST = 0.1
 """Share of the trigger that a summary has to replace, since none helps if instructions and tools fill the

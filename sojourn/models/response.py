@@ -34,9 +34,7 @@ __all__ = ["response_of", "usage_of", "was_cut_off", "with_distinct_ids", "witho
 _ID_ROOM = 36
 
 _REPORTS_FINISH = ("openai", "anthropic", "google", "google-cloud")
-"""Providers whose streams end with a finish reason: one without it was cut off, even if it closed in
-order.
-"""
+"""Providers whose streams end with a finish reason. A stream without one was cut off."""
 
 
 _WITHOUT_END = ("google", "google-cloud")

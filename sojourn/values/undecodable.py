@@ -47,8 +47,7 @@ def first_undecodable(values: Sequence[Any]) -> Undecodable | None:
 
 
 MAX_TRANSCRIPT_BYTES = 32_000_000
-"""Largest transcript in the state of an execution, and largest segment in external storage, in bytes of JSON.
-"""
+"""Largest transcript in the state of an execution, and largest segment in external storage, in bytes of JSON."""
 
 _MEMORY = 40_000_000
 """Most memory that LZMA may take beside the result, as the data declares.

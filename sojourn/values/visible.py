@@ -86,8 +86,7 @@ _BY_NAME = {
     "FEMININE": "",
     "MASCULINE": "",
 }
-"""Scripts whose characters have other first words in their Unicode names; the empty one fits with every script.
-"""
+"""Scripts whose characters have other first words in their Unicode names; the empty one fits with every script."""
 
 _MARKUP = re.compile(
     r"[`*<>\[\]|~#$]"  # anywhere
@@ -293,8 +292,7 @@ CUT = "…"
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""Control and direction characters, and invisible ones; not the joiners and selectors that letters and emojis are made of.
-"""
+"""Control and direction characters, and invisible ones; not the joiners and selectors that letters and emojis are made of."""
 
 _MANY_MARKS = re.compile("([\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4})"
                          "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")  # fmt: skip

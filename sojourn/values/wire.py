@@ -50,8 +50,7 @@ MAX_PLAN_CALLS = 10_000
 MAX_RESULT_BYTES = 1_000_000
 
 MAX_LOCAL_BYTES = 50_000
-"""Largest result of one local call with its artifacts: results that end in one workflow task share a message.
-"""
+"""Largest result of one local call with its artifacts: results that end in one workflow task share a message."""
 
 MAX_ARTIFACT_BYTES = 800_000
 """Largest artifacts of one result together, which share its completion."""

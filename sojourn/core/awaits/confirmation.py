@@ -56,8 +56,7 @@ VOID = "ApprovalVoid"
 """The error type that reports an approval as void."""
 
 _MAX_WHOLE = 64_000
-"""Largest payload that the query returns in full, in characters: workflow code formats it, and has 2 s for that.
-"""
+"""Largest payload that the query returns in full, in characters: workflow code formats it, and has 2 s for that."""
 
 _MAX_LINES = 1_500_000
 """Longest answer of the query, in characters of all lines: Temporal limits a query's answer to 2 MB."""

@@ -28,8 +28,7 @@ _MAX_SHOWN = 10
 class Supplied:
     await_id: str
     results: dict[str, dict[str, Any]]
-    """By call id: `result`, or `error` and perhaps `retry_hint`; an activity checks them against the tool later.
-    """
+    """By call id: `result`, or `error` and perhaps `retry_hint`; an activity checks them against the tool later."""
     by: str | None
     principal: Principal | None = None
 

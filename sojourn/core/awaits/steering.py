@@ -34,8 +34,7 @@ __all__ = [
 ]
 
 NUMBER = "number"
-"""The field with which a parent run numbers its signals to a child run, since such signals may arrive out of order.
-"""
+"""The field with which a parent run numbers its signals to a child run, since such signals may arrive out of order."""
 
 _FIELDS = {
     PAUSE: ("reason", "by"),

@@ -84,8 +84,7 @@ class Fold:
         self._step = StepFold(self._fold)
         self._waits = WaitFold(self._fold, self._step)
         self._limit: Finalize | None = None
-        """The limit that made the last plan the last, as its input says; a person may have lifted it since.
-        """
+        """The limit that made the last plan the last, as its input says; a person may have lifted it since."""
         self._chain = 0
         """How often the run was continued as new, or reset."""
         self._archived = chain

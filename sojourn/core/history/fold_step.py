@@ -66,8 +66,7 @@ class StepFold:
         """Why the run was asked to cancel."""
         self.is_canceling = False
         self.open: dict[int, OpenCall] = {}
-        """Plans, activities and child runs in progress, by the id of the event that scheduled or initiated each.
-        """
+        """Plans, activities and child runs in progress, by the id of the event that scheduled or initiated each."""
         self.local: dict[str, OpenCall] = {}
         """Calls in progress as local activities, by call id."""
         self.asking: dict[str, tuple[ToolRequest, datetime]] = {}
@@ -75,8 +74,7 @@ class StepFold:
         self.unstarted: dict[str, ToolRequest] = {}
         """Calls that wait for nothing but their turn: no worker and no child run has them yet."""
         self.kinds: dict[str, str] = {}
-        """The dispatch kind of a call that waits for approval, by the id of the wait; `local` by call id for a local call.
-        """
+        """The dispatch kind of a call that waits for approval, by the id of the wait; `local` by call id for a local call."""
         self.external = ""
         """The id of the wait for external results."""
         self.supplier: dict[str, Any] = {}
@@ -106,8 +104,7 @@ class StepFold:
         self._at_work: set[str] = set()
         """Ids of the calls that a worker, a child run or a program outside may have begun to carry out."""
         self._unknown: set[str] = set()
-        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them.
-        """
+        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them."""
         self._child_time, self._began = ChildTime(), timedelta(0)
         self._unsettled: tuple[RunState, list[ToolResult], datetime] | None = None
         """The state before the last step was settled, the step's results, and the time."""

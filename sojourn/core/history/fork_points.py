@@ -31,8 +31,7 @@ Of longer ones, it carries the digest.
 """
 
 MAX_ALL_ARGUMENTS = 64_000
-"""Most characters of the arguments of all calls that a fork carries in full, since each plan of the fork gets them.
-"""
+"""Most characters of the arguments of all calls that a fork carries in full, since each plan of the fork gets them."""
 
 
 @dataclass(frozen=True, slots=True)

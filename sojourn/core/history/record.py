@@ -77,8 +77,7 @@ class FoldState:
         self.run_id = run_id
         self.state = RunState.opened(RunInput(agent_id="", messages=[]))
         self.handed: tuple[Message, ...] = ()
-        """The messages that the last plan, or the end of the run or the turn, has moved from the state into the transcript.
-        """
+        """The messages that the last plan, or the end of the run or the turn, has moved from the state into the transcript."""
 
     def event(self, record: HistoryRecord, kind: type[Kind], **payload: Any) -> Kind:
         """Return an event at this record, without its id, which the fold sets."""

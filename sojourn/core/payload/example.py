@@ -85,8 +85,7 @@ class _Repair:
         self.payload = payload
         self.invented: set[Tokens] = set()
         self.left_out: set[Tokens] = set()
-        """Values that were meant, and are optional and do not fit, or unknown: without them a call may do more than was asked for.
-        """
+        """Values that were meant, and are optional and do not fit, or unknown: without them a call may do more than was asked for."""
         self._sent: dict[Tokens, Any] = {}
         """What was at each place before it was repaired."""
         self._validator = validator

@@ -86,8 +86,7 @@ MIN_LINE = 8
 """Shortest line of a multi-line secret that is masked by itself, in characters."""
 
 MAX_LINES = 200
-"""Most lines of one secret that are masked by themselves, the longest ones; a bundle of certificates has about 100.
-"""
+"""Most lines of one secret that are masked by themselves, the longest ones; a bundle of certificates has about 100."""
 
 _MAX_BITS = 1_000
 """Longest integer that may be a secret, in bits; about 300 digits."""

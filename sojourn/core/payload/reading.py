@@ -80,8 +80,7 @@ _WRAPPERS = frozenset(
 """The fields in which models write the arguments of a call once more."""
 
 _WHOLE = 2**63
-"""The floats below are read as integers. From 2^53, a number that was written is an integer already, with all its digits.
-"""
+"""The floats below are read as integers. From 2^53, a number that was written is an integer already, with all its digits."""
 
 
 @dataclass(frozen=True, slots=True)

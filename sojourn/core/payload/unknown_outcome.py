@@ -26,8 +26,7 @@ Doubt = Literal["", "unknown", "raised"]
 """`unknown`: an attempt was cut off, lost, or got no answer; `raised`: the tool raised an exception, perhaps after its effect."""
 
 NOT_REPEATED = "not_repeated"
-"""The code of a call that was not made, since an earlier one may have taken effect and its tool must not repeat it.
-"""
+"""The code of a call that was not made, since an earlier one may have taken effect and its tool must not repeat it."""
 
 _FACT = "the call may have taken effect, its outcome is unknown"
 _OF_A_CALL = "a call may have taken effect, its outcome is unknown"

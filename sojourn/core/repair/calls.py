@@ -101,8 +101,7 @@ def _key(tool: str, payload: dict[str, Any] | None) -> str:
 
 
 Alternative = str | Callable[[ToolRequest], ToolRequest]
-"""The id of another tool that takes the same payload, or a function that makes its call from the failed one.
-"""
+"""The id of another tool that takes the same payload, or a function that makes its call from the failed one."""
 
 Defaults = Mapping[str, Mapping[str, Any]]
 """By tool id: the values of fields that the calls left out."""

@@ -27,8 +27,7 @@ _LEFT_OUT: Any = object()
 class RepairedPayload:
     payload: dict[str, Any]
     missing: list[str]
-    """Fields that only a person can supply, by name, nested ones by JSON pointer; empty when the payload may be sent.
-    """
+    """Fields that only a person can supply, by name, nested ones by JSON pointer; empty when the payload may be sent."""
 
 
 def repair_payload(

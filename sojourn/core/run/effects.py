@@ -31,9 +31,7 @@ __all__ = [
 ]
 
 MAX_UNSETTLED = 100
-"""Most calls of a run whose outcome is unknown, or that were not carried out, that are remembered; the oldest are
-forgotten first.
-"""
+"""Most unsettled calls that a run remembers; the oldest are forgotten first."""
 
 _OPEN_CODES = ("canceled", "time_budget", "history")
 """Codes of calls that were cut off while they ran, or before they began."""

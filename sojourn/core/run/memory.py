@@ -11,8 +11,7 @@ from sojourn.values.wire import size_of
 __all__ = ["INLINE_BYTES", "MemoryChange", "apply_patches", "task_fields"]
 
 INLINE_BYTES = 1_000
-"""Largest memory that the input of a plan or a call carries itself, in bytes of JSON; a larger one is read by query.
-"""
+"""Largest memory that the input of a plan or a call carries itself, in bytes of JSON; a larger one is read by query."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,7 @@ __all__ = [
 ]
 
 LONGEST_INTERVAL = timedelta(seconds=30)
-"""Longest delay between two attempts. With a longer `retry_after` the call is answered at once: the planner may do something else.
-"""
+"""Longest delay between two attempts. With a longer `retry_after` the call is answered at once: the planner may do something else."""
 
 PLANNER_ATTEMPTS = 5
 """Attempts of a planner that raises or exceeds `plan_timeout`, before the run fails with its reason.
@@ -183,8 +182,7 @@ MAX_LOST = 3
 """Most workers that one call may lose before its outcome counts as unknown."""
 
 LOST_KINDS = ("heartbeat", "start_to_close")
-"""Time-outs that only a lost worker exceeds: a living one heartbeats, and ends a call within its own, shorter limit.
-"""
+"""Time-outs that only a lost worker exceeds: a living one heartbeats, and ends a call within its own, shorter limit."""
 
 
 def count_lost(before: int, last_timeout: str | None) -> int:

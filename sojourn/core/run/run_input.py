@@ -44,13 +44,11 @@ _MAX_LABELS = 20
 _MAX_LABEL_CHARS = 256
 _MAX_TURN_ID_CHARS = 64
 _MAX_ID_CHARS = 300
-"""Longest id of another run or call: a child's id consists of its parent's, at most 200, and a call's, at most 64.
-"""
+"""Longest id of another run or call: a child's id consists of its parent's, at most 200, and a call's, at most 64."""
 _MAX_CALLERS = 100
 
 MAX_POLICY_BYTES = 64_000
-"""Largest size of a run's own limits as JSON, with names of tools and tags: every plan and child run gets them.
-"""
+"""Largest size of a run's own limits as JSON, with names of tools and tags: every plan and child run gets them."""
 
 MAX_ANSWER_SCHEMA_BYTES = 400_000
 """Largest schema of a typed answer; every plan gets it."""
@@ -213,8 +211,7 @@ class RunSummary:
     `visible_to` if not all of the tenant may see it.
     """
     summary: str
-    """One line of Markdown: the agent, and the user's message or, for a child run, the tool that was called.
-    """
+    """One line of Markdown: the agent, and the user's message or, for a child run, the tool that was called."""
     details: str | None
     """Markdown: the user's message and the labels, both fenced, because they come from outside."""
 

@@ -190,13 +190,11 @@ class RunState:
     notes: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     unsettled: tuple[str, ...] = ()
-    """The calls that may have taken effect although they failed, and whose effect no later call has settled.
-    """
+    """Failed calls that may have taken effect, and that no later call has settled."""
     unexecuted: tuple[str, ...] = ()
     """The calls that their tool has refused as not carried out, and that no equal call has repeated."""
     carried: tuple[CarriedEffect, ...] = ()
-    """In a fork: the effects that the origin had after the fork's point, and that no call of the fork has settled.
-    """
+    """In a fork: effects of the origin after the fork, which no call has settled."""
     doubts: Mapping[str, Doubt] = field(default_factory=dict[str, Doubt])
     """Doubts about failed calls that may have taken effect all the same.
 

@@ -92,8 +92,7 @@ class RunTotals:
     """Sums over a run, updated once a step."""
 
     tool_calls: int = 0
-    """Calls admitted in this run; a call that was denied, canceled or had no room in the history counts too.
-    """
+    """Calls admitted in this run; a call that was denied, canceled or had no room in the history counts too."""
     rounds: int = 0
     """Plans with calls in this run."""
     turn_rounds: int = 0

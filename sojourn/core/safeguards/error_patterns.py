@@ -183,8 +183,7 @@ class ErrorPatterns:
     """The similar errors that stopped the retrying. Empty before."""
     rules: int = RULES
     in_row: int = 0
-    """Errors in a row of the last entry's class, similar or not, without a success of any tool between them.
-    """
+    """Errors in a row of the last entry's class, similar or not, without a success of any tool between them."""
 
     @property
     def should_stop(self) -> bool:

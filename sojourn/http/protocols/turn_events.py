@@ -61,11 +61,11 @@ __all__ = [
 DENIED = "denied"
 """Code of a call that no principal may run, or that a person did not approve."""
 
-_PASSED_ON = {"agent_run_started", "tool_retry", "tool_update", "turn_steered"}
+_FORWARDED = {"agent_run_started", "tool_retry", "tool_update", "turn_steered"}
 """Types of events that change a call or a turn, and that no protocol has a term for."""
 
-_SAID_OTHERWISE = {"await_answered", "run_continued", "run_started"}
-"""Types of events that are notes, and whose news a protocol gets otherwise, or not at all."""
+_NOT_FORWARDED = {"await_answered", "run_continued", "run_started"}
+"""Types of events that add a note to a timeline, and that a protocol does not need beside its own terms."""
 
 
 @dataclass(kw_only=True)
@@ -164,7 +164,7 @@ class NativeEvents:
                 if text and text != self.timeline.last_assistant_text:
                     yield from self._of_message(Message.assistant(text))
         is_note = any(isinstance(entry, Note) for entry, _ in seen.changes)
-        if event.type in _PASSED_ON or (is_note and event.type not in _SAID_OTHERWISE):
+        if event.type in _FORWARDED or (is_note and event.type not in _NOT_FORWARDED):
             yield _run_event(event)
         if is_ended:
             yield from self.close()

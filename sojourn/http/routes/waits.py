@@ -41,8 +41,8 @@ routes = APIRouter(tags=["answers"], route_class=KnownQueryRoute)
     summary="Answer a question",
 )
 async def answer(run_id: RunId, body: AnswerBody, asking: Asking, service: Serving) -> Response:
-    """Answer a question of the run, or decline to; `by` is whoever asks."""
-    return await _done(service, asking, run_id, body)
+    """Answer a question of the run, or decline to; the caller is recorded as its sender."""
+    return await _acknowledge(service, asking, run_id, body)
 
 
 @routes.post(
@@ -53,7 +53,7 @@ async def answer(run_id: RunId, body: AnswerBody, asking: Asking, service: Servi
 )
 async def decide(run_id: RunId, body: ApprovalBody, asking: Asking, service: Serving) -> Response:
     """Approve a call as it was seen, or deny it. A digest that does not fit the call any more is refused with 409."""
-    return await _done(service, asking, run_id, body)
+    return await _acknowledge(service, asking, run_id, body)
 
 
 @routes.post(
@@ -64,10 +64,10 @@ async def decide(run_id: RunId, body: ApprovalBody, asking: Asking, service: Ser
 )
 async def provide(run_id: RunId, body: ToolResultsBody, asking: Asking, service: Serving) -> Response:
     """Results of calls that a program outside the run executes, all or some."""
-    return await _done(service, asking, run_id, body)
+    return await _acknowledge(service, asking, run_id, body)
 
 
-async def _done(
+async def _acknowledge(
     service: Service, asking: Principal, run_id: str, body: AnswerBody | ApprovalBody | ToolResultsBody
 ) -> Response:
     done = await submit_answer(service, asking, WaitRef(run_id, body.await_id), body.given)

@@ -204,9 +204,7 @@ class OwnTask:
 
 
 DELIVERY = 30.0
-"""Seconds that a task may have been in this process before its activity began, so that a stall concerns
-it.
-"""
+"""Seconds between the arrival of a task and the start of its activity, which a stall may fill."""
 
 ASK_AGAIN = 1.0
 

@@ -173,9 +173,7 @@ class _Deadline:
     def __init__(self) -> None:
         self.status = _FAILED
         self._allowed: queue.SimpleQueue[float | None] = queue.SimpleQueue()
-        """Seconds until the deadline; None ends the thread. The only kind of queue that a signal handler
-        may fill.
-        """
+        """Seconds until the deadline; None ends the thread. A signal handler may fill this kind of queue."""
 
     def allow(self, seconds: float) -> None:
         self._allowed.put(seconds)

@@ -107,9 +107,7 @@ BLOCKED = 3.0
 """Seconds after which the loop counts as blocked; logged again each time they have doubled."""
 
 HELD_UP = 10.0
-"""Seconds between two checks after which the process counts as held up: stopped, or in code that holds the
-GIL.
-"""
+"""Seconds between two checks beyond which the process was stopped, or code held the GIL."""
 
 GIVEN_UP = 120.0
 """Seconds after which a blocked loop counts as lost, and its worker ends."""

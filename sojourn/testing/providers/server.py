@@ -66,9 +66,7 @@ class ProviderServer:
         """The API key of its models, a new one, so that no rate limit of an earlier server applies."""
         self.requests: list[Request] = []
         self.errors: list[Exception] = []
-        """Exceptions of a script, or its missing answers, for which the client gets a 400; and other
-        exceptions.
-        """
+        """Exceptions of the script, and missing answers, for which the client got an error."""
         self.refusals: list[str] = []
         """Messages of the refused requests, for which no answer of the script was used."""
         self.most_in_flight = 0

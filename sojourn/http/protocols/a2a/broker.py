@@ -77,10 +77,10 @@ class TaskEventBus(EventBus):
         data = await artifact_data(self._service, self._asking, reply)
         for artifact in task_of(reply, context_id, data).get("artifacts", []):
             first, *rest = artifact["parts"]
-            is_told = artifact["artifact_id"] == ANSWER and bool(text) and first.get("text") == text
-            if is_told:
+            is_streamed = artifact["artifact_id"] == ANSWER and bool(text) and first.get("text") == text
+            if is_streamed:
                 artifact["parts"] = rest or [Part(text="")]
-            yield _artifact(reply, context_id, artifact, append=is_told, last_chunk=True)
+            yield _artifact(reply, context_id, artifact, append=is_streamed, last_chunk=True)
         yield _status(reply, context_id)
 
     async def emit(self, task_id: str, event: StreamResponse) -> None:

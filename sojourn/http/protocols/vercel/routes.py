@@ -3,31 +3,28 @@
 A chat is a conversation. A message of the assistant is the reply to a message or an answer.
 """
 
-import asyncio
 from dataclasses import replace
-from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Response
 
 from sojourn.answers import wait_view
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
-from sojourn.http.event_streams import DisconnectCallback, FrameResponse
+from sojourn.http.event_streams import FrameResponse
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import token_of_delivery
 from sojourn.http.protocols.reply import read as read_reply
 from sojourn.http.protocols.reply import read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.turn import Begin, TurnStream
-from sojourn.http.protocols.turn_request import OnDisconnect, begin, disconnect_callback, find_closed
+from sojourn.http.protocols.turn_endpoint import TURN_RESPONSES, TurnRoute, load_stream
+from sojourn.http.protocols.turn_request import find_closed
 from sojourn.http.protocols.vercel.request import ANSWER, ChatRequest, VercelBody, read
 from sojourn.http.protocols.waits import waits_of_status
-from sojourn.http.routes.parameters import STREAM, AgentId, Serving, problems
-from sojourn.http.security import audit
-from sojourn.http.security.limits import count_stream
+from sojourn.http.routes.parameters import AgentId, Serving
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
 
@@ -37,45 +34,28 @@ HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 
 ChatId = Annotated[str, Path(examples=["desk-1"], max_length=200)]
 
-_STREAM: dict[int | str, Any] = {
-    200: {
-        "description": "The parts of the assistant's message.",
-        "content": {"text/event-stream": STREAM},
-    },
-    **problems(400, 404, 409, 429),
-}
-
 routes = APIRouter(prefix="/vercel", tags=["protocols"])
 
 
-@routes.post("/{agent_id}", response_class=Response, responses=_STREAM, summary="Talk by the AI SDK")
-async def send_messages(
-    agent_id: AgentId,
-    body: VercelBody,
-    request: Request,
-    asking: Asking,
-    service: Serving,
-    on_disconnect: OnDisconnect = None,
-) -> Response:
+@routes.post("/{agent_id}", response_class=Response, responses=TURN_RESPONSES, summary="Talk by the AI SDK")
+async def send_messages(agent_id: AgentId, body: VercelBody, endpoint: TurnRoute) -> Response:
     """Send the last message of the chat, decisions on its calls or an answer to its question, and read what follows."""
-    chat = read(body.messages)
+    service, asking, chat = endpoint.service, endpoint.asking, read(body.messages)
     if body.trigger == "regenerate-message":
         await _require_open(service, asking, agent_id, body.id, chat)
     if chat.replies:
         run = await service.conversation(asking, agent_id, body.id)
         if not await _is_reply(run, chat):
             chat = chat.as_message()
-    audit.bind(answers=[each.id for each in chat.answers])
-    count_stream(request.scope)
-    turn = await begin(service, asking, agent_id, body.id, chat)
-    left = disconnect_callback(turn, asking) if on_disconnect else None
-    return await _stream(turn, chat.message_id, chat.calls, left)
+    turn = await endpoint.begin(agent_id, body.id, chat)
+    encoder = (await load_stream("vercel")).VercelEncoder(turn, chat.message_id, chat.calls)
+    return endpoint.respond(encoder.frames(), turn, HEADERS)
 
 
 @routes.get(
     "/{agent_id}/{chat_id}/stream",
     response_class=Response,
-    responses={**_STREAM, 204: {"description": "The chat has no turn yet."}},
+    responses={**TURN_RESPONSES, 204: {"description": "The chat has no turn yet."}},
     summary="Come back by the AI SDK",
 )
 async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, service: Serving) -> Response:
@@ -89,7 +69,9 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
     if newest is None:
         return Response(status_code=204)
     begins, message_id = newest
-    return await _stream(TurnStream(service.feeds, run, begins), message_id, frozenset())
+    turn = TurnStream(service.feeds, run, begins)
+    encoder = (await load_stream("vercel")).VercelEncoder(turn, message_id, frozenset[str]())
+    return FrameResponse(encoder.frames(), HEADERS)
 
 
 async def _require_open(
@@ -113,13 +95,6 @@ async def _require_open(
         then="Send the words again as a new message. A conversation has no branches.",
         run_id=run.id,
     )
-
-
-async def _stream(
-    turn: TurnStream, message_id: str, calls: frozenset[str], left: DisconnectCallback | None = None
-) -> Response:
-    stream: Any = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel.stream")
-    return FrameResponse(stream.VercelEncoder(turn, message_id, calls).frames(), HEADERS, left=left)
 
 
 async def _is_reply(run: Run, chat: ChatRequest) -> bool:
