@@ -209,7 +209,7 @@ def reducers(files: list[Source]) -> list[str]:
 
 
 def kinds_read(node: ast.AST) -> set[str]:
-    """Return the kinds of events that a piece of code names, but for those that it only makes."""
+    """Return the kinds of events that code reads, without those that it only constructs."""
     made = {id(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
     names = [
         each.id if isinstance(each, ast.Name) else each.attr

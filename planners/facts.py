@@ -1,4 +1,4 @@
-"""The tools that the planners use, by id, and the fields of their results that they read.
+"""Ids of the tools that the planners use, and the result fields that they read.
 
 Unknown fields are ignored, so that a toolset can add fields while a planner runs.
 """

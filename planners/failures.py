@@ -16,7 +16,7 @@ __all__ = ["declines", "defaults", "read_reply", "sentence_of", "values_of"]
 
 
 def defaults(turn: Turn) -> dict[str, dict[str, Any]]:
-    """Return the role of a contact and, once the time of the data is known, its last week."""
+    """Return a contact's role, and its last week if the time of the data is known."""
     record = turn.last(GET_SITE) or turn.last(GET_DEVICE)
     week = Window(length=WEEK).bounds(record.as_of) if record else {}
     return {UPSERT_PROFILE.id: {"role": "operations"}, GET_TIME_SERIES.id: week}
@@ -36,12 +36,12 @@ _LOWER = frozenset({"role", "site_id", "device_id"})
 
 
 def declines(text: str) -> bool:
-    """Whether the answer is a no, such as `nobody` or `never mind`."""
+    """Whether the answer declines, such as `nobody` or `never mind`."""
     return text.strip().strip(".!").lower() in _NO
 
 
 def read_reply(text: str, wanted: Sequence[str]) -> dict[str, Any] | None:
-    """Return the values of an answer; None for a no."""
+    """Return the values of an answer, or None if it declines."""
     return None if declines(text) else values_of(text, wanted)
 
 

@@ -30,7 +30,7 @@ _HELP = frozenset({"help", "what can you do", "what can i ask"})
 
 
 def courtesy(text: str) -> str | None:
-    """Return the reply to a greeting, a thank-you or a call for help, and nothing more; None to anything else."""
+    """Return the reply to a greeting, thanks or a request for help, or None."""
     words = text.strip().strip(".!?").lower()
     if words in _THANKS:
         return "You are welcome."

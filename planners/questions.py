@@ -54,7 +54,7 @@ class Window:
 
 
 def window_of(text: str) -> Window | None:
-    """Return the window in a text, such as `last 3 days`, or `from 2026-03-10 to 2026-03-12`; None without one."""
+    """Return the time window in a text, such as `last 3 days`, or None."""
     if match := _LAST.search(text):
         return Window(length=int(match[1] or 1) * _UNITS[match[2].lower()])
     if match := _BETWEEN.search(text):

@@ -1,5 +1,6 @@
 """Worker: what it opened is closed, also when it cannot start."""
 
+import asyncio
 import threading
 import uuid
 
@@ -8,6 +9,7 @@ import temporalio.client
 from temporalio import activity
 from temporalio.worker import Interceptor, WorkflowInboundInterceptor
 
+import sojourn.worker
 from sojourn import Agent, App, Client, PlanResult, Toolset, Turn, Worker, data_converter
 from sojourn.live import LocalTransport
 from sojourn.testing import ScriptedPlanner
@@ -43,6 +45,29 @@ async def test_an_app_that_cannot_be_opened_is_closed(temporal_address: str, how
     with pytest.raises(OSError, match="no such device"):
         await (worker.run() if how == "run" else worker.__aenter__())
     assert live.is_closed
+
+
+async def test_a_worker_whose_start_is_canceled_is_closed(temporal_address: str, monkeypatch) -> None:
+    """A block that is canceled before its worker is seen polling leaves no worker and no open part of the app."""
+    looked = asyncio.Event()
+
+    async def has_no_poller(*_: object) -> bool:
+        looked.set()
+        return False
+
+    async def plan(_turn: object) -> PlanResult:
+        return PlanResult.final("done")
+
+    monkeypatch.setattr(sojourn.worker, "has_poller", has_no_poller)
+    live = Live()
+    app = App(agents=[Agent("test.agent", planner=plan)], live=live)
+    worker = Worker(app, await Client.connect(temporal_address), task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    entering = asyncio.ensure_future(worker.__aenter__())
+    await looked.wait()
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert (live.is_closed, worker._worker.is_shutdown) == (True, True)
 
 
 async def test_the_calls_of_a_step_start_on_the_worker_that_has_the_run(temporal_address: str) -> None:

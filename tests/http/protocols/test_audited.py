@@ -131,3 +131,4 @@ async def test_what_a_page_decides_is_told(post, lines):
     assert (line["subject"], line["status"], line["approved"]) == ("bo", 200, False)
     assert line["digest"] == interrupt["id"].rpartition("#")[2]
     assert line["await_id"]
+    assert line["answers"] == [interrupt["id"]]
