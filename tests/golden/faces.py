@@ -68,7 +68,8 @@ async def of_talk(served: Any, text: str, thread: str) -> dict[str, str]:
         ),
         "ag-ui": _streamed(await served.post("/agui/shop.clerk", agui)),
         "ai sdk": _streamed(await served.post("/vercel/shop.clerk", vercel)),
-        "a2a": _answered(await served.post("/a2a/shop.clerk/", a2a, headers=headers)),
+        # The library adds the fields of a task as its events come, so that their order is not fixed.
+        "a2a": _answered(await served.post("/a2a/shop.clerk/", a2a, headers=headers), is_sorted=True),
     }
 
 
@@ -89,12 +90,12 @@ def _named(path: str, run_id: str) -> str:
     return f"GET {path.replace(run_id, 'RUN')}"
 
 
-def _answered(answer: Any) -> str:
-    return f"{answer.status_code}\n{_indented(answer.text)}"
+def _answered(answer: Any, *, is_sorted: bool = False) -> str:
+    return f"{answer.status_code}\n{_indented(answer.text, is_sorted=is_sorted)}"
 
 
-def _indented(text: str) -> str:
-    return json.dumps(json.loads(text), indent=1, ensure_ascii=False)
+def _indented(text: str, *, is_sorted: bool = False) -> str:
+    return json.dumps(json.loads(text), indent=1, ensure_ascii=False, sort_keys=is_sorted)
 
 
 def _main(answer: Any) -> str:
