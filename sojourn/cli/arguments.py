@@ -1,10 +1,10 @@
 """Parse messages, labels, policies, periods and names that a user types."""
 
+import codecs
 import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sojourn.cli.failure import USAGE, CommandError
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_READ",
     "answerer",
+    "decode",
     "parse_agent",
     "parse_conversation",
     "parse_duration",
     "parse_principal",
     "parse_since",
+    "read_file",
     "read_labels",
     "read_policy",
     "read_text",
@@ -37,14 +39,12 @@ MAX_READ = 1_000_000
 
 
 def read_text(given: str) -> str:
-    """Return the message, from standard input if `given` is `-`."""
+    """Return the text, from standard input if `given` is `-`."""
     if given != "-":
         return given
-    text = _read(Path("-")).rstrip("\r\n")
+    text = read_file("-").rstrip("\n")
     if not text.strip():
-        raise CommandError(
-            "standard input is empty; the message to the agent is read from it", exit_code=USAGE
-        )
+        raise CommandError("standard input is empty; the text is read from it", exit_code=USAGE)
     return text
 
 
@@ -60,15 +60,15 @@ def read_labels(pairs: Sequence[str]) -> dict[str, str]:
     return labels
 
 
-def read_policy(path: Path) -> "RunPolicyOverride":
+def read_policy(path: str) -> "RunPolicyOverride":
     """Return the limits in a JSON file, or in standard input if the path is `-`."""
     from pydantic import ValidationError
 
     from sojourn.contracts.run_policy import RunPolicyOverride
 
-    place = "standard input" if str(path) == "-" else plain(str(path))
+    place = _place(path)
     try:
-        value = loads(_read(path))
+        value = loads(read_file(path))
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{place} is not JSON: {plain(str(error))}", exit_code=USAGE) from error
     if not isinstance(value, dict):
@@ -88,22 +88,51 @@ def read_policy(path: Path) -> "RunPolicyOverride":
         raise CommandError(f"{place}: {field}: {plain(first['msg'])}", exit_code=USAGE) from error
 
 
-def _read(path: Path) -> str:
-    place = "standard input" if str(path) == "-" else plain(str(path))
+def read_file(path: str, *, limit: int = MAX_READ) -> str:
+    """Return the text of a file, or of standard input if the path is `-`."""
+    place = _place(path)
     try:
-        if str(path) == "-":
-            data = sys.stdin.buffer.read(MAX_READ + 1)
+        if path == "-":
+            data = sys.stdin.buffer.read(limit + 1)
         else:
-            with path.open("rb") as file:
-                data = file.read(MAX_READ + 1)
+            with open(path, "rb") as file:
+                data = file.read(limit + 1)
     except OSError as error:
         raise CommandError(f"cannot read {place}: {error.strerror or error}", exit_code=USAGE) from error
-    if len(data) > MAX_READ:
-        raise CommandError(f"{place} has more than {MAX_READ:,} bytes", exit_code=USAGE)
+    if len(data) > limit:
+        raise CommandError(f"{place} has more than {limit:,} bytes", exit_code=USAGE)
+    return decode(data, place)
+
+
+def _place(path: str) -> str:
+    return "standard input" if path == "-" else plain(path)
+
+
+def decode(data: bytes, place: str, *, line: int = 1) -> str:
+    r"""Decode UTF-8, without a byte order mark, and with `\n` at the end of each line.
+
+    Other encodings are refused: a guess could send something else than what was written. `line` is the number of
+    the first line.
+    """
     try:
-        return data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise CommandError(f"{place} is not text in UTF-8", exit_code=USAGE) from error
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise _wrong_encoding(place, "it begins as UTF-16", "UTF-16") from error
+        line += data.count(b"\n", 0, error.start)
+        fault = f"byte 0x{data[error.start]:02x} in line {line}"
+        raise _wrong_encoding(place, fault, "WINDOWS-1252") from error
+    if "\0" in text:
+        raise _wrong_encoding(place, "it has zero bytes, as UTF-16 has", "UTF-16LE")
+    return text.replace("\r\n", "\n")
+
+
+def _wrong_encoding(place: str, fault: str, source: str) -> CommandError:
+    return CommandError(
+        f"{place} is not text in UTF-8 ({fault}); save it as UTF-8, or convert it, such as with "
+        f"`iconv -f {source} -t UTF-8`",
+        exit_code=USAGE,
+    )
 
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -34,8 +34,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def listen(host: str, port: int | None) -> socket.socket:
+def listen(host: str, port: int | None, *, options: str = "--host or --port") -> socket.socket:
     """Listen on a port: 0 for any, None for the usual one or the next free one.
+
+    Args:
+        host: A name or an address of this machine.
+        port: The port.
+        options: The options of the command that the error names.
 
     Raises:
         DefinitionError: The port is in use, or the address is not one of this machine.
@@ -63,7 +68,7 @@ def listen(host: str, port: int | None) -> socket.socket:
         f"{host}:{port}" if port is not None else f"{host}:{USUAL_PORT} and the {TRIED - 1} ports after it"
     )
     why = (fault and fault.strerror) or fault
-    raise DefinitionError(f"cannot serve HTTP at {where} ({why}); choose another --host or --port")
+    raise DefinitionError(f"cannot serve HTTP at {where} ({why}); choose another {options}")
 
 
 def address_of(listener: socket.socket) -> str:

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from sojourn.errors import DefinitionError, ServerUnavailable
 from sojourn.process import Program
-from sojourn.server.files import ServerFiles, StorageLink
+from sojourn.server.files import ServerFiles, StorageLink, holder_of
 from sojourn.server.ports import HOST, LAST_PORT, find_ui, is_free, is_serving, pick, port_in_use, ui_port_of
 from sojourn.server.temporal_cli import Progress, TemporalCli, find_cli
 
@@ -197,6 +197,16 @@ class Server:
         return self._attached_to is not None
 
     @property
+    def uses_database(self) -> bool:
+        """Whether the server's data is in `db_filename`.
+
+        An attached server may have been started with another file.
+        """
+        if self._db_filename is None or not self.attached:
+            return self._db_filename is not None
+        return holder_of(self._db_filename) == self.address
+
+    @property
     def address(self) -> str:
         """`host:port` of the frontend, also after the server was stopped.
 
@@ -260,7 +270,7 @@ class Server:
             address = f"{HOST}:{usual}"
             if await is_serving(address, namespace=self.namespace):
                 self._attached_to, self._launched, self._was_attached = address, None, True
-                self._attached_ui = await find_ui(address, ui_port_of(usual))
+                self._attached_ui = await find_ui(address, self._asked_ui_port or ui_port_of(usual))
                 return self
         cli = self._cli = self._cli or await find_cli(on_progress=self._on_progress)
         try:
@@ -342,7 +352,13 @@ class Server:
                 await self._launch(start)
             except ServerUnavailable:
                 taken = port_in_use(self.log_tail())
-                if taken is None or taken in (self._asked_port, self._asked_ui_port) or not tries_left:
+                if taken is not None and taken in (self._asked_port, self._asked_ui_port):
+                    name = "port" if taken == self._asked_port else "ui_port"
+                    raise ServerUnavailable(
+                        f"the Temporal server did not start: {name} {taken} is in use (address already in use); "
+                        "choose another one, or stop the program that listens there"
+                    ) from None
+                if taken is None or not tries_left:
                     raise
             else:
                 return

@@ -21,7 +21,7 @@ from sojourn.private import (
     runtime_path,
 )
 
-__all__ = ["ServerFiles", "StorageLink"]
+__all__ = ["ServerFiles", "StorageLink", "holder_of"]
 
 
 class ServerFiles:
@@ -62,13 +62,33 @@ def _lock(db_filename: Path) -> IO[bytes]:
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        held.seek(0)
-        holder = held.read().decode(errors="replace").strip() or "still starting"
+        holder = _holder(held)
         held.close()
         raise ServerUnavailable(
-            f"another server ({holder}) uses {db_filename}; use that one, stop it, or choose another file"
+            f"another server ({holder or 'still starting'}) uses {db_filename}; use that one, stop it, or choose another file"
         ) from None
     return held
+
+
+def holder_of(db_filename: Path) -> str | None:
+    """Return the address of the server that uses a database file, or None.
+
+    It is empty while that server starts.
+    """
+    try:
+        with open(f"{db_filename}.lock", "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return _holder(file)
+    except OSError:
+        return None
+    return None
+
+
+def _holder(lock: IO[bytes]) -> str:
+    lock.seek(0)
+    return lock.read().decode(errors="replace").strip()
 
 
 def _log(log_filename: Path | None) -> IO[bytes]:

@@ -23,6 +23,9 @@ HOST = "127.0.0.1"
 # server restarts; a client that keeps connecting to the port of a dead server may even connect to itself.
 _FIRST, _LAST = 20_000, 31_767
 _UI_ABOVE = 1_000
+_HTTP_SERVICE = 8_460
+"""The usual port of the HTTP service, which the UI of a server at 7460 leaves free."""
+
 _IN_USE = re.compile(r":(\d+): bind: address already in use")
 
 
@@ -50,8 +53,12 @@ def pick(asked: int | None, usual: int) -> int:
 
 
 def ui_port_of(port: int) -> int:
-    """Return the usual port of the UI, as `temporal server start-dev` chooses it."""
-    return port + _UI_ABOVE if port + _UI_ABOVE <= LAST_PORT else port - _UI_ABOVE
+    """Return the port of the UI: 1000 above the frontend's, or one next to it.
+
+    `temporal server start-dev` chooses the same, but for the port of the HTTP service.
+    """
+    above = port + _UI_ABOVE if port + _UI_ABOVE <= LAST_PORT else port - _UI_ABOVE
+    return above + 1 if above == _HTTP_SERVICE else above
 
 
 def port_in_use(log: str) -> int | None:

@@ -51,7 +51,7 @@ def start_command(processes, tmp_path) -> Callable[..., Awaitable[programs.Comma
 
     async def start(
         *arguments: str,
-        input: str = "",
+        input: str | bytes = "",
         stdin: int | None = None,
         stdout: int | None = None,
         env: dict[str, str] | None = None,
@@ -59,7 +59,7 @@ def start_command(processes, tmp_path) -> Callable[..., Awaitable[programs.Comma
         before: str = "",
     ) -> programs.Command:
         with tempfile.TemporaryFile() as file:
-            file.write(input.encode())
+            file.write(input if isinstance(input, bytes) else input.encode())
             file.seek(0)
             return await programs.Command.start(
                 "-m",

@@ -9,6 +9,7 @@ import pytest
 
 from sojourn.cli.arguments import (
     MAX_READ,
+    decode,
     parse_agent,
     parse_conversation,
     parse_since,
@@ -44,6 +45,34 @@ def test_a_bad_standard_input_is_refused(monkeypatch, data, message):
     assert caught.value.exit_code == USAGE
 
 
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\xef\xbb\xbfhello\r\nthere\r\n", "hello\nthere\n"),
+        ("é".encode(), "é"),
+        (b"a\rb", "a\rb"),
+    ],
+)
+def test_text_of_windows_has_no_mark_and_no_carriage_returns(data, text):
+    """A byte order mark is not part of the text, and a line ends with a line feed."""
+    assert decode(data, "notes.txt") == text
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("hi".encode("utf-16"), r"\(it begins as UTF-16\).*iconv -f UTF-16 -t UTF-8"),
+        ("hi".encode("utf-16-le"), r"\(it has zero bytes, as UTF-16 has\).*iconv -f UTF-16LE -t UTF-8"),
+        ("one\ncafé".encode("latin-1"), r"\(byte 0xe9 in line 2\).*iconv -f WINDOWS-1252 -t UTF-8"),
+    ],
+)
+def test_another_encoding_is_refused_with_what_to_do(data, message):
+    """Text in UTF-16 or Latin-1 is bad usage; the error names the place and a command that converts it."""
+    with pytest.raises(CommandError, match=rf"^notes\.txt is not text in UTF-8 {message}") as caught:
+        decode(data, "notes.txt")
+    assert caught.value.exit_code == USAGE
+
+
 def test_labels_are_names_and_values():
     """A value can be empty and can have an equals sign."""
     assert read_labels(["team=ops", "note=", "sum=1=1"]) == {"team": "ops", "note": "", "sum": "1=1"}
@@ -60,7 +89,7 @@ def test_bad_labels_are_refused(pairs):
 def test_a_policy_is_read_from_a_file(tmp_path):
     """The limits are those of the file."""
     (tmp_path / "limits.json").write_text('{"max_tool_calls": 5, "time_budget": "PT10M"}')
-    policy = read_policy(tmp_path / "limits.json")
+    policy = read_policy(str(tmp_path / "limits.json"))
     assert policy.given() == {"max_tool_calls": 5, "time_budget": timedelta(minutes=10)}
 
 
@@ -79,14 +108,14 @@ def test_a_bad_policy_is_refused_with_file_and_field(tmp_path, text, message):
     """The error has the file and the field, and what is wrong with it."""
     (tmp_path / "limits.json").write_text(text)
     with pytest.raises(CommandError, match=message) as caught:
-        read_policy(tmp_path / "limits.json")
+        read_policy(str(tmp_path / "limits.json"))
     assert caught.value.exit_code == USAGE
 
 
 def test_a_missing_policy_file_is_named(tmp_path):
     """A file that cannot be read is bad usage, with the system's reason."""
     with pytest.raises(CommandError, match=r"cannot read .*none\.json: No such file"):
-        read_policy(tmp_path / "none.json")
+        read_policy(str(tmp_path / "none.json"))
 
 
 def test_a_number_and_a_unit_are_before_now(subtests: pytest.Subtests) -> None:

@@ -313,6 +313,11 @@ def test_the_web_ui_of_a_free_port_has_a_free_port(monkeypatch):
     assert all(ports.pick(0, 7233) < 21_000 for _ in range(5))
 
 
+def test_the_web_ui_leaves_the_port_of_the_http_service_free():
+    """The UI of a server at 7460 is not at 8460, where the HTTP service is usually."""
+    assert [ports.ui_port_of(port) for port in (7233, 7459, 7460, 65_000)] == [8233, 8459, 8461, 64_000]
+
+
 def test_a_port_that_is_asked_for_is_taken_unchanged(running):
     """A port that the caller chose is not replaced, free or not."""
     taken = int(running.address.rpartition(":")[2])

@@ -1,14 +1,12 @@
 """`sojourn answer` answers a question, and `provide` gives results of calls."""
 
 import json
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from sojourn.cli.arguments import answerer, parse_principal
+from sojourn.cli.arguments import answerer, parse_principal, read_file, read_text
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import As, By, Json, RunId, connected
@@ -33,7 +31,11 @@ def answer(
     ] = None,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="TEXT", help="The answer; put several words in quotes.", show_default=False),
+        typer.Argument(
+            metavar="TEXT",
+            help="The answer; put several words in quotes; - is the text of standard input.",
+            show_default=False,
+        ),
     ] = None,
     fields: Annotated[
         list[str] | None,
@@ -99,7 +101,7 @@ def _read_words(words: Sequence[str], *, is_given: bool) -> tuple[str | None, st
         return (words[0] if words else None), None
     if not words:
         raise CommandError("give the answer: TEXT, --field, --json-values or --decline", exit_code=USAGE)
-    return (words[0] if len(words) == 2 else None), words[-1]
+    return (words[0] if len(words) == 2 else None), read_text(words[-1])
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -120,6 +122,9 @@ def _field_pair(text: str) -> tuple[str, str]:
 
 
 Result = dict[str, Any]
+
+MAX_RESULTS = 16_000_000
+"""Most bytes of a file of results."""
 
 
 @connected
@@ -238,7 +243,7 @@ def _by_wait(
 
 
 def _from_source(source: str) -> list[Result]:
-    text = sys.stdin.read() if source == "-" else _text_of(Path(source))
+    text = read_file(source, limit=MAX_RESULTS)
     try:
         value: Any = loads(text)
     except DuplicateNameError as error:
@@ -254,13 +259,6 @@ def _from_source(source: str) -> list[Result]:
                 exit_code=USAGE,
             )
     return cast("list[Result]", found)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path} cannot be read: {error}", exit_code=USAGE) from error
 
 
 def _call_pair(text: str) -> tuple[str, str]:

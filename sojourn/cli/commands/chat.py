@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.arguments import parse_conversation
+from sojourn.cli.arguments import decode, parse_conversation
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import FAILED, OK, USAGE, WAITING, CommandError, failure_of
 from sojourn.cli.options import By, Json, Verbose, connected
@@ -95,6 +95,8 @@ async def _lines() -> AsyncGenerator[str]:
             loop.call_soon_threadsafe(lines.put_nowait, None)
 
     threading.Thread(target=read, daemon=True).start()
+    number = 0
     while (line := await lines.get()) is not None:
-        if text := line.decode(errors="replace").strip():
+        number += 1
+        if text := decode(line, "standard input", line=number).strip():
             yield text

@@ -6,17 +6,19 @@ import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.failure import NO_SERVER, OK, CommandError
+from sojourn.cli.failure import NO_SERVER, OK, USAGE, CommandError
 from sojourn.cli.options import Json, Target, TaskQueue, encrypted, load_app, load_worker_app, queue_for
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from sojourn.cli.dev_processes import ServiceProcess, Tell
     from sojourn.server import Server
 
@@ -45,9 +47,17 @@ def dev(
             "--http/--no-http", help="Serve the app over HTTP too, where sojourn[http] is installed."
         ),
     ] = True,
+    http_port: Annotated[
+        int | None,
+        typer.Option("--http-port", help="The port of the HTTP service; default: 8460 or the next free one."),
+    ] = None,
     ui: Annotated[
         bool, typer.Option("--ui/--no-ui", help="Start Temporal's UI too, which answers whoever reaches it.")
     ] = True,
+    ui_port: Annotated[
+        int | None,
+        typer.Option("--ui-port", help="The port of Temporal's UI; 1000 above the server's when free."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Run the embedded server, a worker and the HTTP service together, until Ctrl-C.
@@ -63,6 +73,9 @@ def dev(
     def tell(event: str, line: str, more: dict[str, Any]) -> None:
         print(json.dumps({"event": event, **more}) if as_json else line, flush=True)
 
+    for number, option, is_on in ((http_port, "http", http), (ui_port, "ui", ui)):
+        if number is not None and not is_on:
+            raise CommandError(f"give either --{option}-port or --no-{option}", exit_code=USAGE)
     if reload and importlib.util.find_spec("watchfiles") is None:
         print(
             "sojourn: no reload on change without watchfiles: pip install 'sojourn[server]'", file=sys.stderr
@@ -73,21 +86,17 @@ def dev(
     here = settings.local_port() if port is None else port
 
     async def main() -> int:
+        # The HTTP service takes its port first: an error comes before a server starts, whose UI leaves that port free.
         async with (
-            Server(db_filename=DATABASE, port=here, ui=ui) as server,
+            _listener(http_port) if http and _is_installed() else nullcontext() as listener,
+            Server(db_filename=DATABASE, port=here, ui=ui, ui_port=ui_port) as server,
             _live_text(server.address),
-            _service(target if http else None, server.ui_url) as service,
+            _service(target, listener, server.ui_url) as service,
         ):
             os.environ["TEMPORAL_ADDRESS"] = server.address
-            at = f"UI {server.ui_url}" if server.ui_url else "its UI is elsewhere" if ui else "no UI"
-            was = (
-                ", which was running already: it may have other runs, and its data is where it was started"
-                if server.attached
-                else ""
-            )
             tell(
                 "server",
-                f"Temporal server {server.address}{was}   {at}",
+                _server_line(server, ui=ui),
                 {"address": server.address, "ui_url": server.ui_url, "attached": server.attached},
             )
 
@@ -128,21 +137,43 @@ async def _live_text(address: str) -> AsyncGenerator[None]:
         yield
 
 
+def _server_line(server: "Server", *, ui: bool) -> str:
+    at = f"UI {server.ui_url}" if server.ui_url else "its UI is elsewhere" if ui else "no UI"
+    was = ""
+    if server.attached:
+        elsewhere = "it may have other runs, and its data is where it was started"
+        data = "its data is in this folder" if server.uses_database else elsewhere
+        was = f", which was running already: {data}"
+    return f"Temporal server {server.address}{was}   {at}"
+
+
+def _is_installed() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("fastapi", "uvicorn"))
+
+
 @asynccontextmanager
-async def _service(target: str | None, temporal_ui: str | None) -> AsyncGenerator["ServiceProcess | None"]:
-    if target is None or any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
-        yield None
-        return
-    from sojourn.cli.dev_processes import ServiceProcess
+async def _listener(port: int | None) -> AsyncGenerator["socket"]:
     from sojourn.http.listening import listen
     from sojourn.server.ports import HOST
 
-    with listen(HOST, None) as listener:
-        service = ServiceProcess(target, listener, temporal_ui)
-        try:
-            yield service
-        finally:
-            await service.stop()
+    with listen(HOST, port, options="--http-port") as listener:
+        yield listener
+
+
+@asynccontextmanager
+async def _service(
+    target: str, listener: "socket | None", temporal_ui: str | None
+) -> AsyncGenerator["ServiceProcess | None"]:
+    if listener is None:
+        yield None
+        return
+    from sojourn.cli.dev_processes import ServiceProcess
+
+    service = ServiceProcess(target, listener, temporal_ui)
+    try:
+        yield service
+    finally:
+        await service.stop()
 
 
 def _run_line(agent_id: str, address: str) -> str:

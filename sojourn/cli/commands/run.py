@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,7 +47,7 @@ def run(
         typer.Option("--label", metavar="NAME=VALUE", help="A label of the run; can be given several times."),
     ] = None,
     policy: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--policy", metavar="FILE", help="Limits of this run, as a JSON object; - is standard input."
         ),
@@ -81,7 +80,7 @@ def run(
     from sojourn.cli.follow import attach
 
     agent, principal = parse_agent(name, by_or_user(None))
-    if text == "-" and str(policy) == "-":
+    if text == "-" and policy == "-":
         raise CommandError("standard input is either the message or the policy, not both", exit_code=USAGE)
     given: dict[str, Any] = {
         "messages": read_text(text),

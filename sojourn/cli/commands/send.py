@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-import sys
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sojourn.cli.arguments import parse_conversation
+from sojourn.cli.arguments import parse_conversation, read_text
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import OK, CommandError, Interrupted
 from sojourn.cli.options import By, Json, Why, connected, connection_options
@@ -56,8 +55,7 @@ def send(
     """
     who = by_or_user(by)
     found = parse_conversation(session, who)
-    if text == "-":
-        text = sys.stdin.read()
+    text = read_text(text)
 
     async def main(client: "Client") -> int:
         talk = found(client)

@@ -19,6 +19,16 @@ async def test_a_text_answers_the_one_question(served):
     assert (await run.result()).text == "the left one"
 
 
+async def test_an_answer_is_read_from_standard_input(served):
+    """`-` is the text of standard input, without what Windows adds; another encoding is refused."""
+    run = await served.waiting("ask")
+    refused = await served.sojourn("answer", run.id, "-", input="drüben".encode("latin-1"))
+    assert (refused.code, "not text in UTF-8 (byte 0xfc in line 1)" in refused.err) == (2, True)
+    done = await served.sojourn("answer", run.id, "-", input=b"\xef\xbb\xbfthe left\r\none\r\n")
+    assert done.code == 0, done.err
+    assert (await run.result()).text == "the left\none"
+
+
 async def test_an_answer_by_field_is_typed_by_the_form(served):
     """The values of `--field` become numbers, booleans or text, by the types of the form."""
     run = await served.waiting("order")
@@ -141,5 +151,7 @@ async def test_results_come_from_standard_input_too(served):
     run = await served.waiting("weigh")
     calls = [item.tool_call_id for item in (await run.status()).awaits[0].items]
     lines = "\n".join(json.dumps({"tool_call_id": call, "result": 1}) for call in calls)
-    assert (await served.sojourn("provide", run.id, "-", input=lines)).code == 0
+    refused = await served.sojourn("provide", run.id, "-", input=lines.encode("utf-16"))
+    assert (refused.code, "it begins as UTF-16" in refused.err) == (2, True)
+    assert (await served.sojourn("provide", run.id, "-", input=b"\xef\xbb\xbf" + lines.encode())).code == 0
     assert (await run.result()).text == "1.0 1.0"

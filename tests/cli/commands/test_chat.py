@@ -176,7 +176,23 @@ async def test_a_question_ends_the_input(desk, command):
     assert (await desk.session.status()).queued == 0
 
 
-async def desk_sojourn(desk, command, lines: str):
+async def test_lines_of_windows_are_messages_and_another_encoding_is_refused(desk, command):
+    """A byte order mark and carriage returns are no part of a message; text in Latin-1 or UTF-16 is not sent."""
+    done = await desk_sojourn(desk, command, b"\xef\xbb\xbfhello\r\nthere\r\n")
+    assert (done.code, done.out) == (0, "1: hello\n2: there\n")
+    for lines, fault in (
+        ("ok\ncafé\n".encode("latin-1"), "byte 0xe9 in line 2"),
+        ("hi\n".encode("utf-16"), "begins as UTF-16"),
+    ):
+        refused = await desk_sojourn(desk, command, lines)
+        assert (refused.code, fault in refused.err) == (2, True), refused
+    sent = await command(
+        "send", desk.session.run.id, "-", "--wait", env=desk.env, input=b"\xef\xbb\xbfmore\r\n"
+    )
+    assert (sent.code, sent.out) == (0, "4: more\n")
+
+
+async def desk_sojourn(desk, command, lines: str | bytes):
     return await command(*desk.words, env=desk.env, input=lines)
 
 

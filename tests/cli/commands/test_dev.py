@@ -15,6 +15,7 @@ import pytest
 from sojourn import Client
 from sojourn.cli import dev_processes
 from sojourn.network import http_client
+from sojourn.server import ports
 from tests.programs import Command
 
 ROOT = Path(__file__).parents[3]
@@ -209,6 +210,59 @@ async def test_a_server_that_was_running_is_told(here, start_command, temporal_a
         f"Temporal server {temporal_address}, which was running already: it may have other runs, and its data is where"
         in first
     )
+
+
+async def test_a_server_of_this_folder_is_told(here, start_command):
+    """The first line of a second `dev` in the folder says that the server's data is there."""
+    server = await start_command("server", "--port", "0", "--headless", "--json")
+    address = json.loads(await server.stdout.readline())["address"]
+    dev = await start_command("dev", "dev_app:app", "--no-http", "--port", address.rpartition(":")[2])
+    first = (await dev.stdout.readline()).decode()
+    for process in (dev, server):
+        process.send_signal(signal.SIGINT)
+        await process.communicate()
+    assert f"{address}, which was running already: its data is in this folder   its UI is elsewhere" in first
+
+
+async def test_two_run_side_by_side_at_ports_of_their_own(here, start_command, tmp_path):
+    """`--port`, `--ui-port` and `--http-port` are taken as given; without them each takes ports that are free."""
+    other = tmp_path / "other"
+    other.mkdir()
+    write_app(other, APP.format(answer="other"))
+    chosen = [str(ports.pick(0, 0)) for _ in range(3)]
+    options = [
+        word for pair in zip(("--port", "--ui-port", "--http-port"), chosen, strict=True) for word in pair
+    ]
+    first = Dev(await start_command("dev", "dev_app:app", "--json", *options))
+    server, http = await first.printed("server"), await first.printed("http")
+    assert [
+        url.rpartition(":")[2] for url in (server["address"], server["ui_url"], http["address"])
+    ] == chosen
+    second = Dev(await start_command("dev", "dev_app:app", "--json", "--port", "0", cwd=other))
+    beside, http_beside = await second.printed("server"), await second.printed("http")
+    assert not beside["attached"]
+    taken = {server["address"], server["ui_url"], http["address"]}
+    assert not taken & {beside["address"], beside["ui_url"], http_beside["address"]}
+    for option, number in (("--http-port", chosen[2]), ("--ui-port", chosen[1]), ("--port", chosen[2])):
+        words = [option, number, *(("--port", "0") if option != "--port" else ())]
+        third = tmp_path / option
+        third.mkdir()
+        write_app(third, APP.format(answer="third"))
+        refused = await start_command("dev", "dev_app:app", "--json", *words, cwd=third)
+        out, err = await refused.communicate()
+        assert (refused.returncode, out) != (0, b"")
+        assert all(text in err for text in (b"in use", b"choose another", number.encode())), err
+        assert b"Traceback" not in err
+    for each in (first, second):
+        assert (await each.stopped())[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["http", "ui"])
+async def test_a_port_of_what_is_left_out_is_bad_usage(here, start_command, kind):
+    """A port and the option that leaves its server out exclude each other."""
+    process = await start_command("dev", "dev_app:app", f"--no-{kind}", f"--{kind}-port", "20001")
+    _, err = await process.communicate()
+    assert (process.returncode, f"give either --{kind}-port or --no-{kind}" in err.decode()) == (2, True)
 
 
 async def test_the_port_is_that_of_a_local_address(start_command, here, temporal_address):

@@ -186,7 +186,7 @@ async def test_a_detached_run_is_started_and_not_followed(served):
 async def test_the_message_is_read_from_standard_input(served):
     """`-` is the text of standard input; with `--policy -` too, there is nothing to tell them apart by."""
     done, both = await asyncio.gather(
-        served.sojourn("run", "desk.clerk", "-", "--detach", input="hello\nthere\n"),
+        served.sojourn("run", "desk.clerk", "-", "--detach", input=b"\xef\xbb\xbfhello\r\nthere\r\n"),
         served.sojourn("run", "desk.clerk", "-", "--policy", "-"),
     )
     assert (await served.client.get_run(done.out.strip()).result()).text == "hello\nthere"
