@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sojourn.contracts.awaits import record_of
 from sojourn.errors import (
     ApprovalVoid,
     ArtifactNotFound,
@@ -117,9 +118,6 @@ _KINDS: Mapping[type[SojournError], ErrorKind] = {
 }
 """By class; a subclass that is not here has the kind of the class above it. An error of another package has its own as `error_kind`."""
 
-_PATHS = {"question": "answers", "approval": "approvals", "tool_results": "tool-results"}
-"""The last part of the path at which each kind of wait is answered."""
-
 
 def kind_of(error: BaseException) -> ErrorKind | None:
     """Return what an error means to a caller.
@@ -137,7 +135,12 @@ def kind_of(error: BaseException) -> ErrorKind | None:
     elif isinstance(error, MissingRole):
         then = f"Ask whoever runs the service for the role {error.role}."
     elif isinstance(error, OtherKind):
-        then = f"POST /v1/runs/{{run_id}}/{_PATHS[error.kind]} answers it."
+        record = record_of(error.kind)
+        then = (
+            f"POST /v1/runs/{{run_id}}/{record.answer_path} answers it."
+            if record
+            else "A newer version of the service answers it."
+        )
     return replace(found, then=then) if then else found
 
 

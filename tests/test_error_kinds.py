@@ -33,5 +33,7 @@ def test_an_error_says_more_than_its_class():
     assert kind_of(denied).then == "It is decided by a lead."
     assert kind_of(errors.MissingRole("no", role="user")).then.endswith("the role user.")
     assert kind_of(other).then == "POST /v1/runs/{run_id}/tool-results answers it."
+    newer = errors.OtherKind("no", run_id="r", await_id="w", kind="of a newer version")
+    assert kind_of(newer).then == "A newer version of the service answers it."
     assert details_of(other) == {"run_id": "r", "await_id": "w"}
     assert kind_of(ValueError("no")) is None

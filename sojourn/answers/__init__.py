@@ -20,6 +20,7 @@ from sojourn.answers.submitting import (
     is_same_answer,
     submit,
 )
+from sojourn.answers.texts import Verdict, parse_answer, read_verdict
 from sojourn.answers.wait_view import (
     Asker,
     Disclosure,
@@ -49,6 +50,7 @@ __all__ = [
     "GivenAnswer",
     "Results",
     "StatusView",
+    "Verdict",
     "WaitContext",
     "WaitRef",
     "WaitView",
@@ -61,6 +63,8 @@ __all__ = [
     "is_same_answer",
     "may_look",
     "open_waits",
+    "parse_answer",
+    "read_verdict",
     "status_view",
     "submit",
     "wait_view",

@@ -219,6 +219,11 @@ class WaitView(_Shape):
         return f"{self.run_id} {self.await_id}"
 
     @property
+    def summary(self) -> str:
+        """What the wait asks for, in a sentence. A face cuts it to a line."""
+        return self.wait.summary
+
+    @property
     def is_for_people(self) -> bool:
         """Whether a person answers. A program gives the results of external calls."""
         return self.wait.is_for_people
@@ -249,8 +254,7 @@ class WaitView(_Shape):
 
     @property
     def tools(self) -> list[str]:
-        own = [self.tool] if self.tool else []
-        return list(dict.fromkeys([*own, *(call.tool for call in self.calls)]))
+        return self.wait.tools
 
     # The rules on who may answer are in `sojourn.core.awaits.deciding`.
 
@@ -299,8 +303,16 @@ class WaitView(_Shape):
 
     def without_calls(self, call_ids: Sequence[str]) -> "WaitView":
         """Return the view without these external calls, whose results were given."""
-        calls = [call for call in self.calls if call.tool_call_id not in call_ids]
-        return self.model_copy(update={"calls": calls})
+        return self.with_calls([call for call in self.calls if call.tool_call_id not in call_ids])
+
+    def with_calls(self, calls: Sequence[ExternalCall]) -> "WaitView":
+        """Return the view with only these of its external calls."""
+        if not isinstance(self.wait, AwaitExternalTools):
+            return self
+        changes = {"items": list(calls)}
+        return self.model_copy(
+            update={"calls": changes["items"], "wait": self.wait.model_copy(update=changes)}
+        )
 
 
 class StatusView(RunStatus):

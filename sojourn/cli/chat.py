@@ -13,7 +13,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from sojourn.answers import Answer, Decision, WaitView, open_waits, submit
+from sojourn.answers import Decision, WaitView, open_waits, parse_answer, submit
 from sojourn.cli.chat_view import ChatView
 from sojourn.cli.failure import OK, CommandError
 from sojourn.cli.follow import code_of, ends_turn
@@ -201,7 +201,7 @@ class TerminalChat:
             self._following = asyncio.create_task(self._follow(Cursor(self._session.run.id)))
 
     async def _answer(self, wait: WaitView, line: str) -> None:
-        given = self._decision(wait, line) if wait.call else Answer(line)
+        given = self._decision(wait, line) if wait.call else parse_answer(wait, line)
         if given is not None:
             run = Run(self._session.run.client, wait.run_id)
             await submit(run, None, wait, given, by=self._by, trusted=True)

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from sojourn.answers import Answer, GivenAnswer, WaitView, open_waits, submit, wait_view
+from sojourn.answers import GivenAnswer, WaitView, open_waits, parse_answer, submit, wait_view
 from sojourn.cli.client import by_or_user, worker_line
 from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING, Interrupted
 from sojourn.cli.options import LAST_TURNS, connection_options
@@ -267,7 +267,7 @@ async def _read_answer(wait: WaitView) -> GivenAnswer | None:
     if wait.call is not None:
         return await ask_approval(wait)
     line = await ask_person()
-    return None if line is None else Answer(line)
+    return None if line is None else parse_answer(wait, line)
 
 
 LOOKED_AT_EVERY = 5.0

@@ -1,7 +1,7 @@
 """The waits of a run."""
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeGuard, get_args
 
 from pydantic import Field
 
@@ -16,7 +16,11 @@ __all__ = [
     "AwaitExternalTools",
     "ExternalCall",
     "KindName",
+    "PlannerQuestion",
+    "PlannerWait",
     "expires_at",
+    "is_of_planner",
+    "record_of",
 ]
 
 Expiry = Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=3650))]
@@ -37,6 +41,10 @@ class AwaitClarification(Input):
     """The kind of wait."""
     is_for_people: ClassVar[bool] = True
     """Whether a person answers."""
+    answer_path: ClassVar[str] = "answers"
+    """The last part of the path at which the HTTP service takes an answer."""
+    metric_name: ClassVar[str] = "clarification"
+    """The name of the kind in metrics."""
     id: str = ""
     """Unique in the run; changed when another wait has the id, and derived when left out."""
     question: str
@@ -62,6 +70,16 @@ class AwaitClarification(Input):
     server: str | None = None
     """The toolset that asks, where a tool does."""
 
+    @property
+    def summary(self) -> str:
+        """What the wait asks for, in a sentence."""
+        return self.question
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools that the wait is about."""
+        return [self.restrict_to_tool] if self.restrict_to_tool else []
+
 
 class AwaitConfirmation(Record):
     """A question to a person whether a call may run.
@@ -74,6 +92,10 @@ class AwaitConfirmation(Record):
     """The kind of wait."""
     is_for_people: ClassVar[bool] = True
     """Whether a person answers."""
+    answer_path: ClassVar[str] = "approvals"
+    """The last part of the path at which the HTTP service takes an answer."""
+    metric_name: ClassVar[str] = "confirmation"
+    """The name of the kind in metrics."""
     id: str
     """Unique in the run."""
     tool_call_id: str
@@ -129,6 +151,16 @@ class AwaitConfirmation(Record):
     stop_asking: str = "run"
     """How long an approval with the scope `tool` counts: `turn`, `run`, or `never`, which refuses that scope."""
 
+    @property
+    def summary(self) -> str:
+        """What the wait asks for, in a sentence."""
+        return self.prompt or self.title or self.tool
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools that the wait is about."""
+        return [self.tool]
+
 
 class ExternalCall(Input):
     """A call that a program outside the run executes."""
@@ -152,6 +184,10 @@ class AwaitExternalTools(Input):
     """The kind of wait."""
     is_for_people: ClassVar[bool] = False
     """Whether a person answers."""
+    answer_path: ClassVar[str] = "tool-results"
+    """The last part of the path at which the HTTP service takes an answer."""
+    metric_name: ClassVar[str] = "external_tools"
+    """The name of the kind in metrics."""
     id: str = ""
     """Unique in the run; derived when left out."""
     items: list[ExternalCall]
@@ -159,9 +195,40 @@ class AwaitExternalTools(Input):
     expires_after: Expiry | None = None
     """How long to wait before missing results are answered as `timeout`; None waits without limit."""
 
+    @property
+    def summary(self) -> str:
+        """What the wait asks for, in a sentence."""
+        tools = self.tools
+        named = ", ".join(tools[:_MAX_NAMED]) + (" ..." if len(tools) > _MAX_NAMED else "")
+        return f"{len(self.items)} results of {named}" if len(self.items) > 1 else f"Result of {named}"
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools that the wait is about."""
+        return list(dict.fromkeys(item.tool for item in self.items))
+
+
+_MAX_NAMED = 3
+"""Most tools that a summary names."""
 
 Await = AwaitClarification | AwaitConfirmation | AwaitExternalTools
 """Any wait. `question`, `tool_call_id` and `items` tell the kinds apart."""
+
+PlannerQuestion: TypeAlias = AwaitClarification
+"""A wait for one answer that the planner reads. A kind that is added joins here with `|`."""
+
+PlannerWait = PlannerQuestion | AwaitExternalTools
+"""A wait that a planner may ask for."""
+
+
+def is_of_planner(wait: Await) -> TypeGuard[PlannerQuestion]:
+    """Return whether the planner itself reads the answer. No call waits for it."""
+    return isinstance(wait, PlannerQuestion) and wait.tool_call_id is None
+
+
+def record_of(kind: str) -> type[Await] | None:
+    """Return the record of a kind of wait, or None for one of a newer version."""
+    return next((each for each in get_args(Await) if each.kind == kind), None)
 
 
 def expires_at(wait: Await, since: datetime | None) -> datetime | None:

@@ -16,7 +16,7 @@ from opentelemetry.trace.span import NonRecordingSpan
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import Await
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.tool_call import ToolRequest
@@ -30,13 +30,6 @@ from sojourn.telemetry.trace_context import span_id_of
 __all__ = ["Observation"]
 
 P = ParamSpec("P")
-
-_KINDS: dict[type[Await], str] = {
-    AwaitClarification: "clarification",
-    AwaitConfirmation: "confirmation",
-    AwaitExternalTools: "external_tools",
-}
-
 
 _log = structlog.get_logger("sojourn.telemetry")
 
@@ -197,10 +190,9 @@ class Observation(Observer):
     def waits(self, open_waits: Mapping[str, Await]) -> None:
         for await_id, wait in open_waits.items():
             if await_id not in self._waits:
-                kind = _KINDS.get(type(wait), OTHER)
-                self._waits[await_id] = (kind, workflow.now())
+                self._waits[await_id] = (wait.metric_name, workflow.now())
                 if self._is_new("await", await_id):
-                    self._instruments.awaits.add(1, {AGENT: self._agent, KIND: kind})
+                    self._instruments.awaits.add(1, {AGENT: self._agent, KIND: wait.metric_name})
         for await_id in [known for known in self._waits if known not in open_waits]:
             kind, opened = self._waits.pop(await_id)
             if self._is_new("awaited", await_id):

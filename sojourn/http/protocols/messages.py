@@ -14,13 +14,21 @@ from typing import Any, cast
 from pydantic import ConfigDict, model_validator
 from pydantic.alias_generators import to_camel
 
-from sojourn.answers import ClosedWait, WaitView, is_same_answer, open_waits, wait_view
+from sojourn.answers import (
+    ClosedWait,
+    WaitView,
+    is_same_answer,
+    open_waits,
+    parse_answer,
+    read_verdict,
+    wait_view,
+)
 from sojourn.client.run import Run
 from sojourn.contracts.event import MessageReceivedEvent
 from sojourn.contracts.message import Accepted, DocumentPart, ImagePart, Message, Part, TextPart
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, RunAlreadyExists, RunNotFound
-from sojourn.http.answering import is_same_message, read_answer, read_verdict, submit_answer
+from sojourn.http.answering import is_same_message, submit_answer
 from sojourn.http.bodies import JsonBody, StartBody
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline
@@ -320,7 +328,7 @@ async def _answer_open(
 def _is_repeated(closed: ClosedWait, asking: Principal, message: IncomingMessage) -> bool:
     if message.answer_id and closed.event.message_id == message.answer_id:
         return True
-    return is_same_answer(closed, read_answer(closed.view, message.text), asking)
+    return is_same_answer(closed, parse_answer(closed.view, message.text), asking)
 
 
 async def _submit(
@@ -330,7 +338,7 @@ async def _submit(
         service,
         asking,
         view,
-        read_answer(view, message.text),
+        parse_answer(view, message.text),
         message_id=message.answer_id,
         conversation=service.client.get_run(run_id),
     )

@@ -65,7 +65,7 @@ def client_waits(view: WaitView, root: str) -> Iterator[ClientWait]:
     below = view.run_id.removeprefix(root).strip("/").partition("/")[0]
     for ref, call in view.refs():
         own = call.tool_call_id if call else view.tool_call_id
-        of_call = view.model_copy(update={"calls": [call]}) if call else view
+        of_call = view.with_calls([call]) if call else view
         yield ClientWait(ref.token(root), of_call, below or own)
 
 

@@ -12,13 +12,22 @@ from typing import Any, cast
 from fasta2a.schema import Artifact, Message, Part, Task, TaskState, TaskStatus
 from fasta2a.storage import Storage
 
-from sojourn.answers import Answer, ClosedWait, Decision, GivenAnswer, WaitView, is_same_answer, wait_view
+from sojourn.answers import (
+    ClosedWait,
+    Decision,
+    GivenAnswer,
+    WaitView,
+    is_same_answer,
+    parse_answer,
+    read_verdict,
+    wait_view,
+)
 from sojourn.contracts.ids import MAX_MESSAGE_ID
 from sojourn.contracts.message import Message as Words
 from sojourn.contracts.message import Part as MessagePart
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, SojournError, StaleDigest
-from sojourn.http.answering import read_answer, read_verdict, submit_answer
+from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import (
     IncomingMessage,
@@ -282,7 +291,7 @@ def _answer_of(view: WaitView, fields: dict[str, Any], text: str) -> GivenAnswer
     An approval names the call that was displayed, by its digest or its code.
     """
     if view.call is None:
-        return Answer(text)
+        return parse_answer(view, text)
     check_fields(fields, ("await_id", "approved", "digest", "reason", "text"))
     digest, verdict = view.digest or "", read_verdict(text)
     is_seen, approved = verdict.code == view.ref.code, verdict.is_approved
@@ -293,7 +302,7 @@ def _answer_of(view: WaitView, fields: dict[str, Any], text: str) -> GivenAnswer
         raise StaleDigest(message, run_id=view.run_id, await_id=view.await_id, digest=digest)
     if "approved" in fields:
         return Decision(approved, digest, str(fields.get("reason") or ""))
-    return read_answer(view, text)
+    return parse_answer(view, text)
 
 
 def _data_of(part: Any) -> dict[str, Any]:

@@ -30,11 +30,12 @@ from mcp_types import (
 )
 
 from sojourn import __version__
+from sojourn.answers import parse_answer, read_verdict
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import suggestion
 from sojourn.errors import SojournError
-from sojourn.http.answering import read_answer, read_verdict, submit_answer
+from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.mcp.content import (
     ANSWER,
@@ -267,7 +268,7 @@ async def _answer(service: Service, asking: Principal, arguments: dict[str, Any]
             403, "forbidden", f"the tool `{ANSWER}` approves no call", then=explain_waits(calls, token)
         )
     conversation = service.client.get_run(token.run_id)
-    answer = read_answer(view, text)
+    answer = parse_answer(view, text)
     await submit_answer(service, asking, view, answer, message_id=key, conversation=conversation)
     return AgentReply(token, is_task=True)
 

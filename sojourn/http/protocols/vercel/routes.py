@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Response
 
 from sojourn.answers import wait_view
 from sojourn.client.run import Run
-from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.awaits import PlannerQuestion
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
 from sojourn.http.event_streams import FrameResponse
@@ -117,7 +117,7 @@ async def _newest(service: Service, run: Run) -> tuple[Begin, str] | None:
     answered = [
         (each.at, wait_view(each.wait, each.event.run_id).ref.token(run.id))
         for each in tree.decisions
-        if isinstance(each.wait, AwaitClarification) and each.at >= turn.at
+        if isinstance(each.wait, PlannerQuestion) and each.at >= turn.at
     ]
     if not answered:
         return begin, f"{ANSWER}{message_id}"
