@@ -19,7 +19,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import AnyTool, App
 from sojourn.contracts import safe_exceptions
-from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
+from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools, PlannerQuestion
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import (
@@ -266,6 +266,11 @@ class Planning:
         question = question_for(self._results)
         return self._with_form(question) if question else None
 
+    def _complete(self, question: PlannerQuestion) -> PlannerQuestion:
+        match question:
+            case AwaitClarification():
+                return self._with_form(question)
+
     def _with_form(self, question: AwaitClarification) -> AwaitClarification:
         step = next((message for message in reversed(self.messages) if message.tool_results), None)
         question = point_to_fields(question, step.tool_results if step else [])
@@ -423,8 +428,11 @@ class Planning:
         )
         if isinstance(dispatches, ToolError):
             return PlanOutcome(failure=dispatches, decision=decision)
-        if isinstance(plan.await_, AwaitClarification):
-            return self._question(plan, plan.await_, decision)
+        match plan.await_:
+            case None | AwaitExternalTools():  # the calls of the latter are judged as others are
+                pass
+            case question:
+                return self._question(plan, question, decision)
         if knows_effects(self.task):
             tools = self.app.tools_of(self.task.agent_id)
             dispatcher = self._dispatcher(decision, external)
@@ -479,7 +487,7 @@ class Planning:
         )
 
     def _question(
-        self, plan: PlanResult, question: AwaitClarification, decision: PolicyDecision | None
+        self, plan: PlanResult, question: PlannerQuestion, decision: PolicyDecision | None
     ) -> PlanOutcome:
         calls = [part.request for part in plan.message.tool_calls] if plan.message else []
         stamped = self._stamped(calls)
@@ -487,7 +495,7 @@ class Planning:
         final = dict(zip((call.tool_call_id for call in calls), stamped, strict=True))
         asking = final.get(question.tool_call_id or "")
         return PlanOutcome(
-            await_=self._with_form(question),
+            await_=self._complete(question),
             asking=asking and asking.tool_call_id,
             message=without_payloads(
                 write_final_ids(plan.model_copy(update={"tool_calls": calls}), stamped), omitted

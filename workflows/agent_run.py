@@ -25,7 +25,6 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import AGENT_RUN, IN_DOUBT, PLAN, STORE_TRANSCRIPT
 from sojourn.converter.failures import chain_of, closing, failure_of
-from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.awaits.waits import Released
@@ -563,7 +562,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 self._state = self._state.question_closed(plan)
             raise
         self._local_plans.waited()
-        self._state = self._state.answered(plan, answer if isinstance(answer, Clarified) else None)
+        self._state = self._state.answered(plan, answer)
 
     def steer(self, message: Paused | Resumed | Released) -> None:
         """Pause, resume, or stop asking about tools."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools, PlannerQuestion
 from sojourn.contracts.tasks import ApproverTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import Decided
@@ -79,7 +79,7 @@ class OpenAwaits:
 
     async def answer_to(
         self,
-        wait: AwaitClarification | AwaitConfirmation,
+        wait: PlannerQuestion | AwaitConfirmation,
         go_on: ContinueAsNew | None = None,
     ) -> Answer | None:
         """Return the one answer to a wait, or None if it expires unanswered.

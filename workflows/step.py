@@ -30,7 +30,7 @@ from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.failures import failure_of, spent_of
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided, deny_by_decision, is_void, void_reason
-from sojourn.core.awaits.external_tools import Supplied, missing_result
+from sojourn.core.awaits.external_tools import missing_result
 from sojourn.core.awaits.factories import (
     MAX_ASKED_AGAIN,
     MAX_INPUT_ROUNDS,
@@ -188,7 +188,7 @@ class StepExecution:
             return known.decided or known.clarified
         with self._waits():
             answer = await self._awaits.answer_to(wait, self.go_on)
-        assert not isinstance(answer, Supplied)
+        assert answer is None or isinstance(answer, Decided | Clarified)
         decided = answer if isinstance(answer, Decided) else None
         self._keep(call, EarlierAttempts(decided, answer if isinstance(answer, Clarified) else None))
         return answer

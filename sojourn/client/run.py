@@ -394,7 +394,7 @@ class Run(ReadableRun):
         async def update(fields: Fields) -> Any:
             return await self._handle.execute_update(name, fields, id=update_id)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
-        return await send(self._handle, update, value)
+        return await send(self._handle, name, update, value)
 
     async def cancel(self, reason: str | None = None) -> None:
         """Request the run's cancellation.

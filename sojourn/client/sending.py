@@ -23,7 +23,7 @@ from sojourn.connection.rpc_errors import translate_error
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
 from sojourn.core.awaits.envelope import NOT_VISIBLE
-from sojourn.core.awaits.kinds import sent_kind
+from sojourn.core.awaits.kinds import KINDS_BY_NAME
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
@@ -87,9 +87,12 @@ _REFUSALS: dict[str, type[RunError]] = {
 
 
 async def send(
-    handle: WorkflowHandle[Any, Any], update: Update, value: Fields | Callable[[], Awaitable[Fields]]
+    handle: WorkflowHandle[Any, Any],
+    name: str,
+    update: Update,
+    value: Fields | Callable[[], Awaitable[Fields]],
 ) -> Any:
-    """Send an update, and return its outcome."""
+    """Send the update of this name, and return its outcome."""
     run_id = handle.id
     deadline: float | None = None
     failing: float | None = None
@@ -108,7 +111,7 @@ async def send(
             if refused in _NOT_YET and time.monotonic() < deadline:
                 await asyncio.sleep(0.05)
                 continue
-            raise _refusal(error, refused, run_id, fields) from error
+            raise _refusal(error, refused, run_id, name, fields) from error
         except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
             _stop_if_cancelled(error)
             raise await _nobody(handle) from error
@@ -161,7 +164,9 @@ def _stop_if_cancelled(error: Exception) -> None:
         raise asyncio.CancelledError from error
 
 
-def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str, sent: Fields) -> RunError:
+def _refusal(
+    error: WorkflowUpdateFailedError, refused: str, run_id: str, name: str, sent: Fields
+) -> RunError:
     if refused == NOT_VISIBLE:
         return hidden(run_id)
     reason = getattr(error.cause, "message", error)
@@ -171,8 +176,9 @@ def _refusal(error: WorkflowUpdateFailedError, refused: str, run_id: str, sent: 
         changes = details.get("changes") or ()
         return ApprovalVoid(message, run_id=run_id, await_id=details.get("await_id"), changes=changes)
     kind, await_id = details.get("kind"), details.get("await_id", "")
-    if kind and kind != (wanted := sent_kind(sent)):
-        message = f"{run_id}: {await_id} is of the kind {kind}, and not {wanted}"
+    answered = KINDS_BY_NAME.get(name)
+    if kind and answered and kind != answered.record.kind:
+        message = f"{run_id}: {await_id} is of the kind {kind}, and not {answered.record.kind}"
         return OtherKind(message, run_id=run_id, await_id=await_id, kind=kind)
     digest = details.get("digest")
     if digest and sent.get("payload_digest", digest) != digest:

@@ -266,7 +266,7 @@ class Session:
                 message=text,
             )
 
-        accepted = await send(temporal.get_workflow_handle(self.run.id), update, message)
+        accepted = await send(temporal.get_workflow_handle(self.run.id), SEND, update, message)
         return Accepted.model_validate(accepted)
 
     def events(

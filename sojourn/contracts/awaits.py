@@ -1,7 +1,7 @@
 """The waits of a run."""
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeGuard, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import Field
 
@@ -19,7 +19,6 @@ __all__ = [
     "PlannerQuestion",
     "PlannerWait",
     "expires_at",
-    "is_of_planner",
     "record_of",
 ]
 
@@ -219,11 +218,6 @@ PlannerQuestion: TypeAlias = AwaitClarification
 
 PlannerWait = PlannerQuestion | AwaitExternalTools
 """A wait that a planner may ask for."""
-
-
-def is_of_planner(wait: Await) -> TypeGuard[PlannerQuestion]:
-    """Return whether the planner itself reads the answer. No call waits for it."""
-    return isinstance(wait, PlannerQuestion) and wait.tool_call_id is None
 
 
 def record_of(kind: str) -> type[Await] | None:

@@ -211,6 +211,10 @@ class AwaitExternalToolsEvent(BaseEvent):
     """The calls that a program outside the run executes."""
 
 
+WaitOpenedEvent: TypeAlias = AwaitClarificationEvent | AwaitConfirmationEvent | AwaitExternalToolsEvent
+"""An event that opens a wait."""
+
+
 class AwaitAnsweredEvent(BaseEvent):
     """A wait ended."""
 
@@ -473,9 +477,7 @@ Event: TypeAlias = (
     | AgentRunStartedEvent
     | ToolResultReceivedEvent
     | ToolEndEvent
-    | AwaitClarificationEvent
-    | AwaitConfirmationEvent
-    | AwaitExternalToolsEvent
+    | WaitOpenedEvent
     | AwaitAnsweredEvent
     | RunPausedEvent
     | RunResumedEvent
@@ -511,6 +513,8 @@ EVENT_CLASSES: dict[str, type[BaseEvent]] = {
 
 def wait_in(event: BaseEvent) -> Await | None:
     """Return the wait that an event opens, or None if it opens none."""
+    if not isinstance(event, WaitOpenedEvent):
+        return None
     match event:
         case AwaitClarificationEvent():
             return event.question
@@ -518,10 +522,9 @@ def wait_in(event: BaseEvent) -> Await | None:
             return event.confirmation
         case AwaitExternalToolsEvent():
             return event.external
-        case _:
-            return None
 
 
 # Type checkers cannot read a computed list. Without `__all__` they take every class of the module.
 if not TYPE_CHECKING:
-    __all__ = ["EVENT_CLASSES", "BaseEvent", "Event", *(kind.__name__ for kind in get_args(Event)), "wait_in"]  # noqa: PLE0604
+    _CLASSES = [kind.__name__ for kind in get_args(Event)]
+    __all__ = ["EVENT_CLASSES", "BaseEvent", "Event", "WaitOpenedEvent", *_CLASSES, "wait_in"]  # noqa: PLE0604

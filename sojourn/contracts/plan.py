@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeVar, overload
 
 from pydantic import AliasChoices, Field
 
-from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
+from sojourn.contracts.awaits import AwaitClarification, PlannerWait
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.memory import MemoryPatch, SessionMemory, read_only
 from sojourn.contracts.message import Message
@@ -211,7 +211,7 @@ class PlanResult(Input):
     """Why the last of `tool_calls` is not executed: a model's response was cut off in it. The call is answered with this text."""
     final_response: Message | None = None
     """The run's answer."""
-    await_: AwaitClarification | AwaitExternalTools | None = Field(
+    await_: PlannerWait | None = Field(
         default=None, validation_alias=AliasChoices("await", "await_"), serialization_alias="await"
     )
     """A question to a person, or calls that a program outside the run executes; needs `interrupts_allowed`."""
@@ -265,7 +265,7 @@ class PlanResult(Input):
     @classmethod
     def ask(
         cls,
-        question: str | AwaitClarification | AwaitExternalTools,
+        question: str | PlannerWait,
         *,
         notes: list[str] | None = None,
         memory: dict[str, Any] | None = None,

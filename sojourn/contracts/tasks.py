@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools, PlannerQuestion
 from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect, ForkedStep
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, PolicyDecision, Usage
@@ -131,7 +131,7 @@ class PlanOutcome(Record):
     """Why calls have no dispatch: `max_calls_per_step`, `max_tool_calls`, `max_tool_rounds`, `plan_size` or `final_turn`."""
     final: Message | None = None
     result: Any = None
-    await_: AwaitClarification | None = Field(
+    await_: PlannerQuestion | None = Field(
         default=None, validation_alias=AliasChoices("await", "await_"), serialization_alias="await"
     )
     """The question."""

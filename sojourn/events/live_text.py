@@ -20,9 +20,9 @@ from sojourn.contracts.event import (
     ToolCallDeltaEvent,
 )
 from sojourn.live import Delta, LiveTransport
-from sojourn.timeline import RUN_END_TYPES
+from sojourn.timeline import is_plan_end
 
-__all__ = ["COMMON", "DELTA_EVENTS", "ENDS", "DeltaPlacement", "LiveText"]
+__all__ = ["COMMON", "DELTA_EVENTS", "DeltaPlacement", "LiveText"]
 
 _log = structlog.get_logger("sojourn.live")
 
@@ -34,9 +34,6 @@ DELTA_EVENTS = (TextDeltaEvent, ThinkingDeltaEvent, ToolCallDeltaEvent, StreamRe
 
 MAX_AHEAD = 50_000
 """Most deltas kept until the `plan_started` of their plan arrives."""
-
-ENDS = RUN_END_TYPES | {"assistant_message", "await_clarification", "policy_decision", "tool_start", "usage"}
-"""Types of events that show that the plan is complete."""
 
 
 class DeltaPlacement:
@@ -64,7 +61,7 @@ class DeltaPlacement:
             self._last_delta, self._has_text = None, False
             ahead, self._ahead = self._ahead, []
             return [live_event for delta in ahead for live_event in self.take(delta)]
-        if event.type in ENDS:
+        if is_plan_end(event):
             self._is_open = False
         return []
 

@@ -28,6 +28,7 @@ from sojourn.contracts.event import (
 from sojourn.contracts.wire_names import ARCHIVE_EVENTS, PLAN, STORE_TRANSCRIPT
 from sojourn.events.history import HistoryReader
 from sojourn.events.live_text import COMMON
+from sojourn.timeline import is_plan_end
 from sojourn.values.text import plain
 
 __all__ = ["BLOCKS_LOOP", "INTERVAL", "PendingActivities", "heartbeat_note", "is_plan", "retrying", "when"]
@@ -128,12 +129,7 @@ class PendingActivities:
                 self._names[call.tool_call_id] = call.name
             case ToolEndEvent(result=result):
                 self._open.pop(result.tool_call_id, None)
-            case _ if event.type in (
-                "assistant_message",
-                "await_clarification",
-                "run_completed",
-                "run_failed",
-            ):
+            case _ if is_plan_end(event):
                 self._open.pop("", None)
             case _:
                 pass

@@ -107,7 +107,7 @@ def _message_in(record: HistoryRecord) -> tuple[str, bool]:
     value = record.value
     if isinstance(value, PlanOutcome):
         final = value.final or value.message
-        return (value.await_.question or "" if value.await_ else final.text if final else ""), True
+        return (value.await_.summary if value.await_ else final.text if final else ""), True
     if record.kind == "sent" and record.name == SEND and isinstance(value, list) and value:
         sent = cast("list[Any]", value)[0]
         text = cast("dict[str, Any]", sent).get("text") if isinstance(sent, dict) else None

@@ -14,10 +14,10 @@ from sojourn.contracts.ids import place_in, place_of
 from sojourn.core.history.fold import END
 from sojourn.events import Cursor, event_line
 from sojourn.events.cursor import Position
-from sojourn.events.live_text import ENDS
 from sojourn.events.stream import stream
 from sojourn.live import Delta, LiveTransport
 from sojourn.serving.pace import Pace
+from sojourn.timeline import is_plan_end
 
 __all__ = ["Feed", "FeedEntry", "OpenPlan", "Redact"]
 
@@ -177,7 +177,7 @@ class Feed:
             case StreamRestartedEvent(run_id=run_id, plan=number, attempt=attempt):
                 if run_id in self.plans:
                     self.plans[run_id] = OpenPlan(self.plans[run_id].seq, number, attempt)
-            case _ if event.event_id and getattr(event, "type", "") in ENDS:
+            case _ if event.event_id and is_plan_end(event):
                 self.plans.pop(event.run_id, None)
             case _:
                 pass

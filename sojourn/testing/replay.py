@@ -125,7 +125,7 @@ def _lines(outcome: PlanOutcome) -> list[str]:
         exclude={"await_": {"id", "tool_call_id", "closed"}, "external": {"id"}},
         exclude_defaults=True,
     )
-    if outcome.await_ and outcome.await_.restrict_to_tool:
+    if outcome.await_ and outcome.await_.tools:
         decided["await"].pop("form", None)  # made from the tool's schema
     if outcome.fault:
         decided["fault"] = (

@@ -9,7 +9,6 @@ covers child runs too.
 
 from sojourn.core.run.set_aside import SetAsideRequest as SetAsideRequest
 from sojourn.core.run.set_aside import requests_by_message as requests_by_message
-from sojourn.timeline.entries import RUN_END_TYPES as RUN_END_TYPES
 from sojourn.timeline.entries import Attempt as Attempt
 from sojourn.timeline.entries import Call as Call
 from sojourn.timeline.entries import ChangeKind as ChangeKind
@@ -30,6 +29,7 @@ from sojourn.timeline.entries import WaitEnd as WaitEnd
 from sojourn.timeline.entries import WaitEntry as WaitEntry
 from sojourn.timeline.entries import is_interruption as is_interruption
 from sojourn.timeline.entries import is_last_result as is_last_result
+from sojourn.timeline.entries import is_plan_end as is_plan_end
 from sojourn.timeline.entries import is_run_end as is_run_end
 from sojourn.timeline.entries import is_turn_end as is_turn_end
 from sojourn.timeline.entries import verdict_of as verdict_of
@@ -40,7 +40,6 @@ from sojourn.timeline.tree import TimelineTree as TimelineTree
 
 __all__ = [
     "MOST_ENTRIES",
-    "RUN_END_TYPES",
     "Attempt",
     "Call",
     "ChangeKind",
@@ -64,6 +63,7 @@ __all__ = [
     "WaitEntry",
     "is_interruption",
     "is_last_result",
+    "is_plan_end",
     "is_run_end",
     "is_turn_end",
     "requests_by_message",

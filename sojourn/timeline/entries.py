@@ -10,19 +10,24 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeGuard
 
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import (
+    AssistantMessageEvent,
     AwaitAnsweredEvent,
     BaseEvent,
     Event,
     LimitReachedEvent,
     MessageReceivedEvent,
+    PolicyDecisionEvent,
     RetriesStoppedEvent,
     RunCanceledEvent,
     RunCompletedEvent,
     RunFailedEvent,
     RunTerminatedEvent,
     RunTimedOutEvent,
+    ToolStartEvent,
     TurnCompletedEvent,
     TurnFailedEvent,
+    UsageEvent,
+    WaitOpenedEvent,
     wait_in,
 )
 from sojourn.contracts.message import Message, ThinkingPart
@@ -35,7 +40,6 @@ from sojourn.core.payload.unknown_outcome import Doubt, doubt_about
 from sojourn.core.run.state import INTERRUPTED
 
 __all__ = [
-    "RUN_END_TYPES",
     "Attempt",
     "Call",
     "ChangeKind",
@@ -56,6 +60,7 @@ __all__ = [
     "WaitEntry",
     "is_interruption",
     "is_last_result",
+    "is_plan_end",
     "is_run_end",
     "is_turn_end",
     "verdict_of",
@@ -70,12 +75,19 @@ RunEnd: TypeAlias = (
 TurnEnd: TypeAlias = TurnCompletedEvent | TurnFailedEvent
 """The event that ends a turn of a conversation."""
 
-RUN_END_TYPES = frozenset({"run_canceled", "run_completed", "run_failed", "run_terminated", "run_timed_out"})
-"""The `type` of each `RunEnd`."""
-
 
 def is_run_end(event: BaseEvent) -> TypeGuard[RunEnd]:
     return isinstance(event, RunEnd)
+
+
+_AFTER_PLAN = (
+    AssistantMessageEvent | PolicyDecisionEvent | ToolStartEvent | UsageEvent | WaitOpenedEvent | RunEnd
+)
+
+
+def is_plan_end(event: BaseEvent) -> bool:
+    """Return whether an event shows that the plan before it is complete."""
+    return isinstance(event, _AFTER_PLAN)
 
 
 def is_turn_end(event: BaseEvent) -> TypeGuard[TurnEnd]:

@@ -22,7 +22,10 @@ async def test_an_update_that_no_worker_has_looked_at_is_sent_again() -> None:
             raise WorkflowUpdateFailedError(ApplicationError("refused", type=refusals.pop(0)))
         return str(fields)
 
-    assert await send(HANDLE, update, {"id": "q", "answer": "x", "by": None}) == "{'id': 'q', 'answer': 'x'}"
+    assert (
+        await send(HANDLE, "provide_clarification", update, {"id": "q", "answer": "x", "by": None})
+        == "{'id': 'q', 'answer': 'x'}"
+    )
     refusals.append("AwaitAnswered")
     with pytest.raises(AwaitClosed, match="r: refused"):
-        await send(HANDLE, update, {"id": "q"})
+        await send(HANDLE, "provide_clarification", update, {"id": "q"})

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION
 from sojourn.core.awaits.disclosure import describe_expiry, disclose, fence_signal, indent_lines, join_lines
@@ -16,12 +17,17 @@ from sojourn.values.visible import fence, visible
 from sojourn.values.wire import MAX_ANSWER_CHARS
 
 __all__ = [
+    "DECLINED",
     "Clarified",
+    "clarification_digest",
     "format_clarification",
     "read_clarification",
     "sample_clarification",
     "wanted_fields",
 ]
+
+DECLINED = "declined"
+"""The code of an answer that declines a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +44,20 @@ class Clarified:
     principal: Principal | None = None
 
     @property
+    def code(self) -> str | None:
+        return DECLINED if self.declined else None
+
+    @property
     def digest(self) -> str:
         """A digest that is equal for a repetition of the answer."""
         return answer_digest([self.declined, "" if self.declined else self.text])
+
+    @property
+    def message(self) -> Message:
+        """What the planner reads of it."""
+        if not self.declined:
+            return Message.user(self.text)
+        return Message.system(f"The question was declined{f': {self.text}' if self.text else '.'}")
 
 
 def read_clarification(
@@ -51,6 +68,13 @@ def read_clarification(
         return principal
     read = _read(question, fields, by, channel)
     return read if isinstance(read, Refused) or principal is None else replace(read, principal=principal)
+
+
+def clarification_digest(fields: dict[str, Any]) -> str:
+    """Return the digest that `Clarified` would have for a message."""
+    declined, answer = fields.get("declined") is True, fields.get("answer")
+    text = answer if isinstance(answer, str) else write_json(answer)
+    return answer_digest([declined, "" if declined else text])
 
 
 def _read(

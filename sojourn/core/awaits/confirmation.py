@@ -39,6 +39,7 @@ __all__ = [
     "NO_EDIT",
     "VOID",
     "Decided",
+    "confirmation_digest",
     "deny",
     "deny_by_decision",
     "describe_changes",
@@ -94,6 +95,11 @@ class Decided:
         return self.reason
 
     @property
+    def code(self) -> str | None:
+        """None: `approved` says how it was decided."""
+        return None
+
+    @property
     def digest(self) -> str:
         return answer_digest([self.approved, self.scope])
 
@@ -133,6 +139,11 @@ def read_confirmation(
         return principal
     why = refusal_of(call, principal, approved=approved) if channel != "accepted" else None
     return Refused(why, NOT_APPROVER) if why else Decided(call.id, approved, reason, by, scope, principal)
+
+
+def confirmation_digest(fields: Mapping[str, Any]) -> str:
+    """Return the digest that `Decided` would have for a message."""
+    return answer_digest([fields.get("approved"), fields.get("scope") or "call"])
 
 
 def refuse_unknown_fields(fields: Mapping[str, Any]) -> Refused | None:

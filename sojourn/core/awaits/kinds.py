@@ -3,19 +3,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from sojourn.contracts.awaits import (
     Await,
     AwaitClarification,
     AwaitConfirmation,
     AwaitExternalTools,
-    KindName,
 )
 from sojourn.contracts.event import (
     AwaitClarificationEvent,
     AwaitConfirmationEvent,
     AwaitExternalToolsEvent,
+    WaitOpenedEvent,
 )
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -27,19 +27,22 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.core.awaits.clarification import (
     Clarified,
+    clarification_digest,
     format_clarification,
     read_clarification,
     sample_clarification,
 )
 from sojourn.core.awaits.confirmation import (
+    DECISION,
     Decided,
+    confirmation_digest,
     deny_by_decision,
     format_confirmation,
     read_confirmation,
     sample_confirmation,
 )
 from sojourn.core.awaits.disclosure import fence_signal
-from sojourn.core.awaits.envelope import Channel, Refused, answer_digest, read_sender, write_json
+from sojourn.core.awaits.envelope import Channel, Refused, read_sender
 from sojourn.core.awaits.external_tools import (
     Supplied,
     format_external_calls,
@@ -47,34 +50,47 @@ from sojourn.core.awaits.external_tools import (
     read_results,
     sample_results,
 )
+from sojourn.core.awaits.principals import PRINCIPAL
 from sojourn.values.visible import fence
 
 __all__ = [
+    "KINDS",
+    "KINDS_BY_NAME",
     "Answer",
     "Details",
+    "PlannerAnswer",
     "WaitKind",
     "facts_of",
     "format_wait",
-    "kind_named",
     "kind_of",
     "read_answer",
     "sent_digest",
-    "sent_kind",
 ]
 
 Answer = Clarified | Decided | Supplied
 
-OpenedEvent = type[AwaitClarificationEvent | AwaitConfirmationEvent | AwaitExternalToolsEvent]
+PlannerAnswer: TypeAlias = Clarified
+"""An answer to a planner's question. One of a kind that is added joins here with `|`."""
+
+NO_ANSWER = "no answer"
+"""The digest of a message that repeats no answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitKind:
+    record: type[Await]
     name: str
     """Name of the update and the signal that answer it."""
     form: str
     """The format of an answer, for a refusal."""
+    fields: tuple[str, ...]
+    """The fields of an answer. An update with another one is refused."""
     read: Callable[[Any, dict[str, Any], str | None, Channel], Answer | Refused]
-    event: OpenedEvent
+    repetition: Callable[[dict[str, Any]], str]
+    """Returns the digest that a message has as an answer, which is `Answer.digest` for a repetition."""
+    given: Callable[[Any], dict[str, Any]] | None
+    """Makes the fields of an answer from a text or values by field; None for a kind that no planner asks for."""
+    event: type[WaitOpenedEvent]
     field: str
     """The event's field that holds the wait."""
     shown: Callable[[str, Any], str]
@@ -86,30 +102,40 @@ class WaitKind:
 
     A key is the wait's id for a call that has not begun, else the call's id.
     """
-    digest: Callable[[Any], str] = lambda _wait: ""
+    digest: Callable[[Any], str]
     """The digest that an answer has to name; empty for a kind whose answers name none."""
-    expired: Callable[[ToolRequest], ToolResult] | None = None
+    expired: Callable[[ToolRequest], ToolResult] | None
     """The result of a call whose wait expired.
 
     None if a planner or a tool continues without an answer.
     """
 
 
-KINDS: Mapping[type[Await], WaitKind] = {
-    AwaitClarification: WaitKind(
+_ROWS = (
+    WaitKind(
+        record=AwaitClarification,
         name=PROVIDE_CLARIFICATION,
         form='{"id": "...", "answer": "text"}',
+        fields=("id", "answer", "by", "declined", "reason", PRINCIPAL),
         read=read_clarification,
+        repetition=clarification_digest,
+        given=lambda answer: {"answer": answer},
         event=AwaitClarificationEvent,
         field="question",
         shown=format_clarification,
         sample=sample_clarification,
         calls=lambda _wait: [],
+        digest=lambda _wait: "",
+        expired=None,
     ),
-    AwaitConfirmation: WaitKind(
+    WaitKind(
+        record=AwaitConfirmation,
         name=PROVIDE_CONFIRMATION,
         form='{"id": "...", "approved": true, "payload_digest": "..."}',
+        fields=DECISION,
         read=read_confirmation,
+        repetition=confirmation_digest,
+        given=None,
         event=AwaitConfirmationEvent,
         field="confirmation",
         shown=format_confirmation,
@@ -118,26 +144,30 @@ KINDS: Mapping[type[Await], WaitKind] = {
         digest=lambda wait: wait.payload_digest,
         expired=lambda call: deny_by_decision(call, None),
     ),
-    AwaitExternalTools: WaitKind(
+    WaitKind(
+        record=AwaitExternalTools,
         name=PROVIDE_TOOL_RESULTS,
         form='{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}',
+        fields=("id", "results", "by", PRINCIPAL),
         read=read_results,
+        repetition=lambda _fields: NO_ANSWER,  # results are compared call by call
+        given=None,
         event=AwaitExternalToolsEvent,
         field="external",
         shown=format_external_calls,
         sample=sample_results,
         calls=lambda wait: [item.tool_call_id for item in wait.items],
+        digest=lambda _wait: "",
         expired=missing_result,
     ),
-}
+)
+
+KINDS: Mapping[type[Await], WaitKind] = {row.record: row for row in _ROWS}
+KINDS_BY_NAME: Mapping[str, WaitKind] = {row.name: row for row in _ROWS}
 
 
 def kind_of(wait: Await) -> WaitKind:
     return KINDS[type(wait)]
-
-
-def kind_named(name: str) -> WaitKind | None:
-    return next((kind for kind in KINDS.values() if kind.name == name), None)
 
 
 def facts_of(wait: Await) -> dict[str, str]:
@@ -146,11 +176,6 @@ def facts_of(wait: Await) -> dict[str, str]:
     They explain to a sender why the run refuses its answer.
     """
     return {"await_id": wait.id, "kind": wait.kind, "digest": kind_of(wait).digest(wait)}
-
-
-def sent_kind(fields: Mapping[str, Any]) -> KindName:
-    """Return the kind of wait that a message answers, by its fields."""
-    return "approval" if "approved" in fields else "tool_results" if "results" in fields else "question"
 
 
 def read_answer(wait: Await, fields: dict[str, Any], channel: Channel = "signal") -> Answer | Refused:
@@ -168,16 +193,12 @@ def format_wait(run_id: str, wait: Await) -> str:
     return kind_of(wait).shown(run_id, wait)
 
 
-def sent_digest(fields: dict[str, Any]) -> str:
+def sent_digest(kind: WaitKind, fields: dict[str, Any]) -> str:
     """Return the digest of a message that may be an answer, to recognise a repetition."""
     try:
-        if "approved" in fields:
-            return answer_digest([fields["approved"], fields.get("scope") or "call"])
-        declined, answer = fields.get("declined") is True, fields.get("answer")
-        text = answer if isinstance(answer, str) else write_json(answer)
-        return answer_digest([declined, "" if declined else text])
+        return kind.repetition(fields)
     except (ValueError, RecursionError, OverflowError):
-        return "no answer"
+        return NO_ANSWER
 
 
 MAX_SHOWN = 10

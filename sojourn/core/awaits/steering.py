@@ -7,14 +7,13 @@ from typing import Any, cast
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.wire_names import (
     PAUSE,
-    PROVIDE_CLARIFICATION,
     PROVIDE_CONFIRMATION,
-    PROVIDE_TOOL_RESULTS,
     RESUME,
     STOP_ASKING,
 )
-from sojourn.core.awaits.confirmation import DECISION, refuse_unknown_fields
+from sojourn.core.awaits.confirmation import refuse_unknown_fields
 from sojourn.core.awaits.envelope import Refused, read_sender, read_text
+from sojourn.core.awaits.kinds import KINDS_BY_NAME
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
 from sojourn.core.awaits.waits import Released
 from sojourn.values.text import echo, is_writable
@@ -40,11 +39,7 @@ _FIELDS = {
     PAUSE: ("reason", "by"),
     RESUME: ("note", "by", "messages", PRINCIPAL),
     STOP_ASKING: ("tools", "tags", "reason", "by", PRINCIPAL),
-    PROVIDE_CLARIFICATION: ("id", "answer", "by", "declined", "reason", PRINCIPAL),
-    PROVIDE_CONFIRMATION: DECISION,
-    PROVIDE_TOOL_RESULTS: ("id", "results", "by", PRINCIPAL),
 }
-_ANSWERS = (PROVIDE_CLARIFICATION, PROVIDE_CONFIRMATION, PROVIDE_TOOL_RESULTS)
 _MAX_MESSAGES = 20
 _MAX_NAMES = 100
 _MAX_NAME_CHARS = 200
@@ -87,18 +82,15 @@ def refuse_ignored_fields(name: str, values: Sequence[Any]) -> Refused | None:
     applied as far as it is known, unless it is a decision on a call, and a note records the rest. A signal
     has no reply, and a newer parent run may send more fields than its child run knows.
     """
-    known = _FIELDS[name]
+    kind = KINDS_BY_NAME.get(name)
+    known = kind.fields if kind else _FIELDS[name]
     value = values[0] if values else None
     if name == PROVIDE_CONFIRMATION and isinstance(value, dict):
         refused = refuse_unknown_fields(cast("dict[str, Any]", value))
         if refused:
             return refused
     unknown = (
-        [
-            field
-            for field in cast("dict[str, Any]", value)
-            if field not in known and (field != NUMBER or name in _ANSWERS)
-        ]
+        [field for field in cast("dict[str, Any]", value) if field not in known and (field != NUMBER or kind)]
         if isinstance(value, dict)
         else []
     )

@@ -19,7 +19,7 @@ from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import may_decide
 from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
-from sojourn.core.awaits.kinds import Answer, kind_named, kind_of, read_answer, sent_digest
+from sojourn.core.awaits.kinds import KINDS_BY_NAME, Answer, WaitKind, kind_of, read_answer, sent_digest
 from sojourn.values.frozen import copy_with
 from sojourn.values.undecodable import Undecodable
 
@@ -142,17 +142,17 @@ class Waits:
         """Read a message as an answer to an open wait, a repetition, or a refusal."""
         if isinstance(value, Undecodable):
             return Refused(value.reason)
-        known = kind_named(kind)
+        known = KINDS_BY_NAME[kind]
         if not isinstance(value, dict):
-            return Refused(f"an answer is an object: {known.form if known else ''}")
+            return Refused(f"an answer is an object: {known.form}")
         fields = cast("dict[str, Any]", value)
         await_id = fields.get("id") or ""
-        of_kind = [wait for wait in self.open.values() if kind_of(wait).name == kind]
+        of_kind = [wait for wait in self.open.values() if kind_of(wait) is known]
         wait = self.open.get(await_id) if isinstance(await_id, str) and await_id else None
         if wait is None and not await_id and len(of_kind) == 1:
             wait = of_kind[0]
         if wait is None or wait not in of_kind:
-            return self._not_open(await_id, fields, of_kind, channel)
+            return self._not_open(await_id, fields, known, of_kind, channel)
         answer = read_answer(wait, fields, channel)
         if isinstance(answer, Supplied):
             return self._new_parts(cast("AwaitExternalTools", wait), answer)
@@ -272,7 +272,7 @@ class Waits:
         return copy_with(self, parts={**self.parts, parts.wait.id: parts})
 
     def _not_open(
-        self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], channel: Channel
+        self, await_id: Any, fields: dict[str, Any], kind: WaitKind, of_kind: list[Await], channel: Channel
     ) -> Repeated | Refused:
         known_id = await_id if isinstance(await_id, str) else ""
         shown = known_id[:MAX_ID_CHARS] or type(await_id).__name__
@@ -283,7 +283,7 @@ class Waits:
             about = self.payloads.get(known_id)
             if channel != "accepted" and about and fields.get("payload_digest") not in (None, about):
                 return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
-            if self._is_repeated(known_id, fields):
+            if self._is_repeated(known_id, kind, fields):
                 return Repeated(known_id)
             again = next((wait for wait in of_kind if is_repeated_question(wait, known_id)), None)
             if again:
@@ -304,10 +304,10 @@ class Waits:
             return Refused(f"say which by `id`; open are {listed}")
         return Refused(f"nothing called {shown} is open; open are {listed}", "AwaitNotOpen")
 
-    def _is_repeated(self, await_id: str, fields: dict[str, Any]) -> bool:
+    def _is_repeated(self, await_id: str, kind: WaitKind, fields: dict[str, Any]) -> bool:
         parts = self.parts.get(await_id)
         if parts is None:
-            return self.answers[await_id] == sent_digest(fields)
+            return self.answers[await_id] == sent_digest(kind, fields)
         again = read_answer(parts.wait, fields)
         return isinstance(again, Supplied) and all(
             parts.taken.get(call_id) == result for call_id, result in again.results.items()

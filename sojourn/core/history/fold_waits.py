@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
+from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
@@ -26,12 +26,11 @@ from sojourn.contracts.wire_names import (
     SET_ASIDE,
     STOP_ASKING,
 )
-from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided, deny_by_decision
 from sojourn.core.awaits.deciding import UNASKED, is_judged
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.external_tools import Supplied
-from sojourn.core.awaits.kinds import Answer, kind_named, kind_of
+from sojourn.core.awaits.kinds import KINDS_BY_NAME, Answer, kind_of
 from sojourn.core.awaits.steering import (
     Paused,
     Resumed,
@@ -94,7 +93,7 @@ class WaitFold:
 
     def sent(self, record: HistoryRecord) -> Iterator[Event]:
         """Read an update or signal."""
-        if kind_named(record.name):
+        if record.name in KINDS_BY_NAME:
             yield from self._answered(record)
         elif record.name in (PAUSE, RESUME, STOP_ASKING):
             yield from self._steered(record)
@@ -231,11 +230,19 @@ class WaitFold:
         self._fold.state, settled = self._fold.state.settled_by(answer)
         for one_answer in settled:
             yield from self._settled(record, one_answer)
-        if isinstance(answer, Clarified) and isinstance(question, AwaitClarification):
-            if question.tool_call_id is None:
+        yield from self._continue_after(record, question, answer)
+
+    def _continue_after(
+        self, record: HistoryRecord, wait: Await | None, answer: Answer | None
+    ) -> Iterator[Event]:
+        """Continue the planner, or the call that asks, after a wait."""
+        match wait:
+            case None | AwaitConfirmation() | AwaitExternalTools():
+                pass
+            case _ if wait.tool_call_id is None:
                 self._fold.state = self._fold.state.answered(self.asked, answer)
-            else:
-                yield from self._step.next_form(record, question.tool_call_id)
+            case _:
+                yield from self._step.next_form(record, wait.tool_call_id)
 
     def _settled(self, record: HistoryRecord, answer: Answer) -> Iterator[Event]:
         fields: dict[str, Any] = {
@@ -249,8 +256,8 @@ class WaitFold:
             self._step.supplier = fields  # the event follows once the results are checked
             return
         fields |= {"text": answer.text}
-        if isinstance(answer, Clarified) and answer.declined:
-            fields |= {"code": "declined"}
+        if answer.code:
+            fields |= {"code": answer.code}
         approved = answer.approved if isinstance(answer, Decided) else None
         yield self._fold.event(
             record, AwaitAnsweredEvent, await_id=answer.await_id, approved=approved, **fields
@@ -272,12 +279,7 @@ class WaitFold:
         self._step.waits = self._step.waits.closed(await_id)
         yield self._fold.event(record, AwaitAnsweredEvent, await_id=await_id, code="expired")
         yield from self._step.expire(record, wait)
-        if not isinstance(wait, AwaitClarification):
-            return
-        if wait.tool_call_id:
-            yield from self._step.next_form(record, wait.tool_call_id)
-        else:
-            self._fold.state = self._fold.state.answered(self.asked, None)
+        yield from self._continue_after(record, wait, None)
 
     # Steering.
 

@@ -16,11 +16,10 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.contracts.wire_names import PROVIDE_CLARIFICATION
-from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.envelope import Refused
+from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.awaits.principals import without_roles
-from sojourn.core.awaits.waits import Waits
+from sojourn.core.awaits.waits import Repeated, Waits
 from sojourn.core.history.fold_step import StepSoFar
 from sojourn.core.history.fork_points import EffectsMade, ForkPoint, as_done
 from sojourn.core.run.approval import confirmation_id
@@ -261,14 +260,16 @@ def _phase(state: RunState, waits_for: PlanOutcome | None, *, is_last: bool) -> 
 
 
 def _answer(state: RunState, plan: PlanOutcome, answer: str | Mapping[str, Any]) -> RunState | str:
-    await_id = next(iter(state.waits.open))
-    sent = answer if isinstance(answer, str) else dict(answer)
-    read = state.waits.read(PROVIDE_CLARIFICATION, {"id": await_id, "answer": sent})
+    wait = next(iter(state.waits.open.values()))
+    kind = kind_of(wait)
+    if kind.given is None:
+        return f"{wait.id} is no question of the planner"
+    given = kind.given(answer if isinstance(answer, str) else dict(answer))
+    read = state.waits.read(kind.name, {"id": wait.id, **given})
     if isinstance(read, Refused):
         return read.reason
-    if not isinstance(read, Clarified):
-        return f"{await_id} is no question of the planner"
-    return copy_with(state, waits=state.waits.closed(await_id, read)).answered(plan, read)
+    assert not isinstance(read, Repeated)  # the wait is open
+    return copy_with(state, waits=state.waits.closed(wait.id, read)).answered(plan, read)
 
 
 def _settle(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
+from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools, PlannerQuestion, PlannerWait
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.plan import PlanResult
@@ -80,10 +80,8 @@ def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | 
         return (
             "this agent may not ask: its policy has interrupts_allowed=False; answer or call a tool instead"
         )
-    if isinstance(plan.await_, AwaitClarification) and (fault := _question_fault(plan.await_)):
+    if plan.await_ and (fault := _wait_fault(plan.await_)):
         return fault
-    if isinstance(plan.await_, AwaitExternalTools) and not plan.await_.items:
-        return "await names at least one call that somebody outside executes"
     if plan.final_response and plan.final_response.role != "assistant":
         return f"final_response has role 'assistant', not {plan.final_response.role[:40]!r}"
     if plan.wait_ and not timedelta(0) < plan.wait_ <= MAX_WAIT:
@@ -99,6 +97,15 @@ def _usage_fault(plan: PlanResult) -> str | None:
         (f"usage.{name}", getattr(used, name))
         for name in ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost")
     )
+
+
+def _wait_fault(wait: PlannerWait) -> str | None:
+    match wait:
+        case AwaitClarification():
+            return _question_fault(wait)
+        case AwaitExternalTools():
+            empty = "await names at least one call that somebody outside executes"
+            return None if wait.items else empty
 
 
 def _question_fault(question: AwaitClarification) -> str | None:
@@ -118,7 +125,7 @@ def _call_fault(plan: PlanResult) -> str | None:
         return f"tool_call_ids are unique; this plan repeats {', '.join(name[:80] for name in twice[:3])!r}"
     if plan.message and plan.message.role != "assistant":
         return f"message has role 'assistant', not {plan.message.role[:40]!r}"
-    if plan.message and isinstance(plan.await_, AwaitClarification):
+    if plan.message and isinstance(plan.await_, PlannerQuestion):
         return _asking_fault(plan.message, plan.await_.tool_call_id)
     if plan.message and sorted(c.tool_call_id for c in plan.message.tool_calls) != sorted(
         call.tool_call_id for call in [*plan.tool_calls, *external]

@@ -19,9 +19,8 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact, ToolResult
-from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
-from sojourn.core.awaits.kinds import Answer
+from sojourn.core.awaits.kinds import Answer, PlannerAnswer
 from sojourn.core.awaits.principals import acting_principal, askers_of, is_same
 from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
@@ -526,10 +525,13 @@ class RunState:
         """Begin a sleep, or a wait for the answer to a planner's question."""
         return copy_with(self, phase="waiting")
 
-    def answered(self, plan: PlanOutcome, answer: Clarified | None) -> "RunState":
+    def answered(self, plan: PlanOutcome, answer: Answer | None) -> "RunState":
         """Apply the answer to a planner's question, or its expiry.
 
         An answer begins a new user turn.
+
+        Raises:
+            TypeError: No planner reads an answer of this kind.
         """
         assert plan.await_
         unseen = self.planned_from if plan.asked_by_policy else None
@@ -537,12 +539,9 @@ class RunState:
         if answer is None:
             nobody = Message.system(f"Nobody answered within {plan.await_.expires_after}.")
             return copy_with(state, new=(reply(plan, nobody),))
-        if answer.declined:
-            why = f": {answer.text}" if answer.text else "."
-            message = Message.system(f"The question was declined{why}")
-        else:
-            message = Message.user(answer.text)
-        return copy_with(state, new=(reply(plan, message),)).turn_begun()
+        if not isinstance(answer, PlannerAnswer):
+            raise TypeError(f"no planner reads a {type(answer).__name__}")
+        return copy_with(state, new=(reply(plan, answer.message),)).turn_begun()
 
     def settled_by(self, answer: Answer) -> tuple["RunState", list[Answer]]:
         """Return the state after an accepted answer to an open wait, and all answers.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.contracts.awaits import Await
 from sojourn.contracts.run import IDLE, NOTICE_KINDS, PAUSED, Notice, NoticeKind, RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.core.awaits.kinds import kind_of
@@ -50,18 +50,12 @@ MAX_TEXT = 2_000
 
 
 def wait_notice(run_id: str, state: RunState, wait: Await, at: datetime) -> Notice:
-    if isinstance(wait, AwaitClarification):
-        text, tool = wait.question, wait.restrict_to_tool or ""
-    elif isinstance(wait, AwaitConfirmation):
-        text, tool = wait.prompt, wait.tool
-    else:
-        text, tool = "", wait.items[0].tool if wait.items else ""
     return _notice(run_id, state, "wait", wait.id, at).model_copy(
         update={
             "await_id": wait.id,
             "await_type": kind_of(wait).event.model_fields["type"].default,
-            "text": clip(text, MAX_TEXT),
-            "tool": tool,
+            "text": clip(wait.summary, MAX_TEXT),
+            "tool": next(iter(wait.tools), ""),
         }
     )
 

@@ -205,7 +205,7 @@ _NOT_EXECUTED = "not executed: the same plan asked a question; request it again,
 
 def question_message(plan: PlanOutcome) -> Message:
     assert plan.await_
-    return plan.message or Message.assistant(plan.await_.question)
+    return plan.message or Message.assistant(plan.await_.summary)
 
 
 def reply(plan: PlanOutcome, answer: Message) -> Message:

@@ -1,0 +1,36 @@
+"""Whatever a planner asks for, a run waits for it, and its next plan reads the answer."""
+
+from typing import get_args
+
+import pytest
+
+from sojourn import PlanResult, RunPolicy
+from sojourn.contracts.awaits import PlannerQuestion
+from sojourn.core.awaits.kinds import KINDS
+from sojourn.testing.scripted import ScriptedPlanner
+from tests.waits import SAMPLES
+
+QUESTIONS = get_args(PlannerQuestion) or (PlannerQuestion,)
+
+
+def last_said(turn):
+    return PlanResult.final(f"{turn.messages[-1].role}: {turn.messages[-1].text}")
+
+
+@pytest.mark.parametrize("record", QUESTIONS, ids=lambda record: record.kind)
+@pytest.mark.parametrize("channel", ["update", "signal"])
+async def test_a_run_waits_for_what_its_planner_asks(serve, status_when, traces, record, channel):
+    """A question of each kind is open until its message comes, by update or signal, and the planner then reads a text."""
+    sample, kind = SAMPLES[record], KINDS[record]
+    planner = ScriptedPlanner([PlanResult.ask(sample.wait), last_said])
+    client = await serve(planner=planner, policy=RunPolicy(interrupts_allowed=True))
+    run = await client.start("test.agent", "go")
+    (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    assert wait == sample.wait
+    handle = traces(run).handle
+    if channel == "update":
+        assert await handle.execute_update(kind.name, sample.answer) == "w"
+    else:
+        await handle.signal(kind.name, sample.answer)
+    answered = [event.text async for event in run.events() if event.type == "await_answered"]
+    assert (await run.result()).text == f"user: {answered[0]}"
