@@ -26,27 +26,25 @@ def answer(
     await_id: Annotated[
         str | None,
         typer.Argument(
-            metavar="AWAIT_ID", help="The question's id; needed when several are open.", show_default=False
+            metavar="AWAIT_ID", help="The question's id. Required if several are open.", show_default=False
         ),
     ] = None,
     text: Annotated[
         str | None,
         typer.Argument(
             metavar="TEXT",
-            help="The answer; put several words in quotes; - is the text of standard input.",
+            help="The answer, or - for standard input. Put several words in quotes.",
             show_default=False,
         ),
     ] = None,
     fields: Annotated[
         list[str] | None,
-        typer.Option("--field", metavar="NAME=VALUE", help="Answer by field; can be given several times."),
+        typer.Option("--field", metavar="NAME=VALUE", help="Answer by field. Can be given several times."),
     ] = None,
     json_values: Annotated[
         str | None, typer.Option("--json-values", metavar="OBJECT", help="Answer by field, as JSON.")
     ] = None,
-    decline: Annotated[
-        bool, typer.Option("--decline", help="Decline the question: there will be no answer.")
-    ] = False,
+    decline: Annotated[bool, typer.Option("--decline", help="Decline to answer the question.")] = False,
     why: Annotated[str, typer.Option("--why", metavar="WHY", help="With --decline: the reason.")] = "",
     by: By = None,
     subject: As = None,
@@ -134,7 +132,7 @@ def provide(
         str | None,
         typer.Argument(
             metavar="FILE",
-            help='JSON, - is standard input: {"tool_call_id": ..., "result": ...} or "error"; one, a list, or one a line.',
+            help='JSON, or - for standard input: {"tool_call_id": ..., "result": ...} or "error"; one, a list, or one a line.',
             show_default=False,
         ),
     ] = None,
@@ -143,22 +141,22 @@ def provide(
         typer.Option(
             "--result",
             metavar="CALL=JSON",
-            help="""The result of one call, a text as 'CALL="abc"'; can be given several times.""",
+            help="""The result of one call, a text as 'CALL="abc"'. Can be given several times.""",
         ),
     ] = None,
     errors: Annotated[
         list[str] | None,
         typer.Option(
-            "--error", metavar="CALL=TEXT", help="The error of one call; can be given several times."
+            "--error", metavar="CALL=TEXT", help="The error of one call. Can be given several times."
         ),
     ] = None,
     by: By = None,
     subject: As = None,
     as_json: Json = False,
 ) -> int:
-    """Send results of calls that are executed outside.
+    """Send results of calls that a program outside the run executes.
 
-    Without results, lists the calls that the run waits for.
+    Without results, it lists the calls that the run waits for.
 
     \b
     sojourn provide RUN --result call-1=2.5

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["catalog"]
 
 FILE = "tool_schemas.json"
-"""The name of the file with all tools, and of one for each agent in a folder with the agent's id (SR-97)."""
+"""Name of the file with all tools, and of the file in each agent's folder (SR-97)."""
 
 PLAIN_WIDTH = 240
-"""Columns of an output that is not a terminal."""
+"""Width of an output that is not a terminal, in columns."""
 
 
 def catalog(
@@ -32,7 +32,7 @@ def catalog(
         Path | None,
         typer.Option(
             "--out",
-            help="Write tool_schemas.json to this folder, for all tools, and to AGENT/ for each agent.",
+            help="Write tool_schemas.json to this folder, with all tools, and to AGENT/ with each agent's tools.",
         ),
     ] = None,
     as_json: Json = False,

@@ -29,7 +29,7 @@ def chat(
         str,
         typer.Argument(
             metavar="AGENT[@SESSION]",
-            help="The agent's id, such as ops.assistant; with a session's id, the conversation to go on with.",
+            help="The agent's id, such as ops.assistant, or AGENT@SESSION to continue a conversation.",
         ),
     ],
     session_id: Annotated[
@@ -37,14 +37,14 @@ def chat(
         typer.Option(
             "--session",
             metavar="ID",
-            help="The session to go on with; a new one by default. The same as AGENT@SESSION.",
+            help="The session to continue, as in AGENT@SESSION. Default: a new one.",
         ),
     ] = None,
     by: By = None,
     as_json: Json = False,
     verbose: Verbose = 0,
 ) -> int:
-    """Talk with an agent; Ctrl-C ends its present turn, Ctrl-D leaves.
+    """Talk with an agent. Ctrl-C ends its present turn, Ctrl-D leaves.
 
     \b
     sojourn chat shop.clerk

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["cost"]
 
 BY = {"agent": "agent_id", "session": "session_id"}
-"""The field of a run for each value of `--by`."""
+"""Field of a run by value of `--by`."""
 
 MAX_LOOKED_AT = 2_000
-"""Most runs that are read."""
+"""Maximum number of runs to read."""
 
 MAX_NAMED = 20
-"""Most unreadable runs whose ids are printed."""
+"""Maximum number of unreadable runs whose ids are printed."""
 
 AT_ONCE = 20
-"""Most runs that are read at the same time."""
+"""Maximum number of concurrent reads of runs."""
 
 
 @dataclass(slots=True)
@@ -44,11 +44,11 @@ class Spending:
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
-    """US dollars; None while no run's cost is known."""
+    """US dollars, or None while no run's cost is known."""
     unpriced: int = 0
     """Runs that used tokens and whose cost is unknown."""
     unread: list[str] = field(default_factory=list[str])
-    """Ids of runs that could not be read; they are not in `runs`."""
+    """Ids of runs that could not be read. They are not in `runs`."""
 
     def add(self, more: "Spending") -> None:
         self.runs += more.runs
@@ -82,11 +82,11 @@ def cost(
         str | None, typer.Option("--session", metavar="ID", help="Only runs of this session.")
     ] = None,
     by: Annotated[
-        str, typer.Option("--by", metavar="agent|session", help="One line for each agent or session.")
+        str, typer.Option("--by", metavar="agent|session", help="Print one line for each agent or session.")
     ] = "agent",
     as_json: Json = False,
 ) -> int:
-    """Show what runs used: tokens and money. A run has what its child runs used.
+    """Show the tokens and the money that runs used, with those of their child runs.
 
     \b
     sojourn cost --since 7d

@@ -1,6 +1,6 @@
 """`sojourn approve` and `sojourn deny` decide on a call that needs an approval.
 
-The decision has the digest of the arguments that were displayed, so it is not valid for others.
+The decision has the digest of the displayed arguments, so it is not valid for others.
 """
 
 import sys
@@ -27,17 +27,17 @@ __all__ = ["approve", "deny"]
 AwaitId = Annotated[
     str | None,
     typer.Argument(
-        metavar="AWAIT_ID", help="The id of the wait; needed when several are open.", show_default=False
+        metavar="AWAIT_ID", help="The id of the wait. Required if several are open.", show_default=False
     ),
 ]
-FullOption = Annotated[bool, typer.Option("--full", help="Show the whole call, however long.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; needs AWAIT_ID.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Show the whole call, even if it is long.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask. Requires AWAIT_ID.")]
 DigestOption = Annotated[
     str | None,
     typer.Option(
         "--digest",
         metavar="DIGEST",
-        help="The digest of a call that you saw elsewhere; needs AWAIT_ID, shows and asks nothing.",
+        help="The digest of a call that you saw elsewhere. Requires AWAIT_ID. Shows and asks nothing.",
     ),
 ]
 AsOption = Annotated[
@@ -45,17 +45,18 @@ AsOption = Annotated[
     typer.Option(
         "--as",
         metavar="SUBJECT",
-        help="Decide as this principal, for a call of which a tool or a policy says who may decide; recorded, and not proved.",
+        help="Decide as this principal, if a tool or a policy restricts who may decide. Recorded without a proof.",
     ),
 ]
 RoleOption = Annotated[
-    list[str] | None, typer.Option("--role", metavar="ROLE", help="A role of --as; may be repeated.")
+    list[str] | None,
+    typer.Option("--role", metavar="ROLE", help="A role of --as. Can be given several times."),
 ]
 TenantOption = Annotated[
     str | None,
-    typer.Option("--tenant", metavar="TENANT", help="The tenant of --as; that of the run if left out."),
+    typer.Option("--tenant", metavar="TENANT", help="The tenant of --as. Default: the run's."),
 ]
-WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="The reason; the planner reads it.")]
+WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="The reason, for the planner.")]
 
 
 @connected
@@ -66,7 +67,8 @@ def approve(
     yes: YesOption = False,
     digest: DigestOption = None,
     for_run: Annotated[
-        bool, typer.Option("--for-run", help="Also stop asking about this tool, as long as the policy lets.")
+        bool,
+        typer.Option("--for-run", help="Also stop asking about this tool, as long as the policy allows."),
     ] = False,
     why: WhyOption = "",
     by: By = None,
@@ -75,7 +77,7 @@ def approve(
     tenant: TenantOption = None,
     as_json: Json = False,
 ) -> int:
-    """Approve a call that waits for a person: shows it, and asks you first.
+    """Show a call that waits for approval, and ask you whether to approve it.
 
     \b
     sojourn approve RUN
@@ -115,7 +117,9 @@ def deny(
     tenant: TenantOption = None,
     as_json: Json = False,
 ) -> int:
-    """Deny a call that waits for a person: shows it, and asks you first. The planner gets the reason.
+    """Show a call that waits for approval, and ask you whether to deny it.
+
+    The planner gets the reason.
 
     \b
     sojourn deny RUN --why "not before Monday"
@@ -147,9 +151,9 @@ class DecideOptions:
     principal: "Principal | None"
     """The principal who decides, if the user names one."""
     digest: str | None
-    """The digest of a call that was seen elsewhere."""
+    """The digest of a call that the user saw elsewhere."""
     full: bool
-    """Whether to show all of the call."""
+    """Whether to show the whole call."""
     yes: bool
     """Whether to send the decision without asking."""
     as_json: bool
@@ -243,7 +247,7 @@ def _of_the_tenant(options: DecideOptions, call: "AwaitConfirmation") -> "Princi
 
 
 def _require_id(options: DecideOptions, found: "WaitView") -> None:
-    """Check that a decision that is sent without a question names its call."""
+    """Check that a decision sent without asking names its call."""
     from sojourn.cli.waits import list_waits, to_json
 
     if options.await_id is None and (options.yes or options.digest):
@@ -258,7 +262,7 @@ def _require_id(options: DecideOptions, found: "WaitView") -> None:
 
 
 def _with_command(void: "ApprovalVoid") -> "ApprovalVoid":
-    """Return the error with the command that shows the call and decides anew."""
+    """Return the error with the command that shows the call again and asks for a decision."""
     if void.await_id is None or void.run_id is None:
         return void
     line = f"sojourn approve {shell_word(void.run_id)} {shell_word(void.await_id)}{connection_options()}"

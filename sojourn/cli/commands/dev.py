@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["dev"]
 
 DATABASE = Path(".sojourn/temporal.db")
-"""The file of the server's data, so that runs outlive it."""
+"""Default file of the server's data, so that runs outlive the server."""
 
 
 @encrypted
@@ -38,25 +38,23 @@ def dev(
     port: Annotated[
         int | None,
         typer.Option(
-            help="The port of the server to use or to start; default: that of a local TEMPORAL_ADDRESS, else 7233."
+            help="The port of the server to use or to start. Default: that of a local TEMPORAL_ADDRESS, else 7233."
         ),
     ] = None,
     http: Annotated[
         bool,
-        typer.Option(
-            "--http/--no-http", help="Serve the app over HTTP too, where sojourn[http] is installed."
-        ),
+        typer.Option("--http/--no-http", help="Serve the app over HTTP too, if sojourn[http] is installed."),
     ] = True,
     http_port: Annotated[
         int | None,
-        typer.Option("--http-port", help="The port of the HTTP service; default: 8460 or the next free one."),
+        typer.Option("--http-port", help="The port of the HTTP service. Default: 8460, or the next free one."),
     ] = None,
     ui: Annotated[
-        bool, typer.Option("--ui/--no-ui", help="Start Temporal's UI too, which answers whoever reaches it.")
+        bool, typer.Option("--ui/--no-ui", help="Start Temporal's UI too. It has no authentication.")
     ] = True,
     ui_port: Annotated[
         int | None,
-        typer.Option("--ui-port", help="The port of Temporal's UI; 1000 above the server's when free."),
+        typer.Option("--ui-port", help="The port of Temporal's UI. Default: 1000 above the server's, if free."),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -118,7 +116,7 @@ def dev(
 
 @asynccontextmanager
 async def _live_text(address: str) -> AsyncGenerator[None]:
-    """Carry models' text to other terminals, by `SOJOURN_LIVE` or an own hub."""
+    """Send models' text to other terminals, through `SOJOURN_LIVE` or a local hub."""
     from sojourn.connection import settings
     from sojourn.live.hub import serving
     from sojourn.live.unix import SCHEME, socket_of
@@ -208,7 +206,7 @@ async def _serve(target: str, suggest: Callable[[str], None], service: "ServiceP
 
 
 async def _until_ended(serving: "asyncio.Task[int]", server: "Server") -> int:
-    """Wait until the worker ends, or stop it if the server that was started here ends."""
+    """Wait until the worker ends. Stop it if the server started here ends."""
     if server.attached:
         return await serving
     dying = asyncio.create_task(server.wait())

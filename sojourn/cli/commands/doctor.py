@@ -36,7 +36,7 @@ def doctor(
 ) -> int:
     """Check what runs need, and say what to do.
 
-    Checks the server, the namespace, its search attributes, workers, the clock, settings and versions, and the app if named.
+    Checks the server, the namespace, its search attributes, workers, the clock, settings and versions. With MODULE:APP, also the app.
 
     \b
     sojourn doctor worker:app

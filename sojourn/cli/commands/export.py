@@ -1,6 +1,6 @@
 """`sojourn export` writes a run to files, which outlive the namespace's retention.
 
-Files move to their place after everything is read, so an interrupted export leaves no part.
+The files move to their folder after everything is read, so an interrupted export leaves nothing behind.
 """
 
 import contextlib
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["export"]
 
 FILES = ("run.json", "transcript.jsonl", "events.jsonl", "artifacts.jsonl")
-"""The status of the run, its messages, its events, and its artifacts with their data."""
+"""Files with the run's status, messages, events, and artifacts with their data."""
 
 CHILDREN = "children"
-"""The folder with a folder for each child run, named by the id of the call that it answers."""
+"""Folder with a folder for each child run, named by the id of its call."""
 
 
 @connected
@@ -45,18 +45,18 @@ def export(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="The folder to write to; default: a folder with the run's id as its name.",
+            help="The folder to write to. Default: a folder with the run's id as its name.",
         ),
     ] = None,
     children: Annotated[
-        bool, typer.Option("--children", help="Also export the child runs, below children/.")
+        bool, typer.Option("--children", help="Also export the child runs, to children/.")
     ] = False,
     history: Annotated[
         Path | None,
         typer.Option(
             "--history",
             metavar="FILE",
-            help="Write Temporal's own history of all executions to this file, and nothing else: a test replays it.",
+            help="Write only Temporal's history of all executions, to this file. Tests can replay it.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier export.")] = False,
@@ -102,7 +102,7 @@ def export(
 
 
 def _export_history(run_id: str, file: Path, *, force: bool, as_json: bool) -> int:
-    """Write a run's history without stack traces, which name files of a worker."""
+    """Write a run's history, without stack traces: they name a worker's files."""
     if file.exists() and not force:
         raise CommandError(f"{file} exists; choose another, or overwrite it with --force", exit_code=USAGE)
 
@@ -199,7 +199,7 @@ def _refuse_overwriting(folder: Path, *, children: bool, force: bool) -> None:
 async def _write(
     run: "Run", work: Path, folder: Path, *, children: bool, report: Callable[[str], None]
 ) -> Export:
-    """Write a run's files to `work`, from which the caller moves them to `folder`."""
+    """Write a run's files to `work`. The caller moves them to `folder`."""
     from sojourn.client.client import Run
     from sojourn.errors import RunNotFound
     from sojourn.events import event_line

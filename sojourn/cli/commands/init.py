@@ -17,17 +17,17 @@ from sojourn.cli.options import Json
 __all__ = ["init"]
 
 TEMPLATE = Path(__file__).parents[1] / "template"
-"""A folder for each kind of planner, with the files of its project."""
+"""Folder with one template of a project for each kind of planner."""
 
 DISTRIBUTION, IDENTIFIER = "my-project", "my_project"
-"""The project's name in the template: as a distribution, and as the service in ids."""
+"""The project's name in the template: as a distribution, and as a service in ids."""
 
 NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*\Z")
 MAX_NAME = 60
-"""Most characters of a service in an id."""
+"""Maximum length of a service in an id, in characters."""
 
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9._-]+")
-"""The name at the beginning of a requirement."""
+"""Matches the name at the start of a requirement."""
 
 _OWN = ["pytest", "pytest-asyncio", "sojourn"]
 """The direct dependencies of the project."""
@@ -35,21 +35,21 @@ _OWN = ["pytest", "pytest-asyncio", "sojourn"]
 UNTOUCHED = {".git", ".venv"}
 """Names that an empty folder may have.
 
-The user may make a repository and an environment before the project.
+A user may create a repository and an environment before the project.
 """
 
 
 def init(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="The project, and its new folder; `.` is the current folder."),
+        typer.Argument(metavar="NAME", help="The project, and its new folder. `.` is the current folder."),
     ],
     model: Annotated[
-        bool, typer.Option("--model", help="Plan with a language model, instead of with code.")
+        bool, typer.Option("--model", help="Plan with a language model instead of code.")
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Make a project: an agent with two tools, and its tests.
+    """Create a project: an agent with two tools, and its tests.
 
     \b
     sojourn init support

@@ -29,7 +29,7 @@ File = Annotated[
     typer.Option(
         "--file",
         metavar="FILE",
-        help="The file of the keys, which has only their hashes.",
+        help="The file of the keys. It has only their hashes.",
         show_default=False,
     ),
 ]
@@ -43,7 +43,7 @@ def create(
         typer.Option(
             "--name",
             metavar="NAME",
-            help="Who gets the key: the subject of its principal.",
+            help="The owner of the key: the subject of its principal.",
             show_default=False,
         ),
     ],
@@ -52,7 +52,7 @@ def create(
         typer.Option(
             "--tenant",
             metavar="TENANT",
-            help="Whose runs it sees; default: those without one, with --rotate those of the present key.",
+            help="The tenant whose runs it sees. Default: runs without a tenant. With --rotate: the present key's tenant.",
             show_default=False,
         ),
     ] = None,
@@ -61,19 +61,19 @@ def create(
         typer.Option(
             "--role",
             metavar="ROLE",
-            help="viewer, user, approver, operator, or one of your own, such as of the approvers of a tool; can be given several times. Default: user.",
+            help="viewer, user, approver, operator, or a role of your own, such as one that a tool's approvers need. Can be given several times. Default: user.",
         ),
     ] = None,
     rotate: Annotated[
         bool,
         typer.Option(
             "--rotate",
-            help="Make a further key beside the present one of this name, with its tenant and roles; both open.",
+            help="Add a key beside the present one of this name, with its tenant and roles. Both are valid.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Make a key, and print it, this once, alone on the last line.
+    """Create a key, and print it alone on the last line, only this once.
 
     \b
     sojourn keys create --name ana --tenant acme --role user --role approver --file keys.json
@@ -84,7 +84,7 @@ def create(
     from sojourn.http.security.keys import create_key, rotate_key
 
     if rotate and roles:
-        raise typer.BadParameter("a key that is rotated has the roles of the present one; leave out --role")
+        raise typer.BadParameter("--rotate gives the new key the roles of the present one; leave out --role")
     if rotate:
         key, text = rotate_key(file, name, tenant=tenant)
     else:
@@ -96,14 +96,14 @@ def create(
         return OK
     of = f" of {plain(key.tenant)}" if key.tenant else ""
     print(f"{key.key_id}  {plain(key.name)}{of}  {plain(', '.join(key.roles))}")
-    print("this is shown only once; send it as `Authorization: Bearer KEY`:")
+    print("the key is printed only this once; send it as `Authorization: Bearer KEY`:")
     print(text)
     return OK
 
 
 @keys.command(name="list")
 def list_(file: File, as_json: Json = False) -> int:
-    """List the keys, without the keys themselves; those that were revoked too.
+    """List the keys, also revoked ones, without the secrets.
 
     \b
     sojourn keys list --file keys.json
@@ -125,18 +125,16 @@ def list_(file: File, as_json: Json = False) -> int:
 def revoke(
     which: Annotated[
         str,
-        typer.Argument(
-            metavar="KEY", help="The key's id, or the name of all that it names.", show_default=False
-        ),
+        typer.Argument(metavar="KEY", help="The key's id, or the name of several keys.", show_default=False),
     ],
     file: File,
     older: Annotated[
         bool,
-        typer.Option("--older", help="Of a name: revoke all but the newest key, as after a rotation."),
+        typer.Option("--older", help="With a name: revoke all but the newest key, such as after a rotation."),
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Revoke a key: it opens nothing from the next request on, in services that run too.
+    """Revoke a key. Running services refuse it from the next request on.
 
     \b
     sojourn keys revoke ana --file keys.json
@@ -150,7 +148,7 @@ def revoke(
     elif revoked:
         print(f"revoked {', '.join(key.key_id for key in revoked)}")
     else:
-        print("there is no older key that opens" if older else "it was revoked before")
+        print("there is no older valid key" if older else "the key was already revoked")
     return OK
 
 

@@ -28,10 +28,10 @@ __all__ = ["list_", "sessions"]
 
 
 MAX_LOOKED_AT = 1_000
-"""Most open runs that `--stuck` checks, the newest first."""
+"""Maximum number of open runs that `--stuck` checks, the newest first."""
 
 WATCH_INTERVAL = 2.0
-"""Seconds between two drawings of `--watch`."""
+"""Interval of `--watch`, in seconds."""
 
 
 @connected
@@ -49,11 +49,11 @@ def list_(
             help="running (includes waiting, paused and idle), waiting, paused, idle, completed, failed, canceled, terminated or timed_out.",
         ),
     ] = None,
-    waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that wait for somebody.")] = False,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that wait for an answer.")] = False,
     stuck: Annotated[
         bool,
         typer.Option(
-            "--stuck", help="Only runs that fail again and again or that no worker serves, with the reason."
+            "--stuck", help="Only runs that fail repeatedly or that no worker serves, with the reason."
         ),
     ] = False,
     since: Annotated[
@@ -63,7 +63,7 @@ def list_(
     labels: Annotated[
         list[str] | None,
         typer.Option(
-            "--label", metavar="NAME=VALUE", help="Only runs with this label; can be given several times."
+            "--label", metavar="NAME=VALUE", help="Only runs with this label. Can be given several times."
         ),
     ] = None,
     fork_of: Annotated[
@@ -71,9 +71,9 @@ def list_(
     ] = None,
     tenant: Tenant = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Child runs too; --waiting and --stuck always list them.")
+        bool, typer.Option("--all", help="List child runs too. --waiting and --stuck always list them.")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Draw the list every 2 s, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Print the list every 2 s, until Ctrl-C.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, help="The maximum number of runs.")
     ] = 50,
@@ -103,7 +103,7 @@ def list_(
         "fork_of": fork_of,
         "tenant": tenant,
         "since": parse_since(since) if since else None,
-        # A run that needs a person may be a child run, and must be found too.
+        # A run that needs a person may be a child run.
         "children": everything or stuck or waits,
     }
     wanted = read_labels(labels or ())
@@ -149,7 +149,7 @@ async def _find(
 async def _find_labelled(
     client: "Client", filters: dict[str, Any], limit: int, labels: dict[str, str]
 ) -> "list[RunStatus]":
-    """Return the runs with these labels among the first that the other filters select."""
+    """Return the runs with these labels, of the first that the other filters select."""
     from sojourn.client.listing import with_labels
 
     count = 0
@@ -222,10 +222,10 @@ def _drawing(
 
 
 AT_ONCE = 8
-"""Most histories that are read at the same time."""
+"""Maximum number of concurrent reads of histories."""
 
 MAX_LONG = 200
-"""Most conversations whose histories are read."""
+"""Maximum number of conversations whose histories are read."""
 
 
 @connected
@@ -246,12 +246,16 @@ def sessions(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="WHEN", help="Only those started since: 30m, 2h, 7d, or an ISO date."
+            "--since", metavar="WHEN", help="Only conversations started since: 30m, 2h, 7d, or an ISO date."
         ),
     ] = None,
     labels: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="NAME=VALUE", help="Only those with this label; can be repeated."),
+        typer.Option(
+            "--label",
+            metavar="NAME=VALUE",
+            help="Only conversations with this label. Can be given several times.",
+        ),
     ] = None,
     tenant: Tenant = None,
     limit: Annotated[
@@ -261,12 +265,12 @@ def sessions(
         bool,
         typer.Option(
             "--long",
-            help=f"Read each one's history too: its turns, and its last message; of {MAX_LONG} at most.",
+            help=f"Also read their histories: number of turns, and last message. At most {MAX_LONG} conversations.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """List conversations, newest first, by the names that chat, send, interrupt and close take.
+    """List conversations, newest first, by the names for chat, send, interrupt and close.
 
     \b
     sojourn sessions --status idle

@@ -27,12 +27,12 @@ Conversation = Annotated[
 @connected
 def send(
     session: Conversation,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message; - reads it from standard input.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message, or - for standard input.")],
     mode: Annotated[
         str,
         typer.Option(
             "--mode",
-            help="queue: a turn of its own; steer: the present turn reads it; interrupt: it ends the present turn.",
+            help="queue: it gets a turn of its own. steer: it joins the present turn. interrupt: it ends the present turn.",
         ),
     ] = "queue",
     message_id: Annotated[
@@ -40,14 +40,14 @@ def send(
         typer.Option(
             "--message-id",
             metavar="ID",
-            help="An id of your own: sent again, the message is not delivered twice.",
+            help="An id of your own. Sent again with it, the message is delivered once.",
         ),
     ] = None,
     by: By = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the answer, and print it.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Send a message to a conversation; the first one starts it.
+    """Send a message to a conversation. The first message starts it.
 
     \b
     sojourn send shop.clerk@desk-1 'Where is order 7?' --wait
@@ -80,12 +80,12 @@ def interrupt(
     why: Why = "",
     turn: Annotated[
         str | None,
-        typer.Option("--turn", metavar="ID", help="The turn that is meant; by default the present one."),
+        typer.Option("--turn", metavar="ID", help="The turn to end. Default: the present one."),
     ] = None,
     by: By = None,
     as_json: Json = False,
 ) -> int:
-    """End the present turn of a conversation; its calls are canceled.
+    """End the present turn of a conversation, and cancel its calls.
 
     \b
     sojourn interrupt shop.clerk@desk-1 "wrong order"
@@ -105,7 +105,7 @@ def interrupt(
 
 @connected
 def close(session: Conversation, why: Why = "", by: By = None, as_json: Json = False) -> int:
-    """End a conversation, once its messages are answered.
+    """End a conversation as soon as its messages are answered.
 
     \b
     sojourn close shop.clerk@desk-1 done

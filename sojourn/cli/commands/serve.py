@@ -26,14 +26,14 @@ _NAMES = ("issuer", "audience", "jwks_url", "subject_claim", "tenant_claim", "ro
 VARIABLES = tuple(_PREFIX + name.upper() for name in _NAMES)
 """The environment variables."""
 
-_CLAIM = "a name, or for one in another claim a JSON pointer such as /realm_access/roles"
+_CLAIM = "its name, or a JSON pointer such as /realm_access/roles for a nested one"
 
 Issuer = Annotated[
     str | None,
     typer.Option(
         "--oidc-issuer",
         metavar="URL",
-        help="Let in who has a token of this OpenID Connect provider. Default: SOJOURN_OIDC_ISSUER, else none.",
+        help="Accept tokens of this OpenID Connect provider. Default: SOJOURN_OIDC_ISSUER, else none.",
     ),
 ]
 Audience = Annotated[
@@ -41,7 +41,7 @@ Audience = Annotated[
     typer.Option(
         "--oidc-audience",
         metavar="NAME",
-        help="Whom its tokens are for; can be repeated. Default: SOJOURN_OIDC_AUDIENCE, with spaces between.",
+        help="An audience of its tokens. Can be given several times. Default: SOJOURN_OIDC_AUDIENCE, with spaces between.",
     ),
 ]
 JwksUrl = Annotated[
@@ -49,7 +49,7 @@ JwksUrl = Annotated[
     typer.Option(
         "--oidc-jwks-url",
         metavar="URL",
-        help="Where its keys are. Default: SOJOURN_OIDC_JWKS_URL, else what its configuration says.",
+        help="The URL of its keys. Default: SOJOURN_OIDC_JWKS_URL, else that of its configuration.",
     ),
 ]
 SubjectClaim = Annotated[
@@ -57,7 +57,7 @@ SubjectClaim = Annotated[
     typer.Option(
         "--oidc-subject-claim",
         metavar="CLAIM",
-        help=f"The claim that says who: {_CLAIM}. Default: SOJOURN_OIDC_SUBJECT_CLAIM, else sub.",
+        help=f"The claim with the subject: {_CLAIM}. Default: SOJOURN_OIDC_SUBJECT_CLAIM, else sub.",
     ),
 ]
 TenantClaim = Annotated[
@@ -65,7 +65,7 @@ TenantClaim = Annotated[
     typer.Option(
         "--oidc-tenant-claim",
         metavar="CLAIM",
-        help="The claim with the tenant, which each token then needs. Default: SOJOURN_OIDC_TENANT_CLAIM, else no tenants.",
+        help="The claim with the tenant. Each token then needs one. Default: SOJOURN_OIDC_TENANT_CLAIM, else no tenants.",
     ),
 ]
 RolesClaim = Annotated[
@@ -81,8 +81,8 @@ RoleName = Annotated[
     typer.Option(
         "--oidc-role",
         metavar="NAME=ROLE",
-        help="A role of the tokens that is this role here; can be repeated, and no others count then. "
-        "Default: SOJOURN_OIDC_ROLE, with semicolons between, else roles as they are called.",
+        help="A role of this service for a role of the tokens. Can be given several times. Other roles then do not count. "
+        "Default: SOJOURN_OIDC_ROLE, with semicolons between, else the roles of the tokens.",
     ),
 ]
 
@@ -122,8 +122,8 @@ def oidc_of_settings() -> "Oidc | None":
     for needed in ("issuer", "audience"):
         if needed not in given:
             raise CommandError(
-                f"{_option_of(next(iter(given)))} is set, but {_option_of(needed)} is not: a token is accepted of one issuer, and for "
-                "this service",
+                f"{_option_of(next(iter(given)))} is set, but {_option_of(needed)} is not: the service accepts tokens of one issuer, "
+                "for one audience",
                 exit_code=USAGE,
             )
     from sojourn.http.security.oidc import Oidc
@@ -153,7 +153,7 @@ def _claim(name: str, text: str) -> str | list[str]:
 
 
 def _role_names(text: str) -> dict[str, list[str]]:
-    """Parse the roles of tokens that are roles of this service.
+    """Parse the map from roles of tokens to roles of this service.
 
     A provider's role names may have any character but a semicolon. Roles of this service have no `=`.
     """
@@ -186,31 +186,33 @@ def _option_of(name: str) -> str:
 @connected
 def serve(
     target: Target,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="The port. Default: 8460, or the next that is free."),
+        typer.Option(min=0, max=65_535, help="The port. Default: 8460, or the next free one."),
     ] = None,
     keys: Annotated[
         Path | None,
-        typer.Option("--keys", metavar="FILE", help="Let in who has a key of this file."),
+        typer.Option("--keys", metavar="FILE", help="Accept the keys of this file."),
     ] = None,
     hosts: Annotated[
         list[str] | None,
         typer.Option(
-            "--allow-host", metavar="NAME", help="A name of the service; can be given several times."
+            "--allow-host", metavar="NAME", help="A host name of the service. Can be given several times."
         ),
     ] = None,
     origins: Annotated[
         list[str] | None,
         typer.Option(
-            "--allow-origin", metavar="ORIGIN", help="A web origin whose pages may use it; can be repeated."
+            "--allow-origin",
+            metavar="ORIGIN",
+            help="A web origin whose pages may use the service. Can be given several times.",
         ),
     ] = None,
     temporal_ui: Annotated[
         str | None,
         typer.Option(
-            "--temporal-ui", metavar="URL", help="The address of Temporal's UI, to which the console links."
+            "--temporal-ui", metavar="URL", help="The URL of Temporal's UI, for links in the console."
         ),
     ] = None,
     as_json: Json = False,
@@ -238,9 +240,9 @@ def serve(
     ways = [way for way in (ApiKeys(keys) if keys else None, tokens) if way is not None]
     if not is_loopback(host) and not ways:
         raise CommandError(
-            f"--host {host}: everybody who reaches this address could start, answer and cancel runs; make keys with "
-            "`sojourn keys create --name NAME --file FILE`, and serve with --keys FILE; or let in the tokens of a provider with "
-            "--oidc-issuer and --oidc-audience; or serve it at 127.0.0.1",
+            f"--host {host}: every client that reaches this address could start, answer and cancel runs; make keys with "
+            "`sojourn keys create --name NAME --file FILE`, and serve with --keys FILE; or accept the tokens of a provider with "
+            "--oidc-issuer and --oidc-audience; or serve on 127.0.0.1",
             exit_code=USAGE,
         )
     app = load_app(target)

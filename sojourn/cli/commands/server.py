@@ -21,13 +21,17 @@ __all__ = ["server"]
 def server(
     port: Annotated[
         int | None,
-        typer.Option(help="Frontend port; default: that of a local TEMPORAL_ADDRESS, else 7233 when free."),
+        typer.Option(
+            help="The frontend's port. Default: that of a local TEMPORAL_ADDRESS, else 7233 if free."
+        ),
     ] = None,
-    ui_port: Annotated[int | None, typer.Option(help="UI port; 1000 above the frontend's when free.")] = None,
-    db: Annotated[Path, typer.Option(help="SQLite file for the server's data.")] = Path(
+    ui_port: Annotated[
+        int | None, typer.Option(help="The UI's port. Default: 1000 above the frontend's, if free.")
+    ] = None,
+    db: Annotated[Path, typer.Option(help="The SQLite file of the server's data.")] = Path(
         ".sojourn/temporal.db"
     ),
-    in_memory: Annotated[bool, typer.Option("--in-memory", help="Keep nothing.")] = False,
+    in_memory: Annotated[bool, typer.Option("--in-memory", help="Store nothing on disk.")] = False,
     headless: Annotated[bool, typer.Option("--headless", help="No UI.")] = False,
     as_json: Json = False,
 ) -> int:

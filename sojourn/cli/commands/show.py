@@ -26,27 +26,28 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 LAST = 200
-"""Lines and calls of a run itself that are drawn, the last ones."""
+"""Maximum number of a run's own lines and calls to print, the last ones."""
 
 MAX_FORKS = 10
-"""Most forks of a run that are shown; `list --fork-of` lists all."""
+"""Maximum number of a run's forks to print. `list --fork-of` lists all."""
 
 
 @connected
 def show(
     run_id: RunId,
     transcript: Annotated[
-        bool, typer.Option("--transcript", help="The messages, as the planner gets them.")
+        bool, typer.Option("--transcript", help="Print the messages, as the planner gets them.")
     ] = False,
-    events: Annotated[bool, typer.Option("--events", help="The events, one a line.")] = False,
+    events: Annotated[bool, typer.Option("--events", help="Print the events, one a line.")] = False,
     safeguards: Annotated[
         bool,
         typer.Option(
-            "--safeguards", help="The errors that the safeguards count, and whether retrying was stopped."
+            "--safeguards",
+            help="Print the errors that the safeguards count, and whether they stopped retrying.",
         ),
     ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Show all of what the run waits for, however long.")
+        bool, typer.Option("--full", help="Print open waits whole, even if they are long.")
     ] = False,
     last: Annotated[
         int | None,
@@ -54,16 +55,16 @@ def show(
             "--last",
             metavar="N",
             min=1,
-            help=f"Only the last N calls, events or messages, of calls by default {LAST}; of a conversation that is drawn, "
-            f"the last N turns whole, by default {LAST_TURNS}.",
+            help=f"Only the last N calls, events or messages. Default: {LAST} calls. For the tree of a conversation: "
+            f"the last N turns whole. Default: {LAST_TURNS}.",
         ),
     ] = None,
     turn: Annotated[
         str | None,
-        typer.Option("--turn", metavar="ID", help="Of a conversation: only this turn, such as t4."),
+        typer.Option("--turn", metavar="ID", help="For a conversation: print only this turn, such as t4."),
     ] = None,
     draws_all: Annotated[
-        bool, typer.Option("--all", help="Every turn of a conversation whole, and every call.")
+        bool, typer.Option("--all", help="Print every turn of a conversation whole, and every call.")
     ] = False,
     verbose: Verbose = 0,
     as_json: Json = False,
@@ -78,7 +79,7 @@ def show(
     if transcript + events + safeguards > 1:
         raise typer.BadParameter("give only one of --transcript, --events and --safeguards")
     if (turn or draws_all) and (transcript or events or safeguards or as_json):
-        raise typer.BadParameter("--turn and --all say what is drawn; all else is whole without them")
+        raise typer.BadParameter("--turn and --all are for the tree: leave them out with the other options")
     if bool(turn) + draws_all + bool(last) > 1:
         raise typer.BadParameter("give only one of --turn, --all and --last")
 
@@ -111,7 +112,7 @@ async def _print_json(run: "Run") -> None:
 @dataclass(frozen=True, slots=True)
 class _TreeExtent:
     last: int | None
-    """The last turns of a conversation, or the last calls of any other run."""
+    """The last turns of a conversation, or the last calls of another run."""
     turn: str | None
     draws_all: bool
 
@@ -187,7 +188,7 @@ def _below(console: "Console", run_id: str, status: "RunStatus", *, full: bool) 
 
     is_canceling = CANCEL_REQUESTED in status.hints
     for wait in open_waits(status):
-        # The tree has no waits of child runs that are open.
+        # The tree has no open waits of child runs.
         missing = texts_of(wait).lines(wait, full) if wait.run_id != run_id else ()
         for line in missing:
             console.print(Text(line.text, style=line.style), soft_wrap=True)

@@ -19,7 +19,7 @@ __all__ = ["cancel", "pause", "resume", "set_aside"]
 
 @connected
 def pause(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
-    """Pause a run: it starts nothing new; what is running finishes.
+    """Pause a run: it starts nothing new, and calls in progress finish.
 
     \b
     sojourn pause RUN "let me look"
@@ -41,7 +41,7 @@ def resume(
     messages: Annotated[
         list[str] | None,
         typer.Option(
-            "--message", help="A message to the planner; begins a new turn. Can be given several times."
+            "--message", help="A message to the planner, which begins a new turn. Can be given several times."
         ),
     ] = None,
     by: By = None,
@@ -73,7 +73,7 @@ def resume(
 
 @connected
 def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
-    """Ask a run to cancel: its tools and child runs are canceled too.
+    """Request that a run cancels, with its tools and child runs.
 
     \b
     sojourn cancel RUN "no longer needed"
@@ -81,7 +81,7 @@ def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -
     who = by_or_user(by)
 
     async def send(client: "Client") -> int:
-        # Temporal records the request, even if no worker runs.
+        # Temporal records the request even if no worker runs.
         await _require_open(client, run_id, "cancel", needs_worker=False)
         await client.get_run(run_id).cancel(_reason(why, who))
         return print_done("cancel_requested", run_id, as_json=as_json, by=who)
@@ -96,14 +96,14 @@ def set_aside(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="The number of a message, as `show --transcript` has it; the id of a call, for its result; or the id of a message that was sent.",
+            help="The number of a message, as `show --transcript` prints it; the id of a call, for its result; or the id of a sent message.",
         ),
     ],
     why: Why = "",
     by: By = None,
     as_json: Json = False,
 ) -> int:
-    """Set a message or a result aside: planners no longer read it.
+    """Hide a message or a result from planners.
 
     \b
     sojourn set-aside RUN 12 "spoils every answer"
@@ -149,7 +149,7 @@ def set_aside(
 
 
 def _reason(why: str, who: str | None) -> str:
-    """Return the reason with the sender's name, for which there is no other place."""
+    """Return the reason with the sender's name, which Temporal has no other place for."""
     if not who:
         return why
     return f"{why} (by {who})" if why else f"requested by {who}"

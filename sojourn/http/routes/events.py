@@ -35,14 +35,17 @@ After = Annotated[
     str | None,
     Query(
         max_length=256_000,
-        description="Where to go on: an `id:` of a stream, the `Sojourn-Cursor` of an array, or an event_id. "
-        "The header `Last-Event-ID` goes before it.",
+        description="Where to continue: an `id:` of a stream, the `Sojourn-Cursor` of an array, or an event_id. "
+        "The header `Last-Event-ID` takes precedence.",
     ),
 ]
 Children = Annotated[bool, Query(description="Include the events of child runs.")]
-Deltas = Annotated[bool, Query(description="In a stream: include what planners are writing.")]
+Deltas = Annotated[bool, Query(description="In a stream: include the text that planners are writing.")]
 Most = Annotated[
-    int, Query(ge=1, le=10_000, description="In an array: most events; it ends at about 4 MB too.")
+    int,
+    Query(
+        ge=1, le=10_000, description="In an array: the maximum number of events. It also ends at about 4 MB."
+    ),
 ]
 
 Events = list[Annotated[Event, Field(discriminator="type")]]
@@ -56,15 +59,18 @@ EVENTS: dict[str, Any] = {
     "response_model": Events,
     "responses": {
         200: {
-            "description": "The events so far; or, where `Accept` is `text/event-stream`, the events to the run's end, with a "
-            "comment every 15 s in which there is none. A stream that ends before the run does ends with an event `problem`.",
+            "description": "The events so far. If `Accept` is `text/event-stream`: the events to the run's end, with a "
+            "comment after every 15 s without one. A stream that ends before the run ends with an event `problem`.",
             "content": {"text/event-stream": _STREAM},
             "headers": {
                 "Sojourn-Cursor": {
-                    "description": "Of an array: where the next one begins.",
+                    "description": "In an array: the cursor of the next one.",
                     "schema": {"type": "string"},
                 },
-                "Link": {"description": 'The same as a link, `rel="next"`.', "schema": {"type": "string"}},
+                "Link": {
+                    "description": 'The same cursor as a link, `rel="next"`.',
+                    "schema": {"type": "string"},
+                },
             },
         },
         **problems(404, 502),

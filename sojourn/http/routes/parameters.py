@@ -126,14 +126,14 @@ _TITLES = {
     400: "The request is not JSON in UTF-8.",
     401: "There are no valid credentials.",
     403: "The role is missing.",
-    404: "It does not exist, or is not for whoever asks.",
+    404: "It does not exist, or the principal may not see it.",
     408: "The body did not come in time.",
-    409: "It does not fit what is so now.",
-    413: "The body, or what it holds, is too large.",
+    409: "It conflicts with the present state.",
+    413: "The body, or a value in it, is too large.",
     415: "The body was not sent as JSON.",
-    421: "The host is none of this service.",
+    421: "The request names another host.",
     422: "A value breaks a rule.",
-    429: "Too much at once; `Retry-After` says when.",
+    429: "Too many requests. `Retry-After` says when to try again.",
     502: "The records cannot be decoded here.",
     503: "The Temporal server, or a worker, does not answer.",
 }
@@ -162,13 +162,13 @@ AgentId = Annotated[str, Path(examples=["shop.clerk"], max_length=200)]
 RunId = Annotated[
     str,
     Path(
-        description="The run; of a child run the whole id, such as `clerk-3f1c/call_1`.",
+        description="The run's id. A child run's id is whole, such as `clerk-3f1c/call_1`.",
         examples=["clerk-3f1c"],
         max_length=1_000,
     ),
 ]
-Limit = Annotated[int, Query(ge=1, le=1_000, description="Most entries of a page.")]
-PageCursor = Annotated[str | None, Query(max_length=4_000, description="The `cursor` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=1_000, description="The maximum number of entries of a page.")]
+PageCursor = Annotated[str | None, Query(max_length=4_000, description="The `cursor` of the previous page.")]
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -40,7 +40,7 @@ from sojourn.serving.pace import Pace
 __all__ = ["Since", "Status", "WaitSeconds", "routes"]
 
 LONGEST_WAIT = 60
-"""Most seconds for which a request waits for an answer."""
+"""The longest wait for an answer, in seconds."""
 
 WaitSeconds = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the answer.")]
 
@@ -64,7 +64,7 @@ Since = Annotated[
     AwareDatetime | None,
     BeforeValidator(_is_text),
     AfterValidator(_in_utc),
-    Query(description="Only what started then or later.", examples=["2027-01-02T03:04:05Z"]),
+    Query(description="Only runs that started then or later.", examples=["2027-01-02T03:04:05Z"]),
 ]
 
 Status = Literal[
@@ -77,7 +77,7 @@ routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute
 
 
 # The id of a child run has slashes. So the paths with a word at their end come before the plain one, and the
-# run of a call that a planner has called `output` is found by its other paths alone.
+# run of a call that a planner has called `output` is found only by its other paths.
 
 
 @routes.post(
@@ -85,7 +85,7 @@ routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute
     status_code=201,
     response_model=Started,
     responses={
-        200: {"model": Started, "description": "The same request has started the run before."},
+        200: {"model": Started, "description": "The same request has already started the run."},
         **problems(400, 409),
     },
     summary="Start a run",
@@ -97,11 +97,11 @@ async def start_run(
     idempotency_key: Annotated[
         str | None,
         Header(
-            description="The run's id: sent again with the same body, it is the same run.", max_length=300
+            description="The run's id. Sent again with the same body, it names the same run.", max_length=300
         ),
     ] = None,
 ) -> Response:
-    """Start a run of an agent. Where the connection breaks, send it again with the same `Idempotency-Key`."""
+    """Start a run of an agent. If the connection breaks, send the request again with the same `Idempotency-Key`."""
     require(asking, "user")
     key = idempotency_key.strip().strip('"') if idempotency_key is not None else None
     if key == "" or (key and body.run_id not in (None, key)):
@@ -152,18 +152,24 @@ async def list_runs(
     session_id: Annotated[str | None, Query(max_length=200)] = None,
     status: Annotated[
         Status | None,
-        Query(description="`running` includes waiting, paused and idle ones, `waiting` paused ones."),
+        Query(
+            description="`running` includes waiting, paused and idle runs, `waiting` includes paused ones."
+        ),
     ] = None,
     label: Annotated[
         list[str] | None,
-        Query(description="`NAME=VALUE`, also several.", examples=[["desk=3"]], max_length=20),
+        Query(
+            description="A label, `NAME=VALUE`. Can be given several times.",
+            examples=[["desk=3"]],
+            max_length=20,
+        ),
     ] = None,
     since: Since = None,
     children: Annotated[bool, Query(description="Include child runs.")] = True,
     limit: Limit = 100,
     cursor: PageCursor = None,
 ) -> Response:
-    """Runs, open ones before ended ones, each newest first; the list lags by about a second."""
+    """List the runs: open ones before ended ones, the newest first. The list lags by about a second."""
     require(asking, "viewer")
     selection = Selection(agent_id, session_id, status, since, children)
     labels = parse_labels(label or [])
@@ -180,7 +186,7 @@ async def list_runs(
 async def get_output(
     run_id: RunId, asking: Asking, service: Serving, scope: CurrentScope, wait: WaitSeconds = 0
 ) -> Response:
-    """200 with the answer, or with why there is none, once the run has ended; 202 while it has not."""
+    """Return 200 with the answer, or the reason why there is none, once the run has ended. Until then: 202."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
     try:
@@ -210,7 +216,7 @@ def _open(status: RunStatus) -> Outcome:
     summary="Read a run's transcript",
 )
 async def get_transcript(run_id: RunId, asking: Asking, service: Serving) -> Response:
-    """The messages, calls and results so far, as the planner receives them."""
+    """Return the messages, calls and results so far, as the planner receives them."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
     async with heavy_read():
@@ -233,7 +239,7 @@ async def get_events(
     deltas: Deltas = False,
     limit: Most = 1_000,
 ) -> Response:
-    """An array of the events so far; or a stream to the run's end, which any process of the service can go on with."""
+    """Return the events so far as an array, or stream them to the run's end. Any process of the service can resume a stream."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
     return await events_answer(
@@ -252,14 +258,14 @@ async def get_artifact(
     ref: Annotated[
         str,
         Path(
-            description="The reference of an artifact of the run or of a child run, or the part of it after the `#`.",
+            description="The reference of an artifact of the run or of a child run, or its part after the `#`.",
             examples=["call_1/chart"],
         ),
     ],
     asking: Asking,
     service: Serving,
 ) -> Response:
-    """An artifact with its data."""
+    """Return an artifact with its data."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
     owner = ref.partition("#")[0] if "#" in ref else run.id
@@ -270,10 +276,10 @@ async def get_artifact(
 
 
 @routes.get(
-    "/{run_id:path}", response_model=StatusView, responses=problems(404, 502), summary="Look at a run"
+    "/{run_id:path}", response_model=StatusView, responses=problems(404, 502), summary="Read a run's status"
 )
 async def get_run(run_id: RunId, asking: Asking, service: Serving) -> Response:
-    """The run's status: its open waits and those of child runs, its calls, and what is left of its limits."""
+    """Return the run's status: its open waits and those of child runs, its calls, and what remains of its limits."""
     require(asking, "viewer")
     run = await service.run(asking, run_id)
     return json_of(status_view(await run.status()))

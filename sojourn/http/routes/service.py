@@ -1,4 +1,4 @@
-"""What the service has, and how it is: `/v1/agents`, `/health` and `/metrics`."""
+"""The service's agents, health and metrics: `/v1/agents`, `/health` and `/metrics`."""
 
 from fastapi import APIRouter, Request, Response
 
@@ -12,10 +12,10 @@ from sojourn.http.service import Service
 __all__ = ["routes"]
 
 PATIENCE = 2.0
-"""Seconds in which the Temporal server must answer a check of the health."""
+"""Timeout of a health check of the Temporal server, in seconds."""
 
 FRESH = 0.5
-"""Seconds for which its result is cached, since any client may ask without credentials and without limit."""
+"""Seconds to cache its result. Any client may ask, without credentials and without limit."""
 
 agents = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=KnownQueryRoute)
 routes = APIRouter(tags=["service"])
@@ -23,14 +23,14 @@ routes = APIRouter(tags=["service"])
 
 @agents.get("", response_model=Agents, responses=problems(), summary="List the agents")
 async def list_agents(asking: Asking, service: Serving) -> Response:
-    """The agents of the app, in its order."""
+    """List the agents of the app, in its order."""
     require(asking, "viewer")
     return json_of(Agents(agents=[_card(service.app, each) for each in service.app.list_agents()]))
 
 
-@agents.get("/{agent_id}", response_model=WholeAgent, responses=problems(404), summary="Look at an agent")
+@agents.get("/{agent_id}", response_model=WholeAgent, responses=problems(404), summary="Read an agent")
 async def get_agent(agent_id: AgentId, asking: Asking, service: Serving) -> Response:
-    """An agent with its limits, and its tools with the schemas of their payloads and results."""
+    """Return an agent with its limits, and its tools with the schemas of their payloads and results."""
     require(asking, "viewer")
     policy = service.agent(agent_id).policy.model_dump(mode="json")
     card = _card(service.app, agent_id).model_dump()
@@ -60,10 +60,10 @@ def _card(app: App, agent_id: str) -> AgentSummary:
     "/health",
     response_model=ServiceHealth,
     responses={503: {"model": ServiceHealth, "description": "The Temporal server does not answer."}},
-    summary="Look whether the service works",
+    summary="Check the service's health",
 )
 async def health(request: Request) -> Response:
-    """200 where the Temporal server answers, else 503. It needs no credentials, and tells nothing else."""
+    """Return 200 if the Temporal server answers, else 503. Needs no credentials, and reveals nothing else."""
     service: Service = request.app.state.service
     is_up = await service.is_reachable(PATIENCE, fresh=FRESH)
     status = "ok" if is_up else "unavailable"
@@ -74,9 +74,9 @@ async def health(request: Request) -> Response:
     "/metrics",
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
-    summary="Count what this process has done",
+    summary="Read this process's metrics",
 )
 async def metrics(asking: Asking, service: Serving) -> Response:
-    """Requests, streams, and followed runs of this process, as text for Prometheus."""
+    """Return this process's counts of requests, streams and followed runs, as text for Prometheus."""
     require(asking, "viewer")
     return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

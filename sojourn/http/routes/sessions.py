@@ -42,7 +42,7 @@ from sojourn.reader import Runs
 __all__ = ["routes"]
 
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
-    200: {"model": AcceptedMessage, "description": "The message was accepted before."},
+    200: {"model": AcceptedMessage, "description": "The message was already accepted."},
     **problems(400, 404, 409, 429),
 }
 
@@ -57,13 +57,14 @@ async def list_sessions(
     session_id: Annotated[str | None, Query(max_length=200)] = None,
     status: Status | None = None,
     label: Annotated[
-        list[str] | None, Query(description="`NAME=VALUE`, also several.", max_length=20)
+        list[str] | None,
+        Query(description="A label, `NAME=VALUE`. Can be given several times.", max_length=20),
     ] = None,
     since: Since = None,
     limit: Limit = 100,
     cursor: PageCursor = None,
 ) -> Response:
-    """Conversations, as `/v1/runs` lists runs."""
+    """List conversations, as `/v1/runs` lists runs."""
     require(asking, "viewer")
     selection = Selection(agent_id, session_id, status, since, children=False, only_sessions=True)
     return json_of(
@@ -87,7 +88,7 @@ async def send_message(
     scope: CurrentScope,
     wait: WaitSeconds = 0,
 ) -> Response:
-    """Send a message, which starts the conversation where there is none; sent again with its `message_id`, it is delivered once."""
+    """Send a message, and start the conversation if there is none. Sent again with its `message_id`, it is delivered once."""
     require(asking, "user")
     service.agent(agent_id)
     session = await service.session(asking, agent_id, session_id)
@@ -108,7 +109,7 @@ async def get_events(
     deltas: Deltas = False,
     limit: Most = 1_000,
 ) -> Response:
-    """The events of all turns, as `/v1/runs/{run_id}/events`."""
+    """Return or stream the events of all turns, as `/v1/runs/{run_id}/events` does."""
     require(asking, "viewer")
     run = await _conversation(service, asking, agent_id, session_id)
     return await events_answer(
@@ -129,7 +130,7 @@ async def interrupt(
     service: Serving,
     body: InterruptBody = PRESENT_TURN,
 ) -> Response:
-    """End the present turn, if there is one, and it is the one that is meant; the messages that wait open the turns that follow."""
+    """End the present turn, or none if `turn_id` names another one. Waiting messages open the next turns."""
     require(asking, "user")
     run = await _conversation(service, asking, agent_id, session_id)
     had_turn = await run.interrupt(body.reason, by=asking.subject, turn_id=body.turn_id)
@@ -146,7 +147,7 @@ async def interrupt(
 async def close(
     agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving, body: ReasonBody = NO_REASON
 ) -> Response:
-    """End the conversation once no message waits."""
+    """End the conversation as soon as no message waits."""
     require(asking, "user")
     run = await _conversation(service, asking, agent_id, session_id)
     await run.close(body.reason, by=asking.subject)
@@ -157,10 +158,10 @@ async def close(
     "/{agent_id}/{session_id:path}",
     response_model=StatusView,
     responses=problems(404, 502),
-    summary="Look at a conversation",
+    summary="Read a conversation's status",
 )
 async def get_session(agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving) -> Response:
-    """The status of the conversation; `idle` between two turns."""
+    """Return the status of the conversation, which is `idle` between two turns."""
     require(asking, "viewer")
     run = await _conversation(service, asking, agent_id, session_id)
     return json_of(status_view(await run.status()))

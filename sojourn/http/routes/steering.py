@@ -28,7 +28,7 @@ routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute
 async def pause_run(
     run_id: RunId, asking: Asking, service: Serving, body: ReasonBody = NO_REASON
 ) -> Response:
-    """Start nothing new until `/resume`; calls in progress finish, and child runs pause too."""
+    """Start nothing new until `/resume`. Calls in progress finish, and child runs pause too."""
     require(asking, "operator")
     run = await service.run(asking, run_id)
     await _require_open(run, "pause")
@@ -43,7 +43,7 @@ async def pause_run(
     summary="Resume a run",
 )
 async def resume_run(run_id: RunId, asking: Asking, service: Serving, body: ResumeBody = NO_NOTE) -> Response:
-    """Go on after a pause; messages begin a new user turn."""
+    """Continue after a pause. Messages begin a new user turn."""
     require(asking, "operator")
     run = await service.run(asking, run_id)
     await _require_open(run, "resume")
@@ -61,7 +61,7 @@ async def resume_run(run_id: RunId, asking: Asking, service: Serving, body: Resu
 async def cancel_run(
     run_id: RunId, asking: Asking, service: Serving, body: ReasonBody = NO_REASON
 ) -> Response:
-    """Ask the run to cancel: calls in flight are cancelled and answered, and child runs are asked too."""
+    """Request that the run cancels. It cancels and answers its calls in flight, and cancels its child runs."""
     require(asking, "operator")
     run = await service.run(asking, run_id)
     await _require_open(run, "cancel")
@@ -77,7 +77,7 @@ async def cancel_run(
     summary="Set a message or a result aside",
 )
 async def set_aside(run_id: RunId, asking: Asking, service: Serving, body: SetAsideBody) -> Response:
-    """Leave a message or a result out of what planners read, from the next plan on; the transcript keeps it. Again, it changes nothing."""
+    """Hide a message or a result from planners, from the next plan on. The transcript keeps it. Idempotent."""
     require(asking, "operator")
     run = await service.run(asking, run_id)
     await _require_open(run, "set aside")
@@ -109,7 +109,7 @@ async def _require_open(run: Run, what: str) -> None:
     summary="Fork a run",
 )
 async def fork_run(run_id: RunId, asking: Asking, service: Serving, body: ForkBody = NO_CHANGE) -> Response:
-    """Start a new run that goes on from a point of this one, with one thing changed; this one stays as it is."""
+    """Start a new run that continues from a point of this one, with one change. This run stays as it is."""
     require(asking, "operator")
     run = await service.run(asking, run_id)
     given = {name: getattr(body, name) for name in body.model_fields_set & {"result"}}

@@ -41,7 +41,7 @@ routes = APIRouter(tags=["answers"], route_class=KnownQueryRoute)
     summary="Answer a question",
 )
 async def answer(run_id: RunId, body: AnswerBody, asking: Asking, service: Serving) -> Response:
-    """Answer a question of the run, or decline to; the caller is recorded as its sender."""
+    """Answer a question of the run, or decline to answer. The run records the principal as the sender."""
     return await _acknowledge(service, asking, run_id, body)
 
 
@@ -52,7 +52,7 @@ async def answer(run_id: RunId, body: AnswerBody, asking: Asking, service: Servi
     summary="Decide on a call",
 )
 async def decide(run_id: RunId, body: ApprovalBody, asking: Asking, service: Serving) -> Response:
-    """Approve a call as it was seen, or deny it. A digest that does not fit the call any more is refused with 409."""
+    """Approve a call as it was displayed, or deny it. If its digest no longer fits the call: 409."""
     return await _acknowledge(service, asking, run_id, body)
 
 
@@ -63,7 +63,7 @@ async def decide(run_id: RunId, body: ApprovalBody, asking: Asking, service: Ser
     summary="Send results of external calls",
 )
 async def provide(run_id: RunId, body: ToolResultsBody, asking: Asking, service: Serving) -> Response:
-    """Results of calls that a program outside the run executes, all or some."""
+    """Send results of calls that a program outside the run executes: all of them, or some."""
     return await _acknowledge(service, asking, run_id, body)
 
 
@@ -78,18 +78,18 @@ async def _acknowledge(
     )
 
 
-@routes.get("/v1/waits", response_model=WaitPage, responses=problems(), summary="List what runs wait for")
+@routes.get("/v1/waits", response_model=WaitPage, responses=problems(), summary="List open waits")
 async def list_waits(
     asking: Asking,
     service: Serving,
     agent_id: Annotated[str | None, Query(max_length=200)] = None,
     session_id: Annotated[str | None, Query(max_length=200)] = None,
     kind: KindName | None = None,
-    order: Annotated[Literal["newest", "oldest"], Query(description="Which come first.")] = "newest",
+    order: Annotated[Literal["newest", "oldest"], Query(description="Which waits come first.")] = "newest",
     limit: Limit = 100,
     cursor: PageCursor = None,
 ) -> Response:
-    """Every open wait of every run and child run, with what is needed to answer it; a new one appears within about a second."""
+    """List the open waits of all runs and child runs, each with all that an answer needs. A new one appears within about a second."""
     require(asking, "viewer")
 
     def fits(found: FoundWait) -> bool:
