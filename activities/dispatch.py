@@ -275,7 +275,7 @@ class ForkedDispatches:
         made = await replace(self.dispatcher, decision=decision).dispatch(call, read)
         if made.kind == "answered":
             return made
-        # An approval covers what was shown: if the tool has changed since, the approval is void.
+        # An approval covers the tool as it was displayed. If the tool has changed since, the approval is void.
         seen = {"shown": asks.shown, "spec_digest": asks.spec_digest}
         confirm = (made.confirm or asks).model_copy(update=seen)
         return made.model_copy(update={"confirm": confirm})

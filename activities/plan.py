@@ -3,7 +3,7 @@
 The policy has judged each call. All that the workflow needs is in the result, and so recorded:
 users may deploy renamed tools, new planners and changed policies while runs are open.
 
-A local activity makes only turns that this worker can plan at once, from what it has in memory.
+A local activity makes only turns that this worker can plan at once, from its memory.
 While it runs, its workflow task is open: the run does not answer a query for its transcript, and
 gets no message.
 """

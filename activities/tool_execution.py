@@ -158,7 +158,7 @@ class ToolExecution:
         return await drop_unfit_example(self._tool, answer) if self._is_its_own else answer
 
     def _log_oddities(self, result: ToolResult, answer: ToolResult) -> None:
-        """Log what the tool's author should change, and no planner can."""
+        """Log faults that only the tool's author can correct."""
         is_whole = answer.ok and answer.input_required is None
         if self._spec.bounded and is_whole and (odd := inconsistency(answer.bounds, result.result)):
             _log.warning("bounds_odd", tool=self._spec.id, run_id=self._info.workflow_id, why=odd)

@@ -50,7 +50,7 @@ MAX_SEGMENT_BYTES = 100_000_000
 """Largest segment, in bytes of JSON. An execution has a history of at most 50 MB, which a codec may compress."""
 
 _PRESET = 1
-"""Of LZMA: a third smaller than zlib, for 9 MB of memory and 5 ms a megabyte of what is compressed."""
+"""Preset of LZMA. A third smaller than zlib, for 9 MB of memory and 5 ms per megabyte of input."""
 
 
 async def store_segment(client: Client, driver: StorageDriver, run_id: str, messages: bytes) -> Claim:

@@ -89,13 +89,13 @@ _KINDS: Mapping[type[SojournError], ErrorKind] = {
     AwaitClosed: ErrorKind(
         "await_closed",
         409,
-        "Where the run has ended or the conversation is closed, start another run or session; "
-        "else GET /v1/runs/{run_id} tells what the run waits for now.",
+        "If the run has ended or the conversation is closed, start another run or session; "
+        "else GET /v1/runs/{run_id} has the run's open waits.",
     ),
     ApprovalVoid: ErrorKind(
         "approval_void", 409, "Look at the call as it is now, and decide again with its digest."
     ),
-    MissingRole: ErrorKind("forbidden", 403, "Ask whoever runs the service for that role."),
+    MissingRole: ErrorKind("forbidden", 403, "Ask the operator of the service for that role."),
     NotApprover: ErrorKind("forbidden", 403, "GET /v1/waits says which roles may decide on each call."),
     InvalidInput: ErrorKind("invalid_input", 422, _INVALID, USAGE),
     StaleDigest: ErrorKind(
@@ -120,7 +120,7 @@ _KINDS: Mapping[type[SojournError], ErrorKind] = {
 
 
 def kind_of(error: BaseException) -> ErrorKind | None:
-    """Return what an error means to a caller.
+    """Return an error's meaning to a caller.
 
     None for an error that no caller can do anything about.
     """
@@ -133,7 +133,7 @@ def kind_of(error: BaseException) -> ErrorKind | None:
     if isinstance(error, NotApprover):
         then = error.deciders and f"It is decided by {error.deciders}."
     elif isinstance(error, MissingRole):
-        then = f"Ask whoever runs the service for the role {error.role}."
+        then = f"Ask the operator of the service for the role {error.role}."
     elif isinstance(error, OtherKind):
         record = record_of(error.kind)
         then = (

@@ -18,7 +18,7 @@ SojournError
     │   ├── RunTerminated
     │   └── RunTimedOut
     ├── AwaitClosed      the wait is not open, or the run has ended
-    │   └── ApprovalVoid the tool has changed since it was shown; the call did not run by this approval
+    │   └── ApprovalVoid the tool has changed since it was displayed; this approval did not run the call
     ├── MissingRole      the principal lacks the role for an answer
     │   └── NotApprover  the principal may not decide on the call
     ├── InvalidInput     an argument is invalid, or the server refuses the request

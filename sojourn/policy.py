@@ -1,4 +1,4 @@
-"""Limit what a run may do, by declaration or by code.
+"""Limit the actions of a run, by declaration or by code.
 
 A policy engine is code that tightens an author's `RunPolicy` before each plan. It gets the planner's hints
 (SR-125).
@@ -28,7 +28,7 @@ __all__ = [
 
 @runtime_checkable
 class PolicyEngine(Protocol):
-    """Tightens what a run may do.
+    """Tightens the limits of a run.
 
     The plan activity calls it before the planner, and again with the calls of the plan. Its
     decision is recorded. Tools and approvals apply to this plan only, caps and labels from then on.

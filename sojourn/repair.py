@@ -154,7 +154,7 @@ def clarification_for(
 ) -> PlanResult | None:
     """Return a question to a person about the missing fields of a refused call.
 
-    None if no person may be asked or could help, and for a call that may have taken effect without
+    None if the run may not ask a person or none could help, and for a call that may have taken effect without
     these fields (`RetryHint.outcome_unknown`). `repair_calls` uses the answer if it has the same
     defaults.
     """

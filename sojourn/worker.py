@@ -223,7 +223,7 @@ class Worker:
         await self._opened.wait()
 
     async def shutdown(self) -> None:
-        """Stop polling, wait for what is in flight, at most `drain`, and return."""
+        """Stop polling, wait at most `drain` for work in flight, and return."""
         self._announcing.leave()
         await self._worker.shutdown()
 

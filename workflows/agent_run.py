@@ -118,7 +118,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._fault = opening if isinstance(opening, Exception) else None
         self._transcript, self._opening_bytes = Packed(), 0
         self._pending: Continuation | None = None
-        """The wait in the middle of which the run goes on."""
+        """The wait that the run was in when it continued as new."""
         self._forked: ForkedStep | None = None
         """In a fork: the step that the next plan judges in place of asking the planner."""
         if isinstance(opening, Continuation):
@@ -329,7 +329,7 @@ class AgentRun(RunQueries, MessageHandlers):
     async def _plan_once(self) -> PlanOutcome:
         stop_if_canceled()
         before = self._state
-        # Judged once: what an interruption cuts off is not carried out in the next turn.
+        # Judged once: the next turn does not carry out a step that an interruption cut off.
         forked, self._forked = self._forked, None
         task = self._plan_task(forked)
         try:

@@ -42,7 +42,7 @@ class Children:
             self._send(run_id, self._last)
 
     def record_spent(self, run_id: str, spent: Spent) -> None:
-        """Record what a cancelled child run reports to have spent."""
+        """Record the spending that a cancelled child run reports."""
         if run_id in self._ids:
             self._spent[run_id] = spent
 
@@ -80,7 +80,7 @@ Older histories have no such signal.
 
 
 async def report_to_parent(link: RunLink | None, spent: Spent | None) -> None:
-    """Report to the parent run what this run has spent, before it ends as canceled."""
+    """Report this run's spending to the parent run, before it ends as canceled."""
     parent = workflow.info().parent
     if not (link and parent and parent.workflow_id == link.parent_run_id):
         return

@@ -48,7 +48,7 @@ class Conversation:
         self._go_on = go_on
         self._idle_since = idle_since
         self._is_cut_off = False
-        """Whether a plan of the present turn was cut off of which the history has nothing."""
+        """Whether a plan of the present turn was cut off and the history has no record of it."""
         self._present: asyncio.Task[tuple[RunOutput, bool]] | None = None
         """The present turn, in a task of its own, which an interruption cancels."""
 

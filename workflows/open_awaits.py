@@ -50,7 +50,7 @@ class OpenAwaits:
         self._checks: dict[_Part, asyncio.Future[ToolResult | None]] = {}
         self._approvals: dict[str, asyncio.Future[ToolResult | None]] = {}
         self._judging = 0
-        """Number of decisions about whose sender an author's function is asked."""
+        """Number of decisions whose senders an author's function is judging."""
         self.opened_at: dict[str, datetime] = {}
         self._left: dict[str, Await] = dict(current.state.waits.open)
         """The waits that an earlier execution left open, by id, until their call or planner takes them over."""
@@ -450,7 +450,7 @@ class OpenAwaits:
         self.show()
 
     def show(self) -> None:
-        """Show on Temporal's screens what the run waits for, and how to answer."""
+        """Show the run's open waits in Temporal's UI, with how to answer."""
         self.observer.waits(self.waits.open)
         paused = self._current.state.paused
         workflow.set_current_details(self._details.of(self.waits.open, paused.reason if paused else None))

@@ -106,7 +106,7 @@ class StepExecution:
         self._checked_at: dict[str, datetime] = {}
         """When the approvals of calls were checked, by id."""
         self._unknown: set[str] = set()
-        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them."""
+        """Ids of the calls that an attempt may have carried out, without a later attempt that settled the outcome."""
         self._results = 0
         self._slots = asyncio.Semaphore(self._policy.max_parallel_calls)
         self._external: AwaitExternalTools | None = None
@@ -120,7 +120,7 @@ class StepExecution:
         self._since: dict[str, datetime] = {}
         self._answers: dict[str, ToolResult] = {}
         self._past: dict[str, list[EarlierAttempts]] = {}
-        """What calls without an answer have got so far, by id; kept where they waited for it, or wait because of it."""
+        """Results so far of the calls without an answer, by id. Only results that a call waited for, or waits because of."""
         self._approvals: dict[str, Approval] = {}
         self._taken_up: dict[str, int] = {}
         """How much of that its call has taken up, by id."""
@@ -263,7 +263,7 @@ class StepExecution:
         return call_id in begun or any(item.tool_call_id == call_id for item in told)
 
     async def _answer(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
-        # If its tool is not the one that was shown, a person has to approve it again.
+        # If its tool has changed since it was displayed, a person has to approve it again.
         task, first, confirm, times = self._task(call, dispatch), dispatch.confirm, dispatch.confirm, 0
         while True:
             result = await self._approved(call, dispatch, task, confirm) or await self._by_kind(

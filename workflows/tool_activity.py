@@ -130,7 +130,7 @@ def may_move(error: BaseException) -> bool:
 async def check_approval(
     await_id: str, task: ToolTask, room: HistoryBudget, *, is_last: bool = False
 ) -> ToolResult | None:
-    """Return the result of an approved call whose tool is not the one that was shown.
+    """Return the result of an approved call whose tool has changed since its approval.
 
     None if the approval holds. A check that fails decides nothing: `ExecuteToolActivity` compares
     too.

@@ -90,7 +90,7 @@ class App:
             function of meta and call.
         interceptors: Prepare every call, in this order: a worker's call when it is executed, a child run's or external
             call when it is dispatched.
-        storage: Stores what is too large for a run's history; without it such a result is refused, with its size and
+        storage: Stores values that are too large for a run's history. Without it such a result is refused, with its size and
             how to narrow the call.
         archive: Whether the storage also keeps the events of a long run's earlier executions. The server's retention
             may delete them while the run is still open.
@@ -212,7 +212,7 @@ class App:
         for tool in self.tools_of(agent.id).values():
             if approvers_of(tool.spec, agent.policy.approval) is None:
                 raise DefinitionError(
-                    f"agent {agent.id}: nobody may approve {tool.spec.id}; its approvers {tool.spec.approvers} and those of the rules of "
+                    f"agent {agent.id}: no principal may approve {tool.spec.id}; its approvers {tool.spec.approvers} and those of the rules of "
                     "its ApprovalPolicy have no role in common"
                 )
         if agent.policy.interrupts_allowed or self._allow_loosening:

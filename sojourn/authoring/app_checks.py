@@ -112,7 +112,7 @@ def warn_of_tools(agent: Agent, *, stacklevel: int) -> None:
 def _advice(tool: "Tool[..., object] | ExportedTool[..., object]") -> Iterator[str]:
     if not tool.spec.description.strip():
         mend = "description=..." if isinstance(tool, ExportedTool) else "a docstring, or description=..."
-        yield f"it has no description, by which a model chooses it; write {mend}"
+        yield f"it has no description, and models choose tools by it; write {mend}"
     function = tool.function if isinstance(tool, Tool) else None
     if function is not None and tool.spec.result.json_schema == {} and not _has_return(function):
         yield "it has no return type, so its result is not checked; write one, such as -> str"
@@ -142,7 +142,7 @@ _DECLARED = {
 
 
 def entry_of(spec: ToolSpec, *, about: str, approval: Mapping[str, str]) -> dict[str, Any]:
-    """Return the catalogue entry of a tool as JSON, without what was not declared."""
+    """Return the catalogue entry of a tool as JSON, without undeclared fields."""
     entry: dict[str, Any] = {
         "id": str(spec.id),
         "service": ToolId(spec.id).service,

@@ -61,7 +61,7 @@ class Kind:
     fits: Callable[[Any], bool]
     instead: Callable[[Any], str | None] = lambda _: None
     is_secret: bool = False
-    """Whether a value may hold a secret, and only its class is shown."""
+    """Whether a value may hold a secret. Messages then name only its class."""
 
 
 def _is_list(value: Any) -> bool:
@@ -75,7 +75,7 @@ def _is_texts(value: Any) -> bool:
 def shown(value: Any) -> str:
     """Return a value as code, shortened.
 
-    A function or a class is shown by its name, any other object by its class.
+    A function or a class becomes its name, any other object its class.
     """
     if isinstance(value, type):
         return f"the class {value.__name__}"

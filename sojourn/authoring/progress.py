@@ -33,7 +33,7 @@ def progress(note: str, *, done: float | None = None, total: float | None = None
     cut to 200 characters on one line. Outside of a call this function does nothing.
 
     Args:
-        note: What the call is doing, for a person: "read 300 of 1,000 rows".
+        note: The progress of the call in words, for a person: "read 300 of 1,000 rows".
         done: How much is done, in any unit.
         total: How much there is to do, in the same unit.
     """

@@ -116,7 +116,7 @@ def left_out_of(toolset: RemoteToolset) -> Mapping[str, str]:
 
 
 def instructions_of(toolset: RemoteToolset) -> str:
-    """Return what the other process says about how to use its tools."""
+    """Return the other process's instructions for its tools."""
     return getattr(toolset, "instructions", "")
 
 

@@ -219,7 +219,7 @@ class Transform(Generic[A, B]):
         source: The shape of the written values: a tool's arguments, or a method's result.
         target: The shape that reads them: the method's payload, or the tool's result.
         place: The place of the declaration, for messages.
-        lossless: Whether every field must be kept (arguments); otherwise a field that the target does not declare is
+        lossless: Whether the target must take every field (arguments). Otherwise a field that the target does not declare is
             dropped at every level (a result).
         by_hand: What to do instead, for messages.
 

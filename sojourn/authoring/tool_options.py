@@ -73,11 +73,11 @@ class OpenOptions(TypedDict, total=False):
     confirmation: str
     """The question to a person before each call, such as "Overwrite the profile of {name}?"; fields are filled in."""
     approvers: Approvers
-    """Who may decide on a call: roles, of which one is enough, such as `["finance"]`, or a function of the principal, the call and the wait;
+    """Who may decide on a call: principals with one of these roles, such as `["finance"]`, or a function of the principal, the call and the wait;
     by default the role `approver`. A person is then asked before each call, as with `confirmation`.
     """
     four_eyes: bool
-    """Whether whoever asked for a call may not approve it; a person is then asked before each call, as with `confirmation`."""
+    """Whether the principals who requested a call may not approve it. Each call then needs an approval, as with `confirmation`."""
     memory: bool
     """Whether the tool reads the run's memory, as `meta.memory`; any tool may change it, by `WithMemory`."""
     local: bool

@@ -2,7 +2,7 @@
 
 They cover this machine, the app, the Temporal service, and the workers and runs of a task queue.
 
-The package decides what is wrong and how to mend it. It may import `authoring`, `client`, `models` and what is below them.
+The package finds faults, with how to mend them. It may import `authoring`, `client`, `models` and the packages below them.
 Each function returns its results as `Check`s and changes nothing, except that the check of the storage stores an object.
 Begin with `Check`, then `service`.
 """

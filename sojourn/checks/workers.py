@@ -62,7 +62,7 @@ def check_agents(workers: Sequence[AnnouncedWorker], queue: str) -> Check:
         )
     agents = frozenset[str]().union(*(each.agents for each in here.values()))
     return Check(
-        name, True if agents else None, _listed(agents) if agents else "no worker says what it serves"
+        name, True if agents else None, _listed(agents) if agents else "no worker announces its agents"
     )
 
 

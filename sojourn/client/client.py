@@ -234,7 +234,7 @@ class Client(Access):
                 `<session>-fork-<8 digits>`; with an id of the form `<agent>@<session>` it is that one.
             principal: The principal that asks for the fork; that of the origin when left out.
             app: The app of the run's agent. `arguments` that do not fit its tool are then refused before the fork starts, and calls of
-                tools that only read are left out of what the fork knows of its origin.
+                the fork's knowledge of its origin leaves out tools that only read.
             review: Awaited before the fork starts, with a `ForkReview`. Its `warning` says if the origin carried out the call
                 that gets other `arguments`, or may have. No fork starts if it raises.
             wait_for_worker: As for `start`.

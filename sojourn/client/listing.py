@@ -372,7 +372,7 @@ def _status_of(found: WorkflowExecution) -> str:
 def quoted(text: str) -> str:
     """Return a text as a quoted literal in a visibility query."""
     if "\0" in text:
-        raise InvalidInput("what is listed by has no NUL character")
+        raise InvalidInput("a value to list by has no NUL character")
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

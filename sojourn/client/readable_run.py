@@ -57,7 +57,7 @@ from sojourn.events.stream import stream
 __all__ = ["CANCEL_REQUESTED", "ReadableRun", "status_name"]
 
 CANCEL_REQUESTED = "cancel was requested; the run ends once a worker has handled that"
-"""The hint of an open run that was asked to cancel."""
+"""The hint of an open run with a request to cancel."""
 
 QUERY_DEADLINE = timedelta(seconds=1)
 """Time limit of the query in `status()`; without a worker the history is read instead."""
@@ -88,7 +88,7 @@ def status_name(status: WorkflowExecutionStatus | None) -> str:
 
 
 class ReadableRun:
-    """What a run does and did, without answers to it."""
+    """Read access to a run: its status, events and results."""
 
     def __init__(self, client: Access, run_id: str) -> None:
         if fault := run_id_fault(run_id):
@@ -154,7 +154,7 @@ class ReadableRun:
             follow: Wait for more events until the run ends.
             children: Include the events of child runs, each with its own `run_id` and `parent_tool_call_id`: after
                 the `agent_run_started` of their call and before its `tool_end`.
-            deltas: With `follow`, include what a planner is writing: `text_delta`, `thinking_delta`,
+            deltas: With `follow`, include the text that a planner is writing: `text_delta`, `thinking_delta`,
                 `tool_call_delta` and `stream_restarted`, as far as the client's live transport carries them. These
                 have no `event_id` either; the `assistant_message` that follows holds the whole text.
 

@@ -154,7 +154,7 @@ class Run(ReadableRun):
             message_id: The id of the message that approves, as for `answer`.
 
         Raises:
-            ApprovalVoid: The tool was changed since it was shown, so that the call did not run.
+            ApprovalVoid: The tool has changed since it was displayed, so the call did not run.
             AwaitClosed: The wait is not open, or the run has ended.
             InvalidInput: The decision names other arguments.
             NotApprover: The principal may not decide on the call.

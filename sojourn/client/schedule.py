@@ -65,7 +65,7 @@ class Schedule:
         return f"<Schedule {self.id}>"
 
     async def status(self) -> ScheduleStatus:
-        """Return when it acts, what it did last, and whether it is paused."""
+        """Return its next times, its last actions, and whether it is paused."""
         try:
             found = await self._handle.describe()
             known = await found.memo()
@@ -79,7 +79,7 @@ class Schedule:
         await self._do(self._handle.pause(note=note or None))
 
     async def resume(self, note: str = "") -> None:
-        """Let a paused schedule act again, from its next time on."""
+        """Resume a paused schedule, from its next time on."""
         await self._do(self._handle.unpause(note=note or None))
 
     async def trigger(self) -> None:

@@ -51,7 +51,7 @@ class SessionTurn:
         self.after = accepted.after
         """An event_id of the run, after which the message's events come."""
         self.accepted = accepted
-        """What the conversation said of the message."""
+        """How the conversation accepted the message."""
         self._kept = kept
 
     @property
@@ -76,7 +76,7 @@ class SessionTurn:
 
         Args:
             children: Include the events of child runs, as `Run.events`.
-            deltas: Include what a planner is writing, as `Run.events`.
+            deltas: Include the text that a planner is writing, as `Run.events` does.
             earlier: Include the events before the turn begins: those of the turns that the message waits for.
         """
         is_mine = self.is_answer

@@ -62,7 +62,7 @@ _FAULTS = (
 
 
 def tls_fault(text: str, *, in_tls: bool = False) -> str | None:
-    """Return what is wrong with a TLS connection and what to do, or None."""
+    """Return the fault of a TLS connection and what to do, or None."""
     clause = next((clause for pattern, clause in _FAULTS if re.search(pattern, text)), None)
     if (
         clause is None

@@ -106,7 +106,7 @@ def task_queue(explicit: str | None = None) -> str | None:
 
 
 def _brief(error: Exception) -> str:
-    """Return what is wrong in a settings file, without its lines: they may hold keys."""
+    """Describe the fault of a settings file, without its lines: they may hold keys."""
     lines = [line for line in str(error).splitlines() if not re.match(r"\s*\d*\s*\|", line)]
     return " ".join(" ".join(lines).split())[:200]
 

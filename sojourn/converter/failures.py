@@ -88,7 +88,7 @@ def is_in_doubt(detail: Any) -> bool:
 
 
 def spent_of(error: ChildWorkflowError) -> Spent | None:
-    """Return what a failed child run had spent, if it reported it."""
+    """Return the spending of a failed child run, if it reported it."""
     cause = error.cause
     details = cause.details if isinstance(cause, ApplicationError) else ()
     return read_spent(details[0]) if details else None

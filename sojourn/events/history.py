@@ -103,7 +103,7 @@ class HistoryReader:
         """Why a payload that workers wrote cannot be decoded here; empty while all could be."""
         self._converter = converter
         self.opening_unreadable = ""
-        """Why the run's input, which anybody may have written, cannot be decoded here; empty when it could be."""
+        """Why the run's input cannot be decoded here, or empty. Any program in the namespace may have written it."""
         self._scheduled: dict[int, str] = {}
         self._timers: dict[str, str] = {}
         self._checks: dict[int, str] = {}

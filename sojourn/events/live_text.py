@@ -30,7 +30,7 @@ COMMON = ("run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id")
 """Fields that an event without a history event copies from the last event of its run."""
 
 DELTA_EVENTS = (TextDeltaEvent, ThinkingDeltaEvent, ToolCallDeltaEvent, StreamRestartedEvent)
-"""The events of what a planner is writing."""
+"""The events of the text that a planner is writing."""
 
 MAX_AHEAD = 50_000
 """Most deltas kept until the `plan_started` of their plan arrives."""
@@ -49,7 +49,7 @@ class DeltaPlacement:
         """The last plan that began."""
         self._is_open = False
         self._last_delta: Delta | None = None
-        """The last delta of the open plan that was taken."""
+        """The last delta taken of the open plan."""
         self._has_text = False
         self._ahead: list[Delta] = []
 

@@ -46,7 +46,7 @@ class Reading:
         self.fold = fold
         self.execution = execution
         self.is_whole = True
-        """Whether every event that was taken from a page is in the fold."""
+        """Whether every event taken from a page is in the fold."""
         self.place = ""
         """The place of the last record in the history."""
         self._client = client
@@ -54,7 +54,7 @@ class Reading:
         self._reader = HistoryReader(client.data_converter)
         self._pages: WorkflowHistoryEventAsyncIterator | None = None
         self._page_bytes = 0
-        """Bytes of the events that were taken from the present page."""
+        """Bytes of the events taken from the present page."""
         self._page_size = FIRST_PAGE
         self._continued, self._last = "", ""
 

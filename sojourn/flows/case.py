@@ -272,7 +272,7 @@ class Case:
     ) -> Approval | None:
         """Have an approver decide, and return who approved, or None.
 
-        The agent has `sojourn.approvals` in its `uses`. An approval is known by all that is shown, as a
+        The agent has `sojourn.approvals` in its `uses`. An approval is known by everything displayed, as a
         call by its arguments.
 
         Args:
@@ -384,7 +384,7 @@ class Case:
         if not names:
             return (
                 "the last decision of a person is not used: the flow asks for another approval now, with another question, "
-                "other details or other approvers, and a decision holds only for what was shown"
+                "other details or other approvers, and a decision holds only for what was displayed"
             )
         return (
             f"the flow made other calls than before, and not those of {names} again, whose results it has: if it was not "

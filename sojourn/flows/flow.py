@@ -83,18 +83,18 @@ approvals = Toolset("sojourn.approvals", description="Decisions of approvers tha
 
 
 class ApprovalQuestion(BaseModel):
-    """What an approver decides."""
+    """A decision for an approver."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     question: str
-    """What is approved."""
+    """The subject of the approval."""
     details: dict[str, Any] = {}
-    """What the approver has to know, by name."""
+    """Facts for the approver, by name."""
     approvers: list[str] = []
-    """The roles of which whoever decides needs one; empty means `approver`."""
+    """Roles of the approvers, who need one of them. Empty means `approver`."""
     four_eyes: bool = False
-    """Whether whoever asked may not approve."""
+    """Whether the principals who asked may not approve."""
 
 
 @approvals.tool(read_only=True, local=True, title="Approval", confirmation="{question}")
@@ -148,7 +148,7 @@ class Flow:
         return await self._planner.plan_start(self._since(turn, lambda _: True))
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
-        """Repair what the last step's failures allow, or run up to the next step."""
+        """Repair the last step's failures if possible, or run up to the next step."""
         return await self._planner.plan_resume(self._since(turn, self._restart_on))
 
     def _since(self, turn: AnyTurn, restarts: Callable[[str], bool] | None) -> AnyTurn:

@@ -1,6 +1,6 @@
 """Show a flat JSON Schema as a form, and read the filled-in texts as values.
 
-The package decides which schemas are forms, and what a text means for a field, and gives errors per
+The package decides which schemas are forms, reads the texts of their fields, and gives errors per
 field. Every reader of a question, such as the console, the command line and the protocols, only
 renders it.
 

@@ -49,7 +49,7 @@ _IS: Mapping[str, Callable[[Any], bool]] = {
     "number": _is_number,
     "boolean": lambda value: isinstance(value, bool),
 }
-"""The simple types, each with a check whether a value from the server has the type and can be shown."""
+"""The simple types, each with a check whether a value from the server has the type and can be displayed."""
 
 _BOUNDS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     "string": {"minLength": _is_count, "maxLength": _is_count, "format": _IS["string"]},

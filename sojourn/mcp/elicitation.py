@@ -139,7 +139,7 @@ def to_input_required(answer: "InputRequiredResult", secrets: Sequence[str]) -> 
     so it gets the same response as a declined form, which a server reads as one of the wrong kind.
 
     Raises:
-        UnsupportedElicitation: A form cannot be shown, or requests or state are too large; the text holds no state.
+        UnsupportedElicitation: A form cannot be displayed, or requests or state are too large. The text holds no state.
     """
 
     def clean(text: str, limit: int) -> str:

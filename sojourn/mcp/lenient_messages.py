@@ -1,6 +1,6 @@
 """A message as its server sent it, made so that the SDK reads it.
 
-The SDK drops what it cannot parse: the call would wait until its time limit, although the server has
+The SDK drops messages that it cannot parse: the call would wait until its time limit, although the server has
 answered. What has one obvious meaning is read by it, such as a text that was cut in the middle of an emoji,
 and any other answer becomes an error with the id of its request. Import this module lazily: it loads the
 SDK.

@@ -1,4 +1,4 @@
-"""Limits on what an MCP server may send, and its texts made safe to show."""
+"""Limits on the messages of an MCP server, and its texts made safe to display."""
 
 from collections.abc import Iterable
 from datetime import timedelta

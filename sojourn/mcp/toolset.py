@@ -92,7 +92,7 @@ class McpToolset:
         session: Whose calls share a session with the server, and so what it keeps for one, such as a cart: those of a
             `tenant`, those of a `principal`, or with `shared` all calls of a worker. Runs of none share one.
         max_sessions: Most sessions of tenants or principals at once; for `mcp.Stdio` each is a process.
-        session_idle: A session without a call for this long ends, with what the server keeps for it.
+        session_idle: A session without a call for this long ends, with its state on the server.
         include: Names or patterns (`read_*`) of the tools to use, or a single one; by default all.
         exclude: Names or patterns of the tools to leave out, or a single one.
         trusted: Whether the server's annotations (`read_only`, `destructive`) count in the decision whether a person

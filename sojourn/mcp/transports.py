@@ -248,7 +248,7 @@ class Http:
     """A server at an address, over streamable HTTP.
 
     Args:
-        url: `http://` or `https://`; only scheme, host and port are shown anywhere.
+        url: `http://` or `https://`. Messages contain only scheme, host and port.
         headers: Headers of every request, such as `Authorization`.
         secrets: Values that are masked in the server's errors, beside those that look like credentials.
 

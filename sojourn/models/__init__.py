@@ -2,7 +2,7 @@
 
 Install it by `pip install 'sojourn[models]'`.
 
-The package decides what a model is sent, which plan its response becomes, and which failures of a provider are repeated.
+The package makes the requests to a model, makes a plan of its response, and decides which failures of a provider are repeated.
 Only this package and `sojourn.testing.models` import pydantic-ai, which takes most of a second. It may import the contracts,
 the core and the network, but no workflows or activities. Begin at `planner`; the docstrings of `outcome` and
 `provider_errors` hold the tables of their decisions.

@@ -324,7 +324,7 @@ def _read(conversation: ModelConversation, transcript: Sequence[Message]) -> lis
 
 
 def _tokens(conversation: ModelConversation, parameters: ModelRequestParameters) -> int:
-    """Return the tokens of the last request, and an estimate of what is new."""
+    """Return the tokens of the last request, and an estimate for the new messages."""
     view, messages = conversation.messages, conversation.request()
     last = next((message for message in reversed(view) if message.role == "assistant"), None)
     told = tokens_of(last) if last and not conversation.unrecorded else None

@@ -1,4 +1,4 @@
-"""A cache of what models read of a run, so that a turn converts only what is new."""
+"""A cache of converted messages, so that a turn converts only the new ones."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any

@@ -147,7 +147,7 @@ class _Places:
         self._shared = 0
 
     def put(self, piece: Any) -> None:
-        """Give a piece of a call the place of its call, without what the call has already."""
+        """Give a piece of a call its call's place, without the parts that the call has."""
         index, id = getattr(piece, "index", None), getattr(piece, "id", None) or ""
         function: Any = getattr(piece, "function", None)
         name, arguments = getattr(function, "name", None) or "", getattr(function, "arguments", None) or ""
@@ -188,7 +188,7 @@ class _Places:
 
 
 def _rest(call: _Call, name: str, arguments: str) -> str:
-    """Return what a piece adds to its call, whose arguments may come again."""
+    """Return the new part of a piece, which may repeat the call's arguments."""
     if not call.arguments:
         return arguments
     if call.repeats(name, arguments):

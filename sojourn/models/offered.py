@@ -159,7 +159,7 @@ def _definition(spec: ToolSpec, limits: ProviderLimits) -> ToolDefinition:
 
 
 def _description(spec: ToolSpec, projection: Projection, limit: int) -> str:
-    """Return what the tool does, without its example, which models copy."""
+    """Return the tool's description without its example, which models would copy."""
     text = spec.description or spec.title
     rules = f"\n{clip(projection.rules, limit // 2)}" if projection.rules else ""
     return f"{clip(text, limit - len(rules))}{rules}"

@@ -71,7 +71,7 @@ class Allowance:
         return wait if wait > _INSTANT else 0.0
 
     def take(self, tokens: float, now: float) -> None:
-        """Take tokens out of the bucket, or put back what was estimated too much."""
+        """Take tokens out of the bucket, or put back an overestimate."""
         self._advance(now)
         self._recent += tokens
         if self.rate is not None:

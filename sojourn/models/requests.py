@@ -1,4 +1,4 @@
-"""What a model reads in one turn, and the requests of its plan.
+"""A model's input in one turn, and the requests of its plan.
 
 A program that requests a typed answer gets a valid one or an error, so a run whose model gives none fails.
 It fails as a value: the plan records the usage of its requests and each correction, and the error has the

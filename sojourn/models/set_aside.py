@@ -115,7 +115,7 @@ class SetAside:
 def attempts_after(
     messages: Sequence[Message], error: ApplicationError, reads: Collection[str] = ()
 ) -> list[tuple[SetAside, ...]]:
-    """Return what each further attempt at a refused request leaves out, in order."""
+    """Return the messages that each further attempt at a refused request leaves out."""
     if error.type not in _REFUSALS:
         return []
     why = error.message

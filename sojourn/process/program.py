@@ -114,7 +114,7 @@ class Program:
         return status
 
     def terminate(self) -> None:
-        """Send SIGTERM to the process alone: what it started may finish while it drains."""
+        """Send SIGTERM to the process alone, so its children may finish while it drains."""
         self._process.send_signal(signal.SIGTERM)
 
     async def stop(self, grace: timedelta) -> None:

@@ -19,7 +19,7 @@ _CHECKSUM = 6
 
 
 class ListedRun(BaseModel):
-    """What a list knows of a run; `GET /v1/runs/{run_id}` knows more."""
+    """A run in a list. `GET /v1/runs/{run_id}` has more fields."""
 
     model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
 
@@ -28,7 +28,7 @@ class ListedRun(BaseModel):
     agent_id: str
     """The agent that runs."""
     session_id: str
-    """The run's session; empty where it has none."""
+    """The run's session, or empty."""
     status: str
     """As in `RunStatus`."""
     asked: str = ""
@@ -51,7 +51,7 @@ class Runs(BaseModel):
     runs: list[ListedRun]
     """Open ones before ended ones, each newest first."""
     cursor: str | None
-    """Where the next page begins; null where there is none."""
+    """The cursor of the next page, or null after the last one."""
 
 
 def encode_cursor(position: bytes, of: str) -> str:

@@ -90,12 +90,12 @@ class Gauges(Protocol):
     followers: int
     """Runs that are followed."""
     kept_bytes: int
-    """Bytes of events that are kept."""
+    """Bytes of the stored events."""
 
 
 class SubscriberItem(NamedTuple):
     cursor: str
-    """Where a stream resumes after the event; empty for a live event."""
+    """Cursor from which a stream resumes after the event. Empty for a live event."""
     event: Event
     line: str
     """The event as JSON."""

@@ -86,7 +86,7 @@ class WaitingRuns:
     others: frozenset[str] = frozenset()
     """Runs that show only some of their waits."""
     may_look_at: Callable[[Await], bool] = lambda _: False
-    """Check whether a wait of one of the `others` is shown."""
+    """Check whether the page has a wait of one of the `others`."""
 
     def shows(self, found: FoundWait) -> bool:
         return found.view.run_id not in self.others or self.may_look_at(found.view.wait)

@@ -54,7 +54,7 @@ second. The progress of the transfer queue, for which a deletion waits, is saved
 """
 
 _GARBAGE_COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
-"""Go's collector waits until the heap is five times what is in use, within 1 GiB: a quarter less CPU for the server."""
+"""Go's collector waits until the heap is five times the live data, within 1 GiB: a quarter less CPU for the server."""
 
 _SEARCH_ATTRIBUTES = (
     "SojournAgent=Keyword",

@@ -1,6 +1,6 @@
 """Store data that is too large for a run's history, which keeps only a claim.
 
-The package decides how data is stored, and what an error of a storage says. A driver is Temporal's
+The package stores data, and translates the errors of storages. A driver is Temporal's
 `temporalio.converter.StorageDriver`: `folder` is one for a folder, `s3` and `gcs` open Temporal's
 own for a bucket. Only those two import the clients of their services, which takes a second. The
 package imports nothing else of Sojourn but its errors. Begin at `claims`.

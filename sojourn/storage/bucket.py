@@ -19,7 +19,7 @@ from temporalio.converter import (
 
 __all__ = ["BucketStorage"]
 
-_KEEP = "keep objects for as long as the runs that wrote them are kept"
+_KEEP = "keep objects for as long as the runs that wrote them"
 
 
 class BucketStorage(StorageDriver):

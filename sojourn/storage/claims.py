@@ -42,6 +42,6 @@ async def load(driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec
 
 
 def codec_for(converter: DataConverter, namespace: str, run_id: str) -> PayloadCodec | None:
-    """Return the codec that encrypts what a run stores, or None."""
+    """Return the codec that encrypts a run's stored data, or None."""
     context = WorkflowSerializationContext(namespace=namespace, workflow_id=run_id)
     return converter.with_context(context).payload_codec

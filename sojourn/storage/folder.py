@@ -99,7 +99,7 @@ class FolderStorage(StorageDriver):
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 f"there is no file {path}: it was deleted, or is in the storage of an app, "
-                "which App(storage=...), Client.connect(storage=...) or --app MODULE:APP names; keep files for as long as the runs that wrote them are kept"
+                "which App(storage=...), Client.connect(storage=...) or --app MODULE:APP names; keep files for as long as the runs that wrote them"
             ) from error
         with suppress(OSError):  # a folder that is only read
             os.utime(path)

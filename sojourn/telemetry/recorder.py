@@ -31,7 +31,7 @@ METRICS: Final = {
         "Calls that succeeded after one of the same tool had failed with a hint",
     ),
     "gen_ai.execute_tool.duration": ("s", "One execution of a tool by a worker"),
-    "sojourn.awaits": ("{await}", "Waits begun for somebody"),
+    "sojourn.awaits": ("{await}", "Waits that began"),
     "sojourn.await.duration": ("s", "How long a wait was open"),
 }
 

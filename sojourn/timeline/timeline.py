@@ -102,7 +102,7 @@ class Timeline:
         """Whether no event comes any more."""
         self.is_paused = False
         self.spent = TokenUsage()
-        """What the run's plans and calls used, as far as the events say."""
+        """Usage of the run's plans and calls, as far as the events contain it."""
         self.memory: Mapping[str, Any] = memory or {}
         self.turns: list[UserTurn] = []
         """The turns of a conversation in order; empty for other runs."""
@@ -117,7 +117,7 @@ class Timeline:
         self.decisions: deque[WaitEnd] = deque(maxlen=most if most_records is None else most_records)
         """Waits that were answered, in order."""
         self.delivered: dict[str, Delivery] = {}
-        """By message id: what the conversation accepted under it first."""
+        """The first accepted message or answer, by message id."""
         self.last_user_text: str | None = None
         """Text of the last user message that the planner got; None if its event is not here."""
         self.last_assistant_text = ""
@@ -178,7 +178,7 @@ class Timeline:
     # Grow.
 
     def feed(self, event: Event, cursor: str = "") -> Sequence[EntryChange]:
-        """Take the next event, and return what it did, in order."""
+        """Take the next event, and return its changes, in order."""
         if event.run_id != self.run_id or self._has(event):
             return ()
         self._changes = []
@@ -595,7 +595,7 @@ class Timeline:
         events.TurnSteeredEvent: _steer,
         events.UsageEvent: _use,
     }
-    """The method that takes an event, by the event's class. Waits are taken by `wait_in`."""
+    """The method that takes an event, by the event's class. `wait_in` takes waits."""
 
 
 def _place(event: Event) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class TimelineTree:
         return newest if is_by else None
 
     def feed(self, event: Event, cursor: str = "") -> Sequence[EntryChange]:
-        """Take the next event, and return what it did to the entries of its run, in order."""
+        """Take the next event, and return its changes of its run's entries, in order."""
         top = self.top.run_id
         if event.run_id != top and not event.run_id.startswith(f"{top}/"):
             return ()

@@ -1,6 +1,6 @@
 """Payloads that a run does not accept, and bounded decompression.
 
-Anybody in the namespace may send payloads that this deployment cannot decode, or clear text to one that
+Any client of the namespace may send payloads that this deployment cannot decode, or clear text to one that
 accepts only encrypted payloads. A run refuses such a payload, as it refuses any other invalid one.
 """
 

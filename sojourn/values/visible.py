@@ -57,7 +57,7 @@ r"""Characters that look like `/`, `\\`, `:` and `!`, which structure paths, add
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MAX_MARKS = 4
-"""Most marks on one letter; more would hide what is around them."""
+"""Maximum number of marks on one letter. More would hide the text around them."""
 
 _OVERLAY = 1
 """The combining class of marks that cross a letter."""

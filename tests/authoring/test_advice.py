@@ -40,7 +40,7 @@ def warned(function: Callable[..., Any], planner: Any) -> list[str]:
     return [str(each.message) for each in caught]
 
 
-DESCRIBE = "tool sites.desk.look: it has no description, by which a model chooses it; write a docstring, or description=..."
+DESCRIBE = "tool sites.desk.look: it has no description, and models choose tools by it; write a docstring, or description=..."
 RETURN = (
     "tool sites.desk.look: it has no return type, so its result is not checked; write one, such as -> str"
 )

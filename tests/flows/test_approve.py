@@ -251,7 +251,7 @@ async def test_a_reworded_approval_is_asked_for_anew_and_a_note_says_why(client,
     await run.approve(wait, principal=BOSS)
     status = await status_when(run, lambda s: [each.prompt for each in s.awaits] == ["Refund 30 EUR?"])
     (note,) = status.notes
-    assert "a decision holds only for what was shown" in note
+    assert "a decision holds only for what was displayed" in note
     assert "clock" not in note
     await run.approve(status.awaits[0], principal=BOSS)
     assert (await run.result()).text == "yes"

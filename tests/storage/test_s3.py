@@ -165,7 +165,7 @@ async def test_a_deleted_result(serve, bucket):
     text = str(caught.value)
     assert text.startswith(f"{run.id}#")
     assert f"key={key}" in text
-    assert "was deleted: keep objects for as long as the runs that wrote them are kept" in text
+    assert "was deleted: keep objects for as long as the runs that wrote them" in text
 
 
 async def test_a_deleted_transcript(short, serve, bucket):

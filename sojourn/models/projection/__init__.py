@@ -7,7 +7,7 @@ it cannot say becomes a sentence of the tool's description, and the boundary ref
 
 One projection suits all providers, so that a transcript reads the same after a change of model.
 
-`root.py` merges what applies to the arguments as a whole, `subschemas.py` copies what is below and spells regular
+`root.py` merges the rules for the arguments as a whole, `subschemas.py` copies the schemas below and spells regular
 expressions, `projected.py` renames fields, puts all together and has the limits of each provider.
 """
 

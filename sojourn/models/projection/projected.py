@@ -153,7 +153,7 @@ _MAX_CACHED: Final = 4_000
 class Projection:
     schema: Schema
     rules: str
-    """Sentences for what the schema cannot express."""
+    """Sentences for rules that the schema cannot express."""
     keys: Keys
     size: int
 

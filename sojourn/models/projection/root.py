@@ -197,7 +197,7 @@ def _values(schema: Any) -> list[Any] | None:
 
 
 def _needs(part: Root) -> str:
-    """Return what a part needs, such as `` `kind` is "circle" ``, or nothing."""
+    """Return the condition of a part, such as `` `kind` is "circle" ``, or nothing."""
     fixed = {
         name: values[0]
         for name, schema in part.properties.items()

@@ -221,7 +221,7 @@ class NotWantedError(ApplicationError):
 class StartCheck:
     """The check of the present activity.
 
-    Its heartbeats hold `details`, what they tell of earlier attempts.
+    Its heartbeats hold `details` about earlier attempts.
     """
 
     def __init__(self, details: dict[str, Any]) -> None:

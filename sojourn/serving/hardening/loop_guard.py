@@ -135,7 +135,7 @@ def _to_its_end(main: "asyncio.Task[None]") -> None:
         except (SystemExit, KeyboardInterrupt) as error:
             if not main.done():
                 _log.error(
-                    "loop_left", raised=described(error), reason="a task that nobody awaits raised this"
+                    "loop_left", raised=described(error), reason="a task that no code awaits raised this"
                 )
         else:
             if not main.done():

@@ -4,7 +4,7 @@
         use_model(app, TestModel())                                                        # of pydantic-ai
         use_model(app, recorded("tests/exchanges/books.json", model="openai:gpt-5-mini"))  # real answers
 
-The package decides which requests are equal, and what of an exchange is written to a file. It
+The package decides which requests are equal, and which parts of an exchange a file has. It
 imports pydantic-ai and `sojourn.models`, so it needs `sojourn[models]`; `import sojourn.testing`
 imports neither. Begin with `recorded`; `cassette` describes its file format.
 """

@@ -10,7 +10,7 @@ bytes of files a digest, and what only the provider uses (response ids, signatur
        "response": {"kind": "response", "parts": [...]}},
       {"shared": 1, "messages": [...], "response": {...}}]}
 
-A conversation grows, so an exchange leaves out what is equal in the exchange before: its first `shared`
+A conversation grows, so an exchange leaves out the part that it shares with the exchange before: its first `shared`
 messages, and its tools. The file of a run of 100 calls is hardly longer than its transcript.
 """
 
@@ -68,7 +68,7 @@ _VOLATILE: Final = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "[time]"),
     (re.compile(r"\b[0-9a-f]{32,}\b"), "[hex]"),
 )
-"""Text that changes from run to run, with its placeholder. A date alone is kept: more often it is an argument."""
+"""Text that changes from run to run, with its placeholder. A date alone stays: more often it is an argument."""
 
 _SHORTEST_ID: Final = 6
 _MAX_DIFFERENCE: Final = 1_400

@@ -8,7 +8,7 @@ A script holds the answers, for every protocol:
         model = provider.model("anthropic")
 
 It needs `sojourn[http]` to serve, and `sojourn[models]` to make a model; it may import nothing of Sojourn
-but contracts. Begin with `script.py`, the parts of a script, and `request.py`, what a client sent;
+but contracts. Begin with `script.py`, the parts of a script, and `request.py`, a client's request;
 `rules.py` says what providers refuse, and each format has a module.
 """
 

@@ -2,7 +2,7 @@
 
     python -m sojourn.testing.providers [--script JSON] [--env]
 
-The first line is its URL. Without a script it repeats what the user says.
+The first line is its URL. Without a script it repeats the user's message.
 """
 
 import argparse
