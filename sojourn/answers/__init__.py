@@ -1,6 +1,6 @@
 """Describe an open wait, name it by a token, and answer it.
 
-`wait_view` makes the `WaitView` that every face renders, `WaitRef` is what an answer is bound to,
+`wait_view` makes the `WaitView` that every face renders, `WaitRef` binds an answer to its wait,
 and `submit` sends an answer. It checks the role, and recognizes an answer that was sent before.
 """
 

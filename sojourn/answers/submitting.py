@@ -166,7 +166,7 @@ async def submit(
             no role. The check of who may decide on a call applies anyway.
 
     Raises:
-        ApprovalVoid: The tool was changed since it was shown, so that the call did not run.
+        ApprovalVoid: The tool has changed since it was displayed, so the call did not run.
         AwaitClosed: The wait has another answer, has expired or never was, or the run has ended.
         InvalidInput: The answer does not fit the wait, which stays open, or an approval names no digest.
         MissingRole: The principal may not answer. `NotApprover` if it may not decide.

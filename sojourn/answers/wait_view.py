@@ -123,7 +123,7 @@ class _Shape(BaseModel):
 
 
 class WaitContext(_Shape):
-    """What a person needs to know to answer."""
+    """Facts that a person needs to answer."""
 
     asked: str = ""
     """The last message of the user, at most 2,000 characters."""
@@ -186,9 +186,9 @@ class WaitView(_Shape):
     outcome_unknown: bool = False
     """Whether the call repeats one that may have taken effect."""
     changes: list[str] = []
-    """How the tool was changed since it was shown before."""
+    """Changes of the tool since it was last displayed."""
     approvers: list[str] = []
-    """Roles, of which a principal needs one to decide; empty if a function of the app judges."""
+    """Roles of the approvers, who need one of them. Empty if a function of the app judges."""
     narrowed_to: list[list[str]] = []
     """Further lists of roles, by rules: the principal needs one role of each of them too."""
     approver_check: str = ""
@@ -278,7 +278,7 @@ class WaitView(_Shape):
 
     @property
     def changed_since(self) -> list[str]:
-        """How the tool was changed since it was shown before: one line, or none."""
+        """Changes of the tool since it was last displayed: one line, or none."""
         return describe_changes(self.call) if self.call else []
 
     @property
@@ -316,7 +316,7 @@ class WaitView(_Shape):
 
 
 class StatusView(RunStatus):
-    """The status of a run at one moment: its phase, open waits, calls, and what is left of its limits."""
+    """The status of a run at one moment: its phase, open waits, calls, and the rest of its limits."""
 
     awaits: list[WaitView] = []  # noqa: RUF012  # pyright: ignore[reportIncompatibleVariableOverride] - records are frozen
     """The open waits, oldest first."""
@@ -372,7 +372,7 @@ def status_view(status: RunStatus) -> StatusView:
 
 
 def context_of(status: RunStatus, asked: str, said: str) -> WaitContext:
-    """Return what a run is about, to help the person who answers."""
+    """Return the subject of a run, to help the person who answers."""
     return WaitContext(
         asked=asked[:MAX_TEXT], said=said[:MAX_TEXT], started_at=status.started_at, paused=status.paused
     )

@@ -73,12 +73,12 @@ class TerminalChat:
             "/steer": (self._steer, "TEXT", "the present turn reads it at its next plan"),
             "/stop": (self._stop, "[WHY]", "end the present turn, as Ctrl-C does"),
             "/say": (self._send, "TEXT", "send a message while a question is open"),
-            "/status": (self._status, "", "what the agent does"),
-            "/transcript": (self._transcript, "", "all that was said"),
+            "/status": (self._status, "", "the agent's present state"),
+            "/transcript": (self._transcript, "", "the whole conversation"),
             "/close": (self._close, "[WHY]", "end the conversation"),
             "/help": (self._help, "", "this list"),
         }
-        """By the first word of a line: what it does, what follows the word, and its help."""
+        """By the first word of a line: its function, its arguments, and its help."""
 
     async def run(self) -> int:
         """Talk until Ctrl-D or the conversation's end, and return the exit code."""

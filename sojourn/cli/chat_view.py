@@ -1,4 +1,4 @@
-"""Show a conversation, and above its prompt a bar with what the next line does."""
+"""Show a conversation, and above its prompt a bar with the effect of the next line."""
 
 from rich.console import Console
 from rich.text import Text
@@ -81,13 +81,13 @@ class ChatView:
         self._console = Console(highlight=False, force_terminal=True)
         self._timelines = TimelineTree(run_id, MOST_ENTRIES, most_records=0)
         self.bar = ChatBar(self._timelines)
-        """What the conversation does or waits for."""
+        """The state of the conversation, or its open wait."""
         self.typed: set[str] = set()
         """Ids of messages that were typed here, which are on the screen already."""
         self._recalled = 0
         """The version of the conversation up to which its events are not on the screen."""
         self._whole: set[str] = set()
-        """Keys of approvals whose call was shown whole."""
+        """Keys of approvals whose call was displayed whole."""
         self._notices: set[str] = set()
 
     def say(self, text: str, style: str = "", *, once: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Connect a command to the server, name its sender, and confirm what was sent."""
+"""Connect a command to the server, name its sender, and confirm its action."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def by_or_user(by: str | None) -> str | None:
 
 
 def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, then: str = "", **more: Any) -> int:
-    """Print what was done, as one sentence or one JSON object, and return exit code 0."""
+    """Print the action as one sentence or one JSON object, and return exit code 0."""
     known = {name: value for name, value in more.items() if value is not None}
     if as_json:
         print(json.dumps({"run_id": run_id, "done": done, **({"by": by} if by else {}), **known}))

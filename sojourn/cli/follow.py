@@ -218,7 +218,7 @@ async def _ask(run: Run, wait: WaitView, opened: str) -> bool:
             print(f"  {plain(str(void), 1000)}")
         return True
     except AwaitClosed:
-        print("  somebody else answered first")
+        print("  another person answered first")
         return True
     finally:
         elsewhere.cancel()

@@ -156,7 +156,7 @@ StorageApp = Annotated[
     typer.Option(
         "--app",
         metavar="MODULE:APP",
-        help="The app whose storage has what is too large for a history. Default: SOJOURN_APP.",
+        help="The app whose storage has the values that are too large for a history. Default: SOJOURN_APP.",
     ),
 ]
 

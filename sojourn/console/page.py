@@ -158,7 +158,7 @@ class Visit:
     def may(self, role: Role) -> bool:
         """Check whether the visitor has a role.
 
-        A page offers only what the visitor may do.
+        A page offers only actions that the visitor may take.
         """
         return role in self.asking.roles
 

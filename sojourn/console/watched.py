@@ -75,7 +75,7 @@ class RenderedPart(NamedTuple):
     """A part of pages, rendered once for all pages that have the same."""
 
     of: int
-    """The version of what it shows."""
+    """The version of its content."""
     since: int
     """The version of the run since which it looks so."""
     html: str
@@ -88,7 +88,7 @@ class _Watched(LiveTimeline):
     """Seconds between two changes of a page: what happens in between comes together."""
 
     LAST_WORD: ClassVar[str]
-    """What a page is told at the end. Then it does not come back."""
+    """The last event for a page. Then the page does not connect again."""
 
     def __init__(self, client: Client, feeds: Feeds, run_id: str) -> None:
         super().__init__(client, feeds, run_id)

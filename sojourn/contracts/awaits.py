@@ -57,7 +57,7 @@ class AwaitClarification(Input):
     clarifying_prompt: str | None = None
     """More detail for the person."""
     expires_after: Expiry | None = None
-    """How long to wait before the planner learns that nobody answered; None waits without limit."""
+    """How long to wait before the planner learns that no answer came. None waits without limit."""
     form: dict[str, Any] | None = None
     """JSON Schema that an answer by field has to fit; filled in from `restrict_to_tool`."""
     closed: bool = False
@@ -67,7 +67,7 @@ class AwaitClarification(Input):
     `PlanResult.message` by which the model asks; the answer is that call's result.
     """
     server: str | None = None
-    """The toolset that asks, where a tool does."""
+    """The toolset that asks, if a tool does."""
 
     @property
     def summary(self) -> str:
@@ -118,9 +118,9 @@ class AwaitConfirmation(Record):
     spec_digest: str = ""
     """SHA-256 of the tool's whole declaration, for workers of versions that know no `shown`."""
     shown: ShownTool | None = None
-    """What of the tool the decision covers; the call does not run when the tool differs from it."""
+    """The parts of the tool that the decision covers. If the tool differs from them, the call does not run."""
     changes: list[str] = []
-    """Where the call is asked about again, because the tool was changed since it was shown: what was changed."""
+    """The changes of the tool since its last display, if they are the reason for this further request."""
     outcome_unknown: bool = False
     """Whether the call repeats one that may have taken effect."""
     other_call: str = ""
@@ -128,17 +128,17 @@ class AwaitConfirmation(Record):
     expires_after: Expiry | None = None
     """How long to wait before the call is denied; None waits without limit."""
     approvers: list[str] = []
-    """Roles of which whoever decides needs one, by the tool or a rule; empty means `approver`."""
+    """Roles of the approvers, who need one of them, by the tool or a rule. Empty means `approver`."""
     narrowed_to: list[list[str]] = []
-    """Further lists of roles, by rules: whoever decides needs one role of each of them too."""
+    """Further lists of roles, by rules. An approver needs one role of each list too."""
     approver_check: str = ""
-    """The name of the function that judges who may decide, where the tool has one in place of roles."""
+    """The name of the function that judges who may decide, if the tool has one instead of roles."""
     by_rules: bool = False
-    """Whether the rules of the run's policy count in a call that is asked about again; an older worker did not know them."""
+    """Whether the rules of the run's policy count in a further request for the call. An older worker did not know them."""
     four_eyes: bool = False
     """Whether `asked_by` and `also_asked_by` may not approve the call; denying it is allowed."""
     asked_by: Principal | None = None
-    """For whom the call is made, without roles; None where the program that started the run did not say."""
+    """The principal for whom the call is made, without roles, or None if the program that started the run named none."""
     also_asked_by: list[Principal] = []
     """Who has asked for the call beside `asked_by`, without roles: whoever sent another message of the turn, or asked in the
     origin of a fork. They may not approve it either where `four_eyes` is set.
@@ -146,7 +146,7 @@ class AwaitConfirmation(Record):
     one_tenant: bool = False
     """Whether a decision by a principal of another tenant than that of `asked_by` is refused."""
     role_denies: bool = False
-    """Whether whoever has the role `approver` may deny a call whose `approver_check` judges, without being judged."""
+    """Whether a principal with the role `approver` may deny a call with an `approver_check`, without being judged."""
     stop_asking: str = "run"
     """How long an approval with the scope `tool` counts: `turn`, `run`, or `never`, which refuses that scope."""
 

@@ -1,4 +1,4 @@
-"""The way an admitted call is carried out, and what a fork carries over."""
+"""How to carry out an admitted call, and the effects that a fork carries over."""
 
 from datetime import timedelta
 from typing import Any
@@ -83,7 +83,7 @@ class Dispatch(Record):
     and in what an earlier version wrote.
     """
     max_attempts: int = ACTIVITY_ATTEMPTS
-    """Attempts in all; 1 where a lost attempt must not be repeated."""
+    """Attempts in all. 1 if a lost attempt must not be repeated."""
     agent_id: str | None = None
     """For `child`: the agent."""
     messages: list[Message] = []
@@ -103,13 +103,13 @@ class Dispatch(Record):
     expires_after: timedelta | None = None
     """For `external`: how long to wait for the result."""
     payload: dict[str, Any] | None = None
-    """For `external`: the arguments after the interceptors; None where they are the call's own."""
+    """For `external`: the arguments after the interceptors, or None if they are the call's own."""
     result: ToolResult | None = None
     """For `answered`: the result, without any activity."""
 
 
 class ForkedStep(Record):
-    """A step of the origin of which a fork carries out a call again: no planner is asked for it.
+    """A step of the origin with a call that a fork carries out again, without a planner.
 
     What the origin recorded about the call decides nothing: the policy, the policy engine, the approval rules and the tool's
     schema are those of the worker that plans the step.
@@ -120,9 +120,9 @@ class ForkedStep(Record):
     results: list[ToolResult] = []
     """The results that calls of the step have already; the other calls are judged and carried out."""
     edited: list[str] = []
-    """Ids of the calls whose arguments somebody has edited: they fit the tool's schema, or the run fails."""
+    """Ids of the calls with edited arguments. They fit the tool's schema, or the run fails."""
     asks: AwaitConfirmation | None = None
-    """The approval, as it was shown, of a call about which a person is asked again, whatever the rules say."""
+    """The approval, as it was displayed, of a call that needs a further approval, whatever the rules say."""
 
     @property
     def calls(self) -> list[ToolRequest]:
@@ -141,11 +141,11 @@ class CarriedEffect(Record):
     """
 
     call: ToolRequest
-    """The origin's call; without its arguments where they are large."""
+    """The origin's call, without its arguments if they are large."""
     digest: str = ""
     """The digest of the arguments that are left out."""
     idempotency_key: str = ""
-    """The key that the call had; empty where it follows from the call."""
+    """The key that the call had, or empty if it follows from the call."""
     step: bool = False
     """Whether a call of the same named step of a flow is the same effect too, whatever its tool and arguments: nobody has
     told the fork anything that the origin did not know.

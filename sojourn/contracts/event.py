@@ -87,7 +87,7 @@ class AssistantMessageEvent(BaseEvent):
 
 
 class UsageEvent(BaseEvent):
-    """What a plan used of a model."""
+    """A plan's usage of a model."""
 
     type: Literal["usage"] = "usage"
     usage: Usage
@@ -200,7 +200,7 @@ class AwaitConfirmationEvent(BaseEvent):
 
     type: Literal["await_confirmation"] = "await_confirmation"
     confirmation: AwaitConfirmation
-    """The call, and what the person is asked."""
+    """The call, and the question to the person."""
 
 
 class AwaitExternalToolsEvent(BaseEvent):
@@ -222,7 +222,7 @@ class AwaitAnsweredEvent(BaseEvent):
     await_id: str
     """The id of the wait."""
     approved: bool | None = None
-    """For a confirmation: the decision; None when nobody decided in time."""
+    """For a confirmation: the decision, or None if none came in time."""
     text: str | None = None
     """The text of the answer."""
     by: str | None = None
@@ -230,11 +230,11 @@ class AwaitAnsweredEvent(BaseEvent):
     identity: str | None = None
     """The identity of the client that answered, as Temporal records it."""
     code: str | None = None
-    """`declined`, or `expired` when nobody answered in time."""
+    """`declined`, or `expired` if no answer came in time."""
     message_id: str | None = None
-    """The id of the message that was the answer, where its sender gave one."""
+    """The id of the message that was the answer, if its sender gave one."""
     principal: Principal | None = None
-    """Who answered or decided, as the program that sent it had found out; None where it did not say."""
+    """The principal who answered or decided, as the sending program had authenticated it, or None."""
 
 
 class _Steered(BaseEvent):
@@ -263,7 +263,7 @@ class RunResumedEvent(_Steered):
 class RunContinuedEvent(BaseEvent):
     """The run goes on in a new execution with the same id, because its history is long; nothing else changes.
 
-    It is also the first event where the earlier executions are deleted.
+    It is also the first event if the earlier executions are deleted.
     """
 
     type: Literal["run_continued"] = "run_continued"
@@ -316,7 +316,7 @@ class TurnCompletedEvent(_OfTurn):
 
     type: Literal["turn_completed"] = "turn_completed"
     output: RunOutput
-    """The answer, why the turn ended, and what it used."""
+    """The answer, why the turn ended, and its usage."""
 
 
 class TurnFailedEvent(_OfTurn):
@@ -354,7 +354,7 @@ class RunCompletedEvent(BaseEvent):
 
     type: Literal["run_completed"] = "run_completed"
     output: RunOutput | None = None
-    """The output; None where it cannot be read."""
+    """The output, or None if it cannot be read."""
 
 
 class _Ended(BaseEvent):
@@ -421,7 +421,7 @@ class ToolUpdateEvent(BaseEvent):
     tool_name: str = ""
     """The id of the tool."""
     note: str = ""
-    """What the call is doing, for a person."""
+    """The progress in words, for a person."""
     done: float | None = None
     """How much is done, in the unit of `total`."""
     total: float | None = None

@@ -30,7 +30,7 @@ _READ = ("payload", "raw", "readings", "written")
 
 class _BasePart(Record):
     provider_metadata: dict[str, Any] | None = None
-    """What the model provider needs back unchanged."""
+    """Data that the model provider needs back unchanged."""
 
 
 class TextPart(_BasePart):
@@ -54,7 +54,7 @@ class ToolCallPart(_BasePart):
     raw: str | None = None
     """The arguments as the model wrote them, when the boundary parses them."""
     readings: list[ArgumentReading] = []
-    """How the arguments were read, where they had another form."""
+    """How the arguments were read, if they had another form."""
     written: str | None = None
     """The arguments before they were read, as `ToolRequest.written`."""
 
@@ -239,7 +239,7 @@ class Message(Record):
 
 
 class Accepted(Record):
-    """What the sender of a message learns."""
+    """The acknowledgement of a message."""
 
     message_id: str
     """The id of the message."""

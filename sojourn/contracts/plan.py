@@ -66,7 +66,7 @@ class RunContext(Record):
     labels: dict[str, str] = {}
     """Set at the start; they authorise nothing."""
     principal: Principal | None = None
-    """For whom the turn acts, as a program had found out: who sent its message, else who asked for the run; None where neither is known."""
+    """The principal for whom the turn acts, as a program had authenticated it: the sender of its message, else of the run's start, or None."""
     depth: int = 0
     """Number of agents above this one."""
     callers: list[str] = []
@@ -74,13 +74,13 @@ class RunContext(Record):
     interrupts_allowed: bool = False
     """Whether this run may ask a person."""
     memory: SessionMemory = Field(default_factory=lambda: read_only({}))
-    """What the run knows beside its transcript; a plan or a tool changes it by a patch."""
+    """The run's knowledge beside its transcript. A plan or a tool changes it by a patch."""
     answer: dict[str, Any] | None = None
     """In a child run whose parent expects a typed answer: its JSON Schema, for `PlanResult.final(text, result=...)`."""
 
 
 class Usage(Record):
-    """What a plan used of a model."""
+    """A plan's usage of a model."""
 
     input_tokens: int = 0
     """Tokens read."""
@@ -124,7 +124,7 @@ class PlanInput(Record):
     - `messages`: the transcript, oldest first; `turn_start` is where the present turn begins in it.
     - `tool_results`, `hints`: the results of the last step, and how its failed calls can be repaired.
     - `results`, `last(tool)`: the results of all steps, in a conversation of the present turn, and the last one of a tool.
-    - `tools`, `caps`: the tools that can be called now, and what is left of the limits.
+    - `tools`, `caps`: the tools that can be called now, and the rest of the limits.
     - `server_instructions`: what MCP servers say about the use of their tools.
     - `memory`: what the run knows beside the transcript, read-only; `PlanResult(memory=...)` changes it.
     - `reminders`: notices for this turn only, such as why the last plan was refused.
@@ -141,7 +141,7 @@ class PlanInput(Record):
     tools: list[ToolSpec]
     """The tools this agent may use now."""
     caps: Caps = Caps()
-    """What is left of the limits."""
+    """The rest of the limits."""
     server_instructions: dict[str, str] = {}
     """What MCP servers say of how to use their tools, by toolset; a server is a stranger, whose words are no instructions of the app."""
     reminders: list[str] = []
@@ -230,7 +230,7 @@ class PlanResult(Input):
     notes: list[str] = []
     """Notes for people who follow the run; not in the transcript."""
     usage: Usage | None = None
-    """What the plan used of a model."""
+    """The plan's usage of a model."""
     memory: MemoryPatch = {}
     """A change of the run's memory, as a JSON Merge Patch (RFC 7396): fields are set, objects merged, and None removes a field."""
 
@@ -302,7 +302,7 @@ class PlanResult(Input):
 
 
 class PolicyInput(Record):
-    """What a policy engine decides about (SR-125)."""
+    """The input of a policy engine's decision (SR-125)."""
 
     run: RunContext
     """The run that the decision is about."""
@@ -315,7 +315,7 @@ class PolicyInput(Record):
     bounds: list[Bounds] = []
     """How the last step's results were cut down, in call order."""
     caps: Caps = Caps()
-    """What is left of the limits."""
+    """The rest of the limits."""
 
     @property
     def principal(self) -> Principal | None:
@@ -327,7 +327,7 @@ class PolicyInput(Record):
 
 
 class PolicyDecision(Input):
-    """What a policy engine changes. An empty decision changes nothing.
+    """A policy engine's changes. An empty decision changes nothing.
 
     It tightens limits and tools. Of approvals it also loosens: `approve` lets a call run unasked that a rule of the policy would
     ask about.
@@ -338,11 +338,11 @@ class PolicyDecision(Input):
     disable_tools: list[str] = []
     """These tools are neither offered nor run in this turn."""
     approve: list[str] = []
-    """Tools, or calls by their tool_call_id, that run where a person would otherwise be asked."""
+    """Tools, or calls by their tool_call_id, that run without the approval that they would otherwise need."""
     ask: list[str] = []
-    """Tools, or calls by their tool_call_id, that a person is asked about."""
+    """Tools, or calls by their tool_call_id, that need an approval."""
     caps: Caps | None = None
-    """New caps on calls, rounds, time, tokens and cost from now on; a cap applies only where it is lower than before."""
+    """New caps on calls, rounds, time, tokens and cost from now on. A cap applies only if it is lower than before."""
     labels: dict[str, str] = {}
     """Labels to add to the run's from now on."""
     reason: str = ""

@@ -47,9 +47,9 @@ class Principal(Record):
     subject: str
     """Who it is, unique within the tenant: a user's id, or the name of a key."""
     tenant: str = ""
-    """The organisation that runs belong to, which sees only its own; empty where there is only one."""
+    """The organisation that runs belong to, which sees only its own. Empty if there is only one."""
     roles: list[str] = []
-    """What the principal may do: `Role`s, and others that only tools and policy engines know."""
+    """The principal's roles: `Role`s, and others that only tools and policy engines know."""
 
 
 def principal_fault(principal: Principal | None) -> str | None:

@@ -46,7 +46,7 @@ class Spent(Record):
     artifacts: list[Artifact] = []
     """The last 100 artifacts, by reference."""
     active_ms: int = 0
-    """Active time of the run and its child runs, in milliseconds; only where a time budget was set."""
+    """Active time of the run and its child runs, in milliseconds, if a time budget was set."""
 
     may_have_acted: bool | None = None
     """Whether one of the calls took effect, or may have; None if the run does not say."""
@@ -63,7 +63,7 @@ class Spent(Record):
 
 
 class ForkChange(Record):
-    """What whoever forked a run gave the fork in place of what its origin had."""
+    """A value that a fork has in place of its origin's."""
 
     kind: str
     """`message`, `result`, `answer`, `decision` or `arguments`."""
@@ -72,7 +72,7 @@ class ForkChange(Record):
     tool: str = ""
     """The id of that call's tool."""
     given: str = ""
-    """The beginning of what was given: the text of a message or an answer, `approve` or `deny`, else JSON."""
+    """The beginning of the value: the text of a message or an answer, `approve` or `deny`, else JSON."""
     digest: str = ""
     """SHA-256 of all that was given, as `given` writes it."""
 
@@ -93,13 +93,13 @@ class ForkedFrom(Record):
     execution: str = ""
     """The origin's execution in Temporal that has this event, by Temporal's own run id."""
     at: str = ""
-    """The event that was asked for; the fork begins at the last point up to it."""
+    """The requested event. The fork begins at the last point up to it."""
     changes: list[ForkChange] = []
-    """What the fork was given; empty for a fork that changes nothing."""
+    """The fork's changes. Empty for a fork that changes nothing."""
     by: str | None = None
     """Who forked, by the name in the request; recorded unchecked."""
     principal: Principal | None = None
-    """Who forked, without roles, as the program that forked had found out; None where it did not say."""
+    """The principal who forked, without roles, as the program had authenticated it, or None."""
 
     @property
     def forked_by(self) -> str | None:
@@ -108,7 +108,7 @@ class ForkedFrom(Record):
 
     @property
     def change_texts(self) -> list[str]:
-        """What the fork was given but for messages, one line each."""
+        """The fork's changes other than messages, one line each."""
         return [each.text for each in self.changes if each.kind != "message"]
 
 
@@ -219,7 +219,7 @@ def _name_text(schema: dict[str, Any]) -> None:
 
 
 class RunOutput(Record):
-    """The output of a run: its answer, why it ended, and what it used."""
+    """The output of a run: its answer, why it ended, and its usage."""
 
     model_config = ConfigDict(json_schema_extra=_name_text)
 
@@ -230,7 +230,7 @@ class RunOutput(Record):
     final: Message
     """The answer."""
     result: Any = None
-    """The typed answer, where the planner gave one."""
+    """The typed answer, if the planner gave one."""
     reason: str = "answered"
     """Why the run, or the turn of a conversation, ended: `answered`, or the limit that ran out, as `Finalize.reason`; `closed` for
     a conversation that was closed.
@@ -254,7 +254,7 @@ class RunOutput(Record):
     artifacts: list[Artifact] = []
     """The last 100 artifacts of this run and its child runs, by reference."""
     active_time: timedelta | None = None
-    """Active time of the run and its child runs; only where a time budget was set."""
+    """Active time of the run and its child runs, if a time budget was set."""
     may_have_acted: bool = False
     """With an `error`: whether one of the calls took effect, or may have, so that to ask again may repeat it. JSON without an `error` leaves it out."""
     also_asked_by: list[Principal] = []
@@ -337,7 +337,7 @@ OPEN_STATUSES = ("running", "waiting", "paused", "idle")
 
 
 class RunStatus(Record):
-    """The status of a run at one moment: its phase, open waits, calls, and what is left of its limits.
+    """The status of a run at one moment: its phase, open waits, calls, and the rest of its limits.
 
     A listing (`Client.list_runs`) knows `run_id`, `agent_id`, `session_id`, `status`, `awaiting`, `started_at`,
     `closed_at` and, of `forked_from`, the `run_id`; `Run.status()` knows all fields.
@@ -350,7 +350,7 @@ class RunStatus(Record):
     session_id: str = ""
     """The run's session."""
     principal: Principal | None = None
-    """Who asked for the run; None where the program that started it did not say."""
+    """The principal who asked for the run, or None if the program that started it named none."""
     acts_for: Principal | None = None
     """For whom the run acts now: who sent the message of the present turn, else who asked for the run."""
     forked_from: ForkedFrom | None = None
@@ -370,7 +370,7 @@ class RunStatus(Record):
     paused: str | None = None
     """The reason given for the pause; None while the run is not paused."""
     caps: Caps = Caps()
-    """What is left of the limits."""
+    """The rest of the limits."""
     calls: list[CallStatus] = []
     """The last 100 calls, oldest first."""
     tool_calls: int = 0
@@ -388,7 +388,7 @@ class RunStatus(Record):
     notes: list[str] = []
     """The last 20 notes."""
     safeguards: Safeguards | None = None
-    """Repeated failures and loops; None where there were none."""
+    """Repeated failures and loops, or None."""
     started_at: datetime | None = None
     """When the run started, by the server's clock."""
     closed_at: datetime | None = None
@@ -418,11 +418,11 @@ class ScheduledMessage(Record):
     by: str | None = None
     """Name of the sender, recorded unchecked."""
     labels: dict[str, str] = {}
-    """Labels of the conversation, where the message starts it."""
+    """Labels of the conversation, if the message starts it."""
     policy: RunPolicyOverride | None = None
-    """Limits of the conversation, where the message starts it."""
+    """Limits of the conversation, if the message starts it."""
     principal: Principal | None = None
-    """Who asks, where the message starts the conversation; its tenant says whose conversation it is."""
+    """The principal who asks, if the message starts the conversation. The conversation belongs to its tenant."""
 
 
 class ScheduledRun(Record):
@@ -435,7 +435,7 @@ class ScheduledRun(Record):
 
 
 class ScheduleStatus(Record):
-    """A schedule: when it acts, what it sends, and what it did last."""
+    """A schedule: its times, its message or run, and its last actions."""
 
     schedule_id: str
     """The schedule."""

@@ -46,16 +46,16 @@ _PATIENCE: dict[StopAsking, int] = {"never": 0, "turn": 1, "run": 2}
 
 
 class ApprovalRule(Declaration):
-    """Who approves the calls of some tools. A person is asked about each of them, unless the policy lets it run."""
+    """Who approves the calls of some tools. Each call needs an approval, unless the policy lets it run."""
 
     tools: list[str] = []
     """Tools by id, a whole toolset as `ops.devices.*`, or `*` for all."""
     tags: list[str] = []
     """Tags of tools."""
     approvers: list[str] = []
-    """Roles of which whoever decides needs one; empty leaves it to the tool, else to the role `approver`."""
+    """Roles of the approvers, who need one of them. Empty leaves it to the tool, else to the role `approver`."""
     four_eyes: bool = False
-    """Whether whoever asked for a call may not approve it."""
+    """Whether the principals who requested a call may not approve it."""
     narrows: bool = False
     """Whether the rule comes from an override, so that its roles only narrow who may decide without it."""
 
@@ -87,7 +87,7 @@ class ApprovalPolicy(Declaration):
     `confirmation`; `changes`: tools not declared `read_only`; `everything`.
     """
     asks: bool = True
-    """Whether a person may be asked at all; False denies the call instead."""
+    """Whether the run may ask a person at all. False denies the call instead."""
     expires_after: Expiry | None = None
     """How long to wait for a decision before the call is denied; None waits without limit."""
 
@@ -187,9 +187,9 @@ class SessionPolicy(Declaration):
     """Longest time between the end of a turn and the next message; a pause does not count."""
 
     acts_for: Literal["sender", "starter"] | None = None
-    """For whom a turn acts: who sent its message, also when None; or `starter`, for whoever began the conversation, whoever sends.
+    """For whom a turn acts: the sender of its message, also if that is None; or `starter`, for the principal who began the conversation.
 
-    With `starter` everybody who may send a message acts with the starter's rights.
+    With `starter` all who may send a message act with the starter's rights.
     """
 
     def tightened(self, other: "SessionPolicy") -> "SessionPolicy":
@@ -228,7 +228,7 @@ class Limits(Record):
     on_missing_fields: str = "resume"
     """What follows a call without required fields."""
     approval: ApprovalPolicy = ApprovalPolicy()
-    """Which calls a person is asked about before they run."""
+    """Which calls need an approval before they run."""
     allowed_tools: list[str] | None = None
     """Only these tools are offered and run; a tool's id, or a toolset as `ops.devices.*`. None allows all."""
     allowed_tags: list[str] | None = None
@@ -292,7 +292,7 @@ class RunPolicy(Limits, Declaration):
 
 
 class RunPolicyOverride(Declaration):
-    """Limits of one run; None inherits, and a value applies only where it is tighter, unless the app allows looser ones."""
+    """Limits of one run. None inherits, and a value applies only if it is tighter, unless the app allows looser ones."""
 
     max_tool_calls: NonNegativeInt | None = None
     """Calls in the run and its child runs."""
@@ -315,11 +315,11 @@ class RunPolicyOverride(Declaration):
     tool_timeout: PositiveDuration | None = None
     """Time limit of one attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool | None = None
-    """False forbids the agent, and its child runs, to ask a person; True has no effect where the policy forbids it."""
+    """False forbids the agent, and its child runs, to ask a person. True has no effect if the policy forbids it."""
     on_missing_fields: OnMissingFields | None = None
     """What follows a call without required fields; `finalize` is the strictest."""
     approval: ApprovalPolicy | None = None
-    """Which calls a person is asked about; the stricter of both rules applies."""
+    """Which calls need an approval. The stricter of both rules applies."""
     allowed_tools: list[str] | None = None
     """Only these tools are offered and run, of those that the policy allows."""
     allowed_tags: list[str] | None = None
@@ -372,7 +372,7 @@ def stricter(name: str, ours: Any, theirs: Any) -> Any:
 
 
 class Caps(Record):
-    """What is left of a run's limits; None means no limit."""
+    """The rest of a run's limits. None means no limit."""
 
     tool_calls: int | None = None
     """Calls left in the run and its child runs."""

@@ -40,7 +40,7 @@ _LIMITS, _CAPS = Limits(), Caps()
 
 
 class PlanTask(Record):
-    """The input of `PlanActivity`: the turn, and what is new since the last plan."""
+    """The input of `PlanActivity`: the turn, and the messages since the last plan."""
 
     agent_id: str
     session_id: str = ""
@@ -109,7 +109,7 @@ class PlanTask(Record):
         return self.turn_start >= self.after
 
     def recorded(self) -> "PlanTask":
-        """Return the input without what can be rebuilt from the history."""
+        """Return the input without the parts that the history can rebuild."""
         changes: dict[str, Any] = {"memory": {}} if self.memory else {}
         if self.new and all(message.role == "tool" for message in self.new):
             changes |= {"new": [], "until": self.after + len(self.new)}
@@ -136,7 +136,7 @@ class PlanOutcome(Record):
     )
     """The question."""
     asking: str | None = None
-    """The call of `message` by which the model asks; the answer is that call's result."""
+    """The call of `message` with which the model asks. The answer is that call's result."""
     asked_by_policy: bool = False
     """Whether the policy asks, and not the planner: the planner has not seen the results of the last step."""
     external: AwaitExternalTools | None = None
@@ -147,9 +147,9 @@ class PlanOutcome(Record):
     wait_counts: bool = False
     failure: ToolError | None = None
     decision: PolicyDecision | None = None
-    """The policy engine's decision, where it changed something."""
+    """The policy engine's decision, if it changed something."""
     message: Message | None = None
-    """The assistant message as the model wrote it; None where it can be made from the calls."""
+    """The assistant message as the model wrote it, or None if the calls make it."""
     notes: list[str] = []
     memory: dict[str, Any] = {}
     usage: Usage | None = None
@@ -214,9 +214,9 @@ class ToolTask(Record):
     principal: Principal | None = None
     """For whom the call is made: who sent the message of its turn, else who asked for the run."""
     spec_digest: str | None = None
-    """For a call that a person was shown: digest of the tool's whole declaration, for workers of versions that know no `shown`."""
+    """For a displayed call: digest of the tool's whole declaration, for workers of versions that know no `shown`."""
     shown: ShownTool | None = None
-    """For a call that a person was shown: what was shown of the tool; if the tool differs from it, the call does not run."""
+    """For a displayed call: the displayed parts of the tool. If the tool differs from them, the call does not run."""
     input: ToolInput | None = None
     """For a call that needed input: the answers with which it continues."""
     given: dict[str, Any] | None = None
@@ -236,11 +236,11 @@ class ToolTask(Record):
     approval: Approval | None = None
     """Who approved the call."""
     rules: list[ApprovalRule] = []
-    """For a call that a person was shown: the rules of the run's policy, for when it is asked about again."""
+    """For a displayed call: the rules of the run's policy, for a further request."""
 
 
 class ApprovalTask(Record):
-    """The input of `CheckApprovalActivity`: an approved call, and what was shown of its tool."""
+    """The input of `CheckApprovalActivity`: an approved call, and the displayed parts of its tool."""
 
     name: str
     payload: dict[str, Any] = {}
@@ -248,12 +248,12 @@ class ApprovalTask(Record):
     """The arguments as the model wrote them; when set, the boundary parses them."""
     agent_id: str
     spec_digest: str | None = None
-    """The digest of the tool's declaration that was shown."""
+    """The digest of the displayed declaration of the tool."""
     shown: ShownTool | None = None
     await_id: str = ""
     """The confirmation that was answered; empty for a local activity, whose id it is."""
     rules: list[ApprovalRule] = []
-    """The rules of the run's policy, for when the call is asked about again."""
+    """The rules of the run's policy, for a further request."""
 
 
 class ApproverTask(Record):
@@ -288,7 +288,7 @@ class Stored(Record):
     """The result of `StoreTranscriptActivity`."""
 
     claim: dict[str, str] | None = None
-    """The reference to the messages in external storage; None where the worker has no storage."""
+    """The reference to the messages in external storage, or None if the worker has no storage."""
     archives: bool = False
     """Whether the worker's app archives events, and has a storage for them."""
 
@@ -309,6 +309,6 @@ class Archived(Record):
     """The result of `ArchiveEventsActivity`."""
 
     claim: dict[str, str] | None = None
-    """The reference to the last part of the archive, which leads to those before; None where there is none."""
+    """The reference to the last part of the archive, which leads to the earlier parts, or None."""
     until: int = 0
     """Number of executions, from the first one, whose events are archived."""

@@ -58,7 +58,7 @@ class InputForm(Record):
     key: str
     """The name of the request, as the tool gave it."""
     message: str
-    """What the form is for."""
+    """The purpose of the form."""
     form: dict[str, Any] = {}
     """JSON Schema of the answer: a flat object."""
 
@@ -102,7 +102,7 @@ class ToolRequest(Record):
     tool_call_id: str = ""
     """Unique in the run; a planner may leave it out."""
     readings: list[ArgumentReading] = []
-    """How the arguments were read, where they had another form; then `payload` has the arguments as read, and `raw` is None."""
+    """How the arguments were read, if they had another form. Then `payload` has the arguments as read, and `raw` is None."""
     written: str | None = None
     """The arguments before they were read, as JSON text; None without readings, or beyond 8,000 characters."""
 
@@ -156,21 +156,21 @@ class Approval(Record):
     """Who approved a call."""
 
     await_id: str
-    """The wait that was answered; of a call that nobody was asked about any more, empty."""
+    """The wait with the decision. Empty for a call under a release."""
     by: str | None = None
     """The name in the decision, which proves nothing by itself."""
     subject: str | None = None
-    """Who decided, as the HTTP service or another program had found out; None where it did not say."""
+    """The principal who decided, as the HTTP service or another program had authenticated it, or None."""
     tenant: str = ""
     """The tenant of `subject`."""
     at: datetime | None = None
     """When."""
     digest: str = ""
-    """The digest of the arguments that were shown; of a call that nobody was asked about any more, empty."""
+    """The digest of the displayed arguments. Empty for a call under a release."""
     reason: str = ""
     """The reason."""
     scope: str = "call"
-    """`call`, or `tool` where somebody stopped the asking about the tool."""
+    """`call`, or `tool` if an approver released the tool."""
 
 
 class ToolCallMeta(Record):
@@ -201,9 +201,9 @@ class ToolCallMeta(Record):
     whose outcome is unknown, or that was not carried out. A hash of run id, tool_call_id and payload; a fork has its origin's run id.
     """
     approval: Approval | None = None
-    """Who approved the call; None where nobody was asked."""
+    """Who approved the call, or None if it needed no approval."""
     input: ToolInput | None = None
-    """A person's answers, where the call asked for input (`ToolResult.input_required`) and continues with them."""
+    """A person's answers, if the call asked for input (`ToolResult.input_required`) and continues with them."""
 
     known_memory: SessionMemory | None = Field(default=None, repr=False)
     """The memory of the run, for a tool that is declared with `memory=True`; read it as `memory`."""

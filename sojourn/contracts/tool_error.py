@@ -51,7 +51,7 @@ class ToolError(Record):
     code: str | None = None
     """A short machine-readable kind: the exception's class name, or a tool's own code."""
     place: str | None = None
-    """The line of the author's own code that raised, as `desk.py:41`; None where nothing was raised there."""
+    """The line of the author's own code that raised, such as `desk.py:41`, or None."""
     outcome_unknown: bool = False
     """Whether the call, or an earlier attempt of it, may have taken effect although it failed; of a run or a turn, whether one of its calls may have."""
     without_effect: bool = False
@@ -93,7 +93,7 @@ class ToolError(Record):
         causes of that ToolError.
 
         Args:
-            error: What was raised.
+            error: The exception.
             hide: Masks secrets in a message before it is shortened, since half a secret would escape the mask.
         """
         if safe_exceptions.is_a(error, ToolError):
@@ -279,7 +279,7 @@ class FieldIssue(Record):
 
 
 class RetryHint(Record):
-    """What a planner needs to repair a call.
+    """Advice for a planner to repair a call.
 
     `example_input` is a payload that fits, `invented` names the values in it that nobody gave (and those that were sent and
     are left out), and `template` is the example for a model, with placeholders for them. `mended()` is the example as a
@@ -303,7 +303,7 @@ class RetryHint(Record):
     prior_input: dict[str, Any] | None = None
     """The payload of the failed call."""
     clarifying_question: str | None = None
-    """One short question for a person who can supply what is missing."""
+    """One short question for a person who can supply the missing values."""
     message: str | None = None
     """What to change, in a sentence a model can act on."""
     issues: list[FieldIssue] = []

@@ -46,7 +46,7 @@ class Artifact(Record):
     media_type: str = ""
     """The media type of a picture that models may see, such as `image/png`; empty for data for people only."""
     data: Any = None
-    """The data as JSON; None where the artifact is carried by reference."""
+    """The data as JSON, or None if the artifact is a reference."""
     claim: dict[str, str] | None = None
     """The reference into external storage, when the data was too large for the history."""
 
@@ -81,9 +81,9 @@ class Bounds(Record):
     refinement_hint: str | None = None
     """How to narrow the query."""
     next_cursor: str | None = None
-    """Where the next page starts, for tools that page."""
+    """The cursor of the next page, for tools that page."""
     note: str | None = None
-    """What is inconsistent in these numbers, which are unchanged from the tool."""
+    """The inconsistency of these numbers, which are the tool's own."""
 
     @classmethod
     def of(cls, value: Any) -> "Bounds":
@@ -96,7 +96,7 @@ class Bounds(Record):
 
 
 class ToolTelemetry(Record):
-    """What a call cost: time and attempts, and the tokens and money of the models below it."""
+    """The cost of a call: time and attempts, and the tokens and money of the models below it."""
 
     duration_ms: int = 0
     """Wall time of the attempt that answered; summed over a child run's calls for an agent tool."""
@@ -107,7 +107,7 @@ class ToolTelemetry(Record):
     output_tokens: int = 0
     """Tokens written by models."""
     model: str | None = None
-    """The model's name; None where no model was used."""
+    """The model's name, or None without a model."""
     cost: float | None = None
     """US dollars, when known."""
     extra: dict[str, Any] = {}
@@ -115,10 +115,10 @@ class ToolTelemetry(Record):
 
 
 class ToolResult(Record):
-    """The outcome of a call: a result, or an error with a hint where a repair is possible (SR-91, SR-130 to SR-132)."""
+    """The outcome of a call: a result, or an error with a hint if a repair is possible (SR-91, SR-130 to SR-132)."""
 
     name: str = ""
-    """The tool's id as requested; left out where the call is recorded with the result."""
+    """The tool's id as requested. Left out if the call is recorded with the result."""
     tool_call_id: str = ""
     """The call that the result answers."""
     result: Any = None
@@ -130,9 +130,9 @@ class ToolResult(Record):
     error: ToolError | None = None
     """The error; None on success."""
     retry_hint: RetryHint | None = None
-    """How to repair the call, where a repair is possible."""
+    """How to repair the call, if a repair is possible."""
     telemetry: ToolTelemetry | None = None
-    """What the call cost."""
+    """The cost of the call."""
     children_count: int = 0
     """Tool calls of an agent tool's child run and of the child runs below it."""
     run_link: RunLink | None = None
@@ -146,7 +146,7 @@ class ToolResult(Record):
     input_required: InputRequired | None = None
     """From a worker to its run only: the call is not over, a person has to give input first."""
     confirm: AwaitConfirmation | None = None
-    """From a worker to its run only: the call did not run, since its tool is not the one that was shown; a person is asked again."""
+    """Only from a worker to its run: the call did not run, because its tool differs from the displayed one. It needs a further approval."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
         """Yield the call's ids and how the call ended, without the result itself."""

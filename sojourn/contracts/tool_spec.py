@@ -23,7 +23,7 @@ class TypeSpec(Record):
 
 
 class Annotations(Record):
-    """What a tool changes, in the terms of MCP annotations; None means undeclared."""
+    """The effects of a tool, in the terms of MCP annotations. None means undeclared."""
 
     read_only: bool | None = None
     """The tool changes nothing."""
@@ -74,17 +74,17 @@ class ToolSpec(Record):
     bounded: bool = False
     """Whether its result is a bounded view (SR-22)."""
     annotations: Annotations = Annotations()
-    """What the tool changes."""
+    """The effects of the tool."""
     trusted: bool = True
     """Whether approval may rely on the annotations; those of an MCP server need not be trusted."""
     confirmation: str | None = None
     """The question to a person before each call; `{field}` is filled in. None leaves it to the annotations."""
     approvers: list[str] = []
-    """Roles of which whoever decides on a call needs one; empty means `approver`."""
+    """Roles of the approvers, who need one of them. Empty means `approver`."""
     approver_check: str = ""
     """The name of the function that judges who may decide on a call, in place of roles."""
     four_eyes: bool = False
-    """Whether whoever asked for a call may not approve it."""
+    """Whether the principals who requested a call may not approve it."""
     timeout: timedelta | None = None
     """Time limit of one attempt; None takes the policy's `tool_timeout`."""
     retry: Retry = Retry()
@@ -103,7 +103,7 @@ The tool differs from the one that the approver saw.
 
 
 class ShownTool(Record):
-    """What of a tool an approval covers: what it is, what it takes and what it changes.
+    """The parts of a tool that an approval covers: identity, input and effects.
 
     The wording counts only if a server wrote it, since `Pay to` may become `Pay from` on the way.
     """
@@ -113,7 +113,7 @@ class ShownTool(Record):
     agent_id: str | None = None
     """The agent behind an agent tool."""
     annotations: Annotations = Annotations()
-    """What the tool changes."""
+    """The effects of the tool."""
     schema_digest: str = ""
     """SHA-256 of the payload's JSON Schema, without titles, descriptions and examples."""
     approvers: list[str] = []
@@ -121,7 +121,7 @@ class ShownTool(Record):
     approver_check: str = ""
     """The function that judges who may decide, as in `ToolSpec.approver_check`."""
     four_eyes: bool = False
-    """Whether whoever asked may not approve."""
+    """Whether the principals who asked may not approve."""
     fields: dict[str, str] = {}
     """The first 12 characters of the same digest for each top-level field, by name; at most 50 fields."""
     wording_digest: str = ""

@@ -38,7 +38,7 @@ MESSAGE_EDITED = "message_edited"
 """Problem code of a message that was sent before under its id, with other words."""
 
 Delivered = MessageReceivedEvent | AwaitAnsweredEvent
-"""Event of what a conversation accepted under a message id: the message, or the answer that it gave."""
+"""Event of the message or the answer that a conversation accepted under a message id."""
 
 
 async def submit_answer(

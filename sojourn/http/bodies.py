@@ -70,7 +70,7 @@ def _check_parts(name: str, parts: Sequence[Part]) -> None:
     if other is not None:
         raise ValueError(f"{name}: a message has texts, images and documents, and no {other}")
     if any(part.provider_metadata is not None for part in parts):
-        raise ValueError(f"{name}: provider_metadata is what a model's provider has said, and nobody else")
+        raise ValueError(f"{name}: only a model's provider may set provider_metadata")
 
 
 def _example(**fields: Any) -> ConfigDict:
@@ -93,7 +93,7 @@ class StartBody(_RequestBody):
     labels: Labels = {}
     """Labels for planners, tools and listings; they authorise nothing."""
     policy: RunPolicyOverride | None = None
-    """Limits of this run; a value applies only where it is tighter than the agent's."""
+    """Limits of this run. A value applies only if it is tighter than the agent's."""
 
     @model_validator(mode="after")
     def _has_roles_of_a_conversation(self) -> "StartBody":
@@ -231,7 +231,7 @@ NO_NOTE = ResumeBody()
 
 
 class ForkBody(_RequestBody):
-    """What a fork begins with: a point of the run, and at most one change."""
+    """The start of a fork: a point of the run, and at most one change."""
 
     model_config = _example(at="0-000012-00000", message="Only look at order 9")
 
@@ -246,7 +246,7 @@ class ForkBody(_RequestBody):
     approve: bool | None = None
     """Another decision on the call at `at`; a call that the origin may have carried out is not approved so, and the fork asks about it."""
     arguments: dict[str, Any] | None = None
-    """Other arguments of the call at `at`; the call is judged anew, and waits for an approver where a planner's call would."""
+    """Other arguments of the call at `at`. The new run checks the call again, and waits for an approver if a planner's call would."""
     run_id: Name | None = None
     """The id of the fork; made when left out."""
 
@@ -260,7 +260,7 @@ class MessageBody(_RequestBody):
     model_config = _example(message_id="m-1", text="Where is order 7?", mode="queue")
 
     message_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """The sender's id, by which a message that is sent again is delivered once; made when left out."""
+    """The sender's id of the message. A message that is sent again with it is delivered once. Generated if left out."""
     text: str | None = None
     """The text."""
     parts: Annotated[list[Part], Field(min_length=1, max_length=MAX_PARTS)] | None = None
@@ -286,6 +286,6 @@ class SessionBody(MessageBody):
     model_config = _example(text="Where is order 7?", labels={"desk": "3"})
 
     labels: Labels = {}
-    """Labels of the conversation, where the message starts it."""
+    """Labels of the conversation, if the message starts it."""
     policy: RunPolicyOverride | None = None
-    """Limits of each turn, and with `session` of the whole, where the message starts it."""
+    """Limits of each turn, and with `session` of the whole conversation, if the message starts it."""

@@ -29,7 +29,7 @@ class Metrics:
         self.followers = 0
         """Runs that are followed."""
         self.kept_bytes = 0
-        """Bytes of events that are kept for late subscribers."""
+        """Bytes of the events stored for late subscribers."""
         self.sent = 0
         """Events sent to subscribers."""
         self.dropped = 0

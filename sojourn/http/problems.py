@@ -99,9 +99,9 @@ class ProblemDetails(BaseModel):
     faults: list[Fault] | None = None
     """The places of the request that break a rule, at most 20."""
     await_id: str | None = None
-    """With `approval_void`: the wait by which the run asks again."""
+    """With `approval_void`: the wait with which the run asks again."""
     changes: list[str] | None = None
-    """With `approval_void`: how the tool was changed since it was shown."""
+    """With `approval_void`: the changes of the tool since it was displayed."""
 
 
 class Problem(Exception):  # noqa: N818 - the RFC's name for it

@@ -39,7 +39,7 @@ class AgentSummary(_Reply):
     agent_id: str
     """The agent's id."""
     description: str
-    """What it is for; empty where the app does not say."""
+    """The agent's purpose, or empty."""
     tools: list[str]
     """The ids of the tools that it uses, as far as they are known here."""
     may_ask: bool
@@ -98,7 +98,7 @@ class Outcome(_Reply):
     status: str
     """As in `RunStatus`."""
     output: RunOutput | None = None
-    """The answer; null while the run is open, and where it ended without one."""
+    """The answer. Null while the run is open, or if it ended without one."""
     error: ToolError | None = None
     """Why the run ended without an answer, with the chain of causes."""
     awaits: list[WaitView] = []
@@ -108,14 +108,14 @@ class Outcome(_Reply):
 
 
 class Acknowledgement(_Reply):
-    """What a run has accepted."""
+    """The acknowledgement of an action on a run."""
 
     model_config = _example(run_id="clerk-3f1c", done="approved", await_id="confirm-call_1", by="ana")
 
     run_id: str
     """The run."""
     done: str
-    """What was done, such as `answered`."""
+    """The action, such as `answered`."""
     by: str
     """Who did it: who asked."""
     await_id: str | None = None
@@ -123,7 +123,7 @@ class Acknowledgement(_Reply):
 
 
 class SetAsideAcknowledgement(Acknowledgement):
-    """What was set aside."""
+    """The target of a set-aside."""
 
     model_config = _example(run_id="clerk-3f1c", done="set_aside", by="ana")
 
@@ -150,7 +150,7 @@ class AcceptedMessage(_Reply):
     after: str
     """An event_id: the events of the message come after it."""
     output: RunOutput | None = None
-    """The answer of the turn that took the message; null where it has not ended."""
+    """The answer of the turn that took the message, or null if the turn has not ended."""
     error: ToolError | None = None
     """Why that turn has no answer."""
     status: str | None = None
@@ -165,9 +165,9 @@ class WaitPage(_Reply):
     """A page of the open waits."""
 
     waits: list[WaitView]
-    """In the order that was asked for."""
+    """In the requested order."""
     cursor: str | None
-    """Where the next page begins; null where there is none."""
+    """The cursor of the next page, or null after the last one."""
     is_whole: bool
     """Whether all waiting runs were looked at; false beyond 5,000 of them."""
 

@@ -39,7 +39,7 @@ async def test_a_tool_is_shown_with_its_fields_and_a_link_of_its_own(console, vi
     tool = page.locator("[id='shop.tools.wipe']")
     await expect(tool).to_be_visible()
     await expect(tool).to_contain_text("Wipe disk {disk}?")
-    await expect(tool).to_contain_text("A person is asked before each call.")
+    await expect(tool).to_contain_text("Each call needs an approval.")
     row = tool.get_by_role("table", name="Fields that shop.tools.wipe takes").get_by_role("row").nth(1)
     await expect(row).to_contain_text("disk required")
     await expect(row).to_contain_text("string")

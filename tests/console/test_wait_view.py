@@ -83,14 +83,14 @@ def test_a_call_that_may_have_taken_effect_says_so(is_known):
 
 
 def test_an_approval_that_a_flow_asks_for_is_not_said_to_change_nothing():
-    """Above the question of a flow stands that the flow goes on with what is approved; a read-only tool of anybody else changes nothing."""
+    """Above the question of a flow stands that the flow continues with the approved value; a read-only tool of anybody else changes nothing."""
     call = {"id": "w", "tool_call_id": "c", "payload": {"question": "Pay 600?"}, "payload_digest": "d"}
     shown = ShownTool(annotations=Annotations(read_only=True))
     told = {
         tool: [each.text for each in view_of(AwaitConfirmation(tool=tool, shown=shown, **call)).consequences]
         for tool in ("sojourn.approvals.approve", "shop.orders.find")
     }
-    assert told["sojourn.approvals.approve"] == ["The flow goes on with what is approved."]
+    assert told["sojourn.approvals.approve"] == ["The flow continues with the approved value."]
     assert told["shop.orders.find"] == ["Changes nothing."]
 
 

@@ -313,7 +313,7 @@ async def test_with_interrupts_off_a_call_that_needs_approval_is_denied(serve):
     tools = Tools()
     client = await serve(planner=planner([wipe("a"), LOOK]), uses=(tools.tools,), policy=ASKS)
     out = await client.execute("test.agent", "go", policy=RunPolicyOverride(interrupts_allowed=False))
-    assert out.text == "denied: a person would have to approve it, and this run may ask nobody | a"
+    assert out.text == "denied: a person would have to approve it, and this run may not ask a person | a"
     assert tools.done == ["look a"]
 
 

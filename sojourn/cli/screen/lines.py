@@ -59,7 +59,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_@.:+-]([A-Za-z0-9_@.:+ -]*[A-Za-z0-9_@.:+-
 
 
 def is_drawn(event: Event, detail: Detail, *, is_below: bool) -> bool:
-    """Return whether an event is shown in this detail."""
+    """Return whether this detail includes an event."""
     match event:
         case RunStartedEvent() | RunFailedEvent():
             return not is_below

@@ -20,7 +20,7 @@ class _Heading(Heading):
 
 
 class AnswerMarkdown(Markdown):
-    """Lines of Markdown. A line of the text stays a line, and the address of a link is shown, not hidden behind its text."""
+    """Lines of Markdown. A line of the text stays a line, and the address of a link stays visible."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _Heading}
 

@@ -63,10 +63,10 @@ __all__ = ["LINES", "MOST_ENTRIES", "RunTrees"]
 INDENT = "  "
 
 LINES = 20
-"""Turns that are shown on a line each, the last ones before those that are drawn whole."""
+"""Maximum number of turns with one line each, before those that are drawn whole."""
 
 MOST_WAITING = 10
-"""Messages without a turn that are shown, the first ones."""
+"""Maximum number of messages without a turn, the first ones."""
 
 MOST_ENTRIES = 100_000
 """Most entries of a run that are drawn."""

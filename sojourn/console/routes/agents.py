@@ -206,7 +206,7 @@ _MARKS: Sequence[tuple[Callable[[ToolSpec], bool], Mark]] = (
     ),
     (
         lambda spec: not spec.trusted,
-        ("not trusted", "Approval does not rely on what it says of itself.", ""),
+        ("not trusted", "Approval does not rely on its own annotations.", ""),
     ),
     (lambda spec: spec.kind == "agent", ("agent", "Each call is a run of another agent.", "")),
     (lambda spec: spec.kind == "mcp", ("MCP", "A tool of an MCP server.", "")),
@@ -221,7 +221,7 @@ _MARKS: Sequence[tuple[Callable[[ToolSpec], bool], Mark]] = (
 )
 
 _DECIDED: Mapping[str, Mark] = {
-    "ask": ("asks a person", "A person is asked before each call.", "ask"),
+    "ask": ("asks a person", "Each call needs an approval.", "ask"),
     "deny": ("denied", "This agent's policy denies its calls.", "bad"),
 }
 
@@ -234,7 +234,7 @@ def _marks(spec: ToolSpec, approval: str | None) -> list[Mark]:
 def _facts(spec: ToolSpec) -> list[tuple[str, str]]:
     facts = [
         ("Time limit", format_duration(spec.timeout) if spec.timeout else "that of the policy"),
-        ("Attempts", f"{spec.retry.max_attempts} where a failure passes by itself"),
+        ("Attempts", f"{spec.retry.max_attempts} if a failure is transient"),
     ]
     if spec.task_queue:
         facts.append(("Task queue", spec.task_queue))
@@ -280,7 +280,7 @@ _GROUPS = {"approval": "Approval: ", "session": "Conversation: "}
 
 
 def limits_of(policy: RunPolicy) -> list[Limit]:
-    """Return the lines of a policy: what the agent sets first, then the defaults."""
+    """Return the lines of a policy: the agent's own values first, then the defaults."""
     lines = _lines(policy, RunPolicy(), "")
     return sorted(lines, key=lambda line: not line.is_own)
 

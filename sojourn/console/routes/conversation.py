@@ -72,7 +72,7 @@ async def named_conversation(visit: Visit, agent_id: str) -> Response:
 
 @pages.get(PATH)
 async def conversation(visit: Visit, agent_id: str, session_id: str) -> Response:
-    """The last turns of a conversation, or those before an event; where there is none yet, the form that begins it."""
+    """Show a conversation's last turns or those before an event, or the form that begins it."""
     try:
         run = await visit.service.conversation(visit.asking, agent_id, session_id)
     except RunNotFound:
@@ -149,7 +149,7 @@ async def live_named(visit: Visit, agent_id: str) -> Response:
 
 @pages.get(f"/live{PATH}")
 async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
-    """What changes in the conversation; where nobody knows what the page has, all from the turn `begin` on."""
+    """Stream the conversation's changes, or all from the turn `begin` on."""
     run = await visit.service.conversation(visit.asking, agent_id, session_id)
     begin = visit.event_id("begin")
     came = visit.request.headers.get("last-event-id") or visit.query("since")
@@ -203,7 +203,7 @@ async def said_named(visit: Visit, agent_id: str) -> Response:
 
 @pages.post(PATH, role="viewer")
 async def said(visit: Visit, agent_id: str, session_id: str) -> Response:
-    """Do what a form of the page says: send, stop, close, or settle what is asked."""
+    """Carry out a form of the page: send, stop, close, or answer an open wait."""
     form, files = await form_with_files(visit.request)
     try:
         done = await _do(visit, agent_id, session_id, form, files)

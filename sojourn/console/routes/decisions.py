@@ -147,7 +147,7 @@ async def decisions(visit: Visit) -> Response:
 
 @pages.get("/decisions.csv")
 async def table(visit: Visit) -> Response:
-    """The decisions in all runs, as CSV; where the reading ends early, the last line says so."""
+    """Return the decisions in all runs as CSV. If the reading ends early, the last line says so."""
     filters = DecisionFilters.of(visit)
     first = await _runs(visit, filters, None)  # raises before the response begins
 

@@ -31,7 +31,7 @@ MOST = 100
 _KINDS = {
     "task": "Its workflow task fails again and again.",
     "planner": "Its planner fails again and again.",
-    "blocked": "A call blocks its worker, which then serves nobody.",
+    "blocked": "A call blocks its worker, which then serves no run.",
     "unserved": "No worker serves it.",
 }
 

@@ -155,7 +155,7 @@ async def _call(visit: Visit, watched: WatchedRun, event: Event | None) -> Call 
 
 @pages.post("/runs/{run_id:path}/fork", role="operator")
 async def fork(visit: Visit, run_id: str) -> Response:
-    """Start the fork, and go to it; what cannot be taken is told in the form, with all that was typed."""
+    """Start the fork and go to it, or show the form again with its faults and values."""
     run = await visit.service.run(visit.asking, run_id)
     form = await visit.form()
     try:

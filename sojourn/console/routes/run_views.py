@@ -36,7 +36,7 @@ _UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")
 
 @pages.get("/runs/{run_id:path}/calls/{call_id}/artifacts/{kind:path}")
 async def artifact(visit: Visit, run_id: str, call_id: str, kind: str) -> Response:
-    """An artifact; with `as=json` its data, to be kept as a file."""
+    """Show an artifact, or with `as=json` download its data."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await visit.console.runs.look(run.id)
     call = await call_of(visit, watched, call_id, visit.query("at"))
@@ -87,7 +87,7 @@ EVENTS = 300
 """Events of a page."""
 
 WHOLE = 2_000_000
-"""Most characters of a message or event that is shown alone."""
+"""Maximum length of a message or event on a page of its own, in characters."""
 
 
 async def _watched(visit: Visit, run_id: str) -> WatchedRun:

@@ -1,4 +1,4 @@
-"""List of runs at `/` and `/runs`, newest first, with what each does now.
+"""List of runs at `/` and `/runs`, newest first, with the state of each.
 
 The first page is live.
 """
@@ -43,7 +43,7 @@ COUNTED = ("running", "paused", "idle", "completed", "failed")
 `waiting` and `stuck` are counted otherwise.
 """
 
-SILENT = "did not say in time what it does"
+SILENT = "did not answer in time"
 """Text in the list for an open run whose status did not arrive."""
 
 

@@ -119,7 +119,7 @@ def _wait_end(entry: Call | WaitEntry, now: datetime) -> datetime:
 
 
 def _waited_for(entry: Call | WaitEntry) -> str:
-    return entry.decision.who if entry.decision else "somebody"
+    return entry.decision.who if entry.decision else "a person"
 
 
 def _bar(work: _Work, scale: "_Scale") -> Bar:

@@ -147,7 +147,7 @@ MOST_CALL_TEXT = 4_000
 """Longest arguments, and longest result, of a call in a turn, in characters."""
 
 MOST_CALLS = 60
-"""Number of the last calls of a turn that are shown. The page of the run has all."""
+"""Number of the last calls of a turn that a page has. The page of the run has all."""
 
 _NOT_EXECUTED = ("canceled", "interrupted", "not_executed", "history_full")
 

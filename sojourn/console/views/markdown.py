@@ -22,12 +22,12 @@ from sojourn.values.visible import readable
 __all__ = ["MOST", "pieces_of", "prepare", "rendered", "rendered_draft", "spoken", "weight"]
 
 MOST = 20_000
-"""Longest text that is read as Markdown. A longer one is shown as plain text."""
+"""Longest text to render as Markdown. A longer one stays plain text."""
 
 HEAVIEST = 10_000
 """Largest `weight` of a text that is read as Markdown.
 
-A heavier one is shown as plain text.
+A heavier one stays plain text.
 """
 
 PIECE = 2_000

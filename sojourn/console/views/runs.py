@@ -213,7 +213,7 @@ def head_of(
 
 
 def left_of(caps: Caps) -> list[tuple[str, str]]:
-    """Return what is left of each limit, in words. Absent limits are left out."""
+    """Return the rest of each limit, in words. Absent limits are left out."""
     known = (
         ("calls", None if caps.tool_calls is None else f"{caps.tool_calls:,}"),
         ("rounds in this turn", None if caps.rounds is None else f"{caps.rounds:,}"),

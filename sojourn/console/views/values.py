@@ -190,7 +190,7 @@ class Argument:
     value: str
     """The value as text. A text that could be mistaken for another value is in quotes."""
     beginning: str
-    """The beginning of a long value. Empty if `value` is shown whole."""
+    """The beginning of a long value. Empty if `value` is whole."""
     length: int
     """Characters of the value."""
     is_text: bool

@@ -16,7 +16,7 @@ from sojourn.values.visible import one_line
 __all__ = ["WaitHistory", "before_wait"]
 
 MOST_STEPS = 8
-"""Steps before a wait that are shown."""
+"""Maximum number of steps before a wait."""
 
 MAX_TEXT = 600
 """Longest text of a step, in characters."""

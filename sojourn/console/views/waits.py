@@ -106,7 +106,7 @@ class CallForm:
 
 @dataclass(frozen=True, slots=True)
 class WaitForm:
-    """A wait with what a person needs to decide, and the form that answers it."""
+    """A wait with the facts for a decision, and the form that answers it."""
 
     wait: WaitView
     history: WaitHistory = field(default_factory=WaitHistory)
@@ -195,7 +195,7 @@ class WaitForm:
     def is_whole(self) -> bool:
         """Whether the page shows all that an approval covers.
 
-        What it does not show cannot be approved there.
+        A call that it does not show whole cannot be approved there.
         """
         return self.arguments is None or self.arguments.is_whole
 
@@ -290,14 +290,14 @@ def _approval(form: WaitForm, call: AwaitConfirmation, specs: Specs) -> WaitForm
 
 
 def _consequences(wait: WaitView, spec: ToolSpec | None) -> tuple[Consequence, ...]:
-    """Return the effects of a call, as its tool declared them when it was shown."""
+    """Return the effects of a call, as its tool declared them when it was displayed."""
     if wait.is_of_flow:
-        return (Consequence("care", "The flow goes on with what is approved."),)
+        return (Consequence("care", "The flow continues with the approved value."),)
     of = wait.annotations or (spec.annotations if spec else None)
     earlier = Consequence("danger", "An earlier attempt may have taken effect; its outcome is unknown.")
     found = [earlier] if wait.outcome_unknown else []
     if of is None:
-        why = "This service does not know the tool, and cannot say what it changes."
+        why = "This service does not know the tool, or its effects."
         return (*found, Consequence("unknown", why))
     found += _declared(of, repeats=wait.outcome_unknown)
     shown_tool = wait.call.shown if wait.call else None
@@ -305,7 +305,7 @@ def _consequences(wait: WaitView, spec: ToolSpec | None) -> tuple[Consequence, .
     if agent:
         found.append(Consequence("care", f"Starts the agent {one_line(agent, 100)}, with calls of its own."))
     if spec is not None and not spec.trusted:
-        found.append(Consequence("unknown", "Its MCP server says so itself; nobody has confirmed it."))
+        found.append(Consequence("unknown", "Only its MCP server says so."))
     return tuple(found)
 
 
@@ -374,7 +374,7 @@ def _results(form: WaitForm, specs: Specs) -> WaitForm:
                 flat is not None,
                 schema,
                 FormField(
-                    "error", f"call{index}-error", "Or why there is none", "The planner is told.", "text"
+                    "error", f"call{index}-error", "Or why there is none", "The planner reads it.", "text"
                 ),
             )
         )

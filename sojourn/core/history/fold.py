@@ -88,7 +88,7 @@ class Fold:
         self._chain = 0
         """How often the run was continued as new, or reset."""
         self._archived = chain
-        """The first value of `_chain`, where the events before are archived."""
+        """The first value of `_chain`, if the events before are archived."""
         self._has_begun = False
         """Whether the first execution has started: those that continue it bring no state."""
         self._is_moving = False

@@ -63,7 +63,7 @@ class StepFold:
     def __init__(self, fold: FoldState) -> None:
         self._fold = fold
         self.reason: str | None = None
-        """Why the run was asked to cancel."""
+        """The reason of the request to cancel."""
         self.is_canceling = False
         self.open: dict[int, OpenCall] = {}
         """Plans, activities and child runs in progress, by the id of the event that scheduled or initiated each."""
@@ -80,7 +80,7 @@ class StepFold:
         self.supplier: dict[str, Any] = {}
         """The sender of the last external result."""
         self.spent: dict[str, Spent] = {}
-        """What a cancelled child run reported to have spent, by its run id."""
+        """Spending that cancelled child runs reported, by run id."""
         self.planned: dict[str, ToolRequest] = {}
         self.bounded: set[str] = set()
         """Ids of calls whose child run states bounds."""
@@ -91,9 +91,9 @@ class StepFold:
         self._approved: dict[str, ToolRequest] = {}
         """Approved calls, by the id of the wait, which is the id of the check of the approval."""
         self._again: dict[str, int] = {}
-        """How often a person was asked again about a call whose tool was changed, by call id."""
+        """Number of further approval requests for a call whose tool was changed, by call id."""
         self._begun: dict[str, datetime] = {}
-        """When a call began that a person was asked about again, by call id; its start is told already."""
+        """Start of a call that needs a further approval, by call id. Its start event exists."""
         self._confirms: dict[str, AwaitConfirmation] = {}
         """The confirmations of the plan, by call id."""
         self._admitted: dict[str, ToolRequest] = {}
@@ -104,12 +104,12 @@ class StepFold:
         self._at_work: set[str] = set()
         """Ids of the calls that a worker, a child run or a program outside may have begun to carry out."""
         self._unknown: set[str] = set()
-        """Ids of the calls that an attempt may have carried out, and of which no later one has said what became of them."""
+        """Ids of the calls that an attempt may have carried out, without a later attempt that settled the outcome."""
         self._child_time, self._began = ChildTime(), timedelta(0)
         self._unsettled: tuple[RunState, list[ToolResult], datetime] | None = None
         """The state before the last step was settled, the step's results, and the time."""
         self._changes: list[MemoryChange] = []
-        """The changes of the memory by the last step, until they are told."""
+        """Changes of the memory by the last step that have no event yet."""
 
     @property
     def so_far(self) -> StepSoFar:
@@ -333,7 +333,7 @@ class StepFold:
         yield from self._voided(record, opened or OpenCall(call, since), result)
 
     def _released(self, await_id: str) -> ToolRequest | None:
-        # No person was asked about it. It is checked before its child run starts.
+        # It needed no approval. It is checked before its child run starts.
         for call in self.unstarted.values():
             confirm = self._confirms.get(call.tool_call_id)
             if confirm is not None and confirm.id == await_id:
@@ -523,7 +523,7 @@ class StepFold:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the run was asked to cancel, or its turn is interrupted."""
+        """Whether the run has a request to cancel, or its turn is interrupted."""
         return self.is_canceling or self._fold.state.interrupted is not None
 
     def cut_waiting(self, record: HistoryRecord) -> None:

@@ -85,9 +85,9 @@ class _Repair:
         self.payload = payload
         self.invented: set[Tokens] = set()
         self.left_out: set[Tokens] = set()
-        """Values that were meant, and are optional and do not fit, or unknown: without them a call may do more than was asked for."""
+        """Optional values that do not fit, and unknown values. A call without them may do more than the planner requested."""
         self._sent: dict[Tokens, Any] = {}
-        """What was at each place before it was repaired."""
+        """The value at each place before the repair."""
         self._validator = validator
         self._author_example = author_example
         self._reads = reads

@@ -147,7 +147,7 @@ def example_values(spec: ToolSpec, payload: dict[str, Any], pointers: Sequence[s
     return _failure(
         RetryReason.INVALID_ARGUMENTS,
         spec.id,
-        error=f"{spec.id} was not run, since nobody has given a value: {faults}",
+        error=f"{spec.id} did not run, because no message or result has given a value: {faults}",
         message=f"{spec.id} was not run: {faults}. Use the values of the person you work for, or ask for them. {then}",
         prior_input=payload,
         clarifying_question=question_about(spec, issues, Validator(spec.payload.json_schema)),
@@ -252,7 +252,7 @@ def unavailable(name: str, message: str, retry_after: timedelta | None = None) -
 def changed_since_shown(name: str, changes: Sequence[str]) -> Failure:
     """Build the failure of a call whose tool has changed since its approval.
 
-    The tool is not the one that a person was shown, so a decision about the call is void.
+    The tool differs from the one that was displayed, so a decision about the call is void.
     """
     what = plain("; ".join(changes), MAX_MESSAGE)
     error = (

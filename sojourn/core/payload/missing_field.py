@@ -1,4 +1,4 @@
-"""Describe what a missing field has to be."""
+"""Describe the value that a missing field needs."""
 
 from collections.abc import Sequence
 from typing import Any

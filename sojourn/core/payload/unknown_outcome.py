@@ -73,7 +73,7 @@ def is_unknown(result: ToolResult) -> bool:
 
 
 def doubt_about(result: ToolResult) -> Doubt:
-    """Return what a person learns of a failed call that may have taken effect.
+    """Return the warning for a person about a failed call that may have taken effect.
 
     If the tool raised an exception that says nothing of the outcome, the call may still have taken effect.
     But most such exceptions are mistakes before any effect. So `raised` is no alarm.

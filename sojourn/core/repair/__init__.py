@@ -1,5 +1,5 @@
 """Repair failed calls without a model.
 
-The package decides what may change without asking a person. Begin with `calls.py`. `payload.py` has the safe
+The package decides which changes need no person. Begin with `calls.py`. `payload.py` has the safe
 repairs of a payload.
 """

@@ -74,7 +74,7 @@ def find_copied_values(
 
 
 def _is_repair(call: ToolRequest, messages: Sequence[Message]) -> bool:
-    # Its values are then a person's, the planner's defaults or what was sent.
+    # Its values are then a person's, the planner's defaults or those of the call.
     if not is_repair(call.tool_call_id):
         return False
     repaired = stem(call.tool_call_id)
@@ -166,7 +166,7 @@ def _pattern(value: Any) -> re.Pattern[str]:
 
 
 def _texts(messages: Sequence[Message], memory: Mapping[str, Any] | None) -> Iterator[str]:
-    # A planner has read what people and tools wrote, and what it wrote itself if a person has read it.
+    # A planner has read the texts of people and tools, and its own texts that a person has read.
     is_read = False
     if memory:
         yield json.dumps(memory, ensure_ascii=False, default=dict)

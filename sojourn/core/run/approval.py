@@ -84,7 +84,7 @@ def digest_of(spec: ToolSpec) -> str:
 
 
 def list_changes(shown: ShownTool | None, spec_digest: str | None, spec: ToolSpec) -> list[str]:
-    """List how a tool differs from what was shown, one text per change.
+    """List how a tool differs from the one that was displayed, one text per change.
 
     A change reads like `destructive: no → yes`. The list is empty if nothing differs.
     """
@@ -206,7 +206,7 @@ def judge(
     if spec.kind == "external":
         return _RUN  # the program that executes the call decides
     if not interrupts_allowed:
-        return ApprovalVerdict("deny", "a person would have to approve it, and this run may ask nobody")
+        return ApprovalVerdict("deny", "a person would have to approve it, and this run may not ask a person")
     if approvers_of(spec, approval) is None:
         return ApprovalVerdict("deny", NO_APPROVER)
     return ApprovalVerdict("ask", is_always=must_ask or approval.stop_asking == "never")

@@ -109,7 +109,7 @@ def result_of_failure(
 ) -> ToolResult:
     """Return the result of a call whose child run failed.
 
-    It holds the whole chain of causes (SR-87) and what the run spent. If the run failed after one of its
+    It holds the whole chain of causes (SR-87) and the run's spending. If the run failed after one of its
     calls took effect, or may have, the outcome of the parent's call is unknown. The same holds for a run
     that was terminated or timed out, since it could not say.
     """

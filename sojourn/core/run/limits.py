@@ -86,7 +86,7 @@ def stricter_caps(caps: Caps, other: Caps | None) -> Caps:
 
 
 def caps_after(caps: Caps, usage: Usage | None) -> Caps:
-    """Return the caps for a plan's calls: without what the plan itself used."""
+    """Return the caps for a plan's calls, reduced by the plan's own usage."""
     if usage is None:
         return caps
     changes: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Check activity results that an operator completed by hand.
 
-Anybody in the namespace may complete a pending activity with any value. A value that is not a tool
+Any client of the namespace may complete a pending activity with any value. A value that is not a tool
 result becomes an error result of the call, a value that is not a plan becomes a planner fault, and an invalid figure
 counts as zero. Only an empty completion has no answer: Temporal's core fails on it before any code of Sojourn runs.
 """

@@ -1,4 +1,4 @@
-"""Check what a run starts with, who may see it, and how lists summarize it.
+"""Check the input of a run, decide who may see the run, and summarize it for lists.
 
 Who may see a run is recorded for lists, as marks of subjects: a search attribute is never encrypted,
 and holds 2 KB at most.
@@ -163,7 +163,7 @@ def read_run_input(value: Any) -> RunInput | str:
 
 
 MAX_VIEWERS = 40
-"""Most marks of a run: the first senders of a conversation; their list stays below what the server takes."""
+"""Maximum number of a run's marks: a conversation's first senders. Their list stays below the server's limit."""
 
 NOBODY = "-"
 """The mark of a run that was started without a principal."""

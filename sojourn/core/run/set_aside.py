@@ -55,7 +55,7 @@ _MARK = "refused"
 """In the provider metadata of the notice."""
 
 _PROVEN = "filtered"
-"""In the provider metadata of a notice of what a content filter refused."""
+"""In the provider metadata of a notice about messages that a content filter refused."""
 
 _MAX_CHARS = 2_000
 
@@ -235,7 +235,7 @@ def _target(fields: Mapping[str, Any]) -> tuple[int, str | None] | None:
 
 
 def requests_in(messages: Sequence[Message]) -> list[SetAsideRequest]:
-    """Return what a transcript records as set aside by hand, the oldest first."""
+    """Return a transcript's records of what operators set aside, the oldest first."""
     return [request for _, request in _read_record(messages)]
 
 
@@ -268,7 +268,7 @@ def _read_record(messages: Sequence[Message]) -> Iterator[tuple[int, SetAsideReq
 
 
 def drop_set_aside(messages: Sequence[Message]) -> list[Message]:
-    """Return a transcript with a short text in place of what was set aside by hand.
+    """Return a transcript with a short text in place of the parts set aside by hand.
 
     A summary that an earlier compaction made of a message that was set aside later is left out too: models read the
     messages in its place, and the planner makes a new summary.

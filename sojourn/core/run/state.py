@@ -80,7 +80,7 @@ MAX_CALLS_SHOWN = 100
 MAX_CALLS_CARRIED = 20
 """Finished calls kept for the status when the run continues as new.
 
-All calls in progress are kept.
+It has all calls in progress.
 """
 
 _IN_PROGRESS = ("running", "waiting")
@@ -296,7 +296,7 @@ class RunState:
         return caps_left(self.policy, self.totals, self.active.spent(now))
 
     def spent(self, now: datetime) -> Spent | None:
-        """Return what the run has spent, for its parent, or None if it is all zero."""
+        """Return the run's spending, for its parent, or None if it is all zero."""
         return spent_by(
             self.totals,
             list(self.artifacts),
@@ -388,7 +388,7 @@ class RunState:
     def agreeing(self, policy: RunPolicy) -> "RunState":
         """Return the state with the policy of the run.
 
-        In a conversation, the policy has only what the turns before have left of it.
+        In a conversation, the policy has only the rest that the earlier turns left.
         """
         agreed = policy if self.opening.conversation else None
         return copy_with(self, policy=turn_policy(policy, self.earlier), agreed=agreed, is_policy_known=True)
@@ -405,7 +405,7 @@ class RunState:
         return state
 
     def remembering(self, plan: PlanOutcome) -> "RunState":
-        """Return the state with what a plan that is carried out changes in the memory."""
+        """Return the state with an accepted plan's changes of the memory."""
         if not plan.memory:
             return self
         if memory_fault(self.memory, plan.memory):  # the plan was completed by hand

@@ -1,4 +1,4 @@
-"""Count what a run has used of active time, calls, tokens and money.
+"""Count a run's active time, calls, tokens and money.
 
 The figures of a child run are read without pydantic validation: any client may send a signal, and an
 error in workflow code would fail every workflow task of the parent. An invalid figure counts as zero.

@@ -39,7 +39,7 @@ _MAX_MATCHED = 100
 
 @dataclass(frozen=True, slots=True)
 class ErrorClass:
-    """One row: how a class of errors is recognised, and what a person can do."""
+    """One row: a class of errors, its patterns, and the remedies."""
 
     category: str
     problem: str

@@ -213,7 +213,7 @@ class ErrorPatterns:
     def succeeded(self, tool: str) -> "ErrorPatterns":
         """Return the state after a success of a tool, which clears the count.
 
-        Where the environment lacks something, as a font, only the tool that failed last shows by a success that it is there.
+        If the environment lacks something, such as a font, only a success of the tool that failed last shows that it is there now.
         """
         if not (self.count or self.in_row):
             return self

@@ -161,7 +161,7 @@ class _Comparison:
             if name in read or open_to is not False:
                 yield from _at(name, self.fields(field, read.get(name, open_to), depth))
             elif self.lossless and not (is_object(field) and field.get("readOnly")):
-                yield name, f"unknown to {_phrase(target)}"  # a computed field was not sent by anybody
+                yield name, f"unknown to {_phrase(target)}"  # no caller sent a computed field
         if "propertyNames" in target:
             names, known = ({"allOf": [_TEXT, each.get("propertyNames", True)]} for each in (source, target))
             free = [names] if rest is not False else []

@@ -169,7 +169,7 @@ def check(schema: object) -> None:
 
 
 def faults_of(schema: Schema) -> list[str]:
-    """Return the places of what is not JSON Schema 2020-12, at most 50."""
+    """Return the places of faults against JSON Schema 2020-12, at most 50."""
     return [issue.field for issue in _METASCHEMA.issues(schema)]
 
 

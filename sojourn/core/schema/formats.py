@@ -50,7 +50,7 @@ FORMAT_SHAPES = {
     "uri": "with its scheme",
     "uuid": "like xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx",
 }
-"""How texts of these formats look, in words that are no such text: a model may copy what it reads."""
+"""Descriptions of texts of these formats. They are not examples, because a model may copy an example."""
 
 _LONG = ("uri", "uri-reference")
 _DURATION = re.compile(

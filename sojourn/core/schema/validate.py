@@ -5,7 +5,7 @@ field, so that a model can repair the call in one step (SR-120, SR-139).
 
 If only one alternative declares a field, and that alternative does not apply, JSON Schema takes any value
 for the field: of `oneOf: [{top}, {filter}]` a call with a good `top` may have any `filter`. But a caller who
-sends the field means what the schema says of it, and a server that reads it would act on an unchecked value.
+sends the field means the field of the schema, and a server that reads it would act on an unchecked value.
 """
 
 from collections.abc import Iterable, Iterator

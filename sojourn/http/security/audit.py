@@ -37,7 +37,7 @@ class AuditFields:
     answers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Waits that were answered."""
     only_calls: bool = False
-    """Whether the path takes JSON-RPC calls, of which only bound or refused ones are decisions."""
+    """Whether the path takes JSON-RPC calls. Only bound or refused ones are decisions."""
 
     @property
     def line(self) -> dict[str, Any]:

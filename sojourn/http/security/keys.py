@@ -60,7 +60,7 @@ class Key(Record):
     roles: list[str] = Field(default_factory=list[str])
     """The roles of its principal."""
     digest: str
-    """The SHA-256 of the key, in hex. A key is random, and long enough that nobody finds it by trying."""
+    """The SHA-256 of the key, in hex. A key is random, and too long to be guessed."""
     created_at: datetime
     """When it was made."""
     revoked_at: datetime | None = None

@@ -163,7 +163,7 @@ class Oidc:
         found = Principal(subject=subject, tenant=tenant, roles=self._roles_of(_claim(claims, self._roles)))
         if fault := principal_fault(found):
             _log.warning("token_refused", reason=fault)
-            raise unauthenticated("the token is for somebody who cannot be a principal")
+            raise unauthenticated("the subject of the token cannot be a principal")
         return found
 
     def _roles_of(self, value: object) -> list[str]:
@@ -331,4 +331,4 @@ def checked_url(url: str) -> str:
         return url
     if parts.scheme == "http" and is_this_machine(parts.hostname or ""):
         return url
-    raise DefinitionError(f"{url!r} is not an address of https://, and nobody else's keys can be trusted")
+    raise DefinitionError(f"{url!r} is not an address of https://, and other keys cannot be trusted")

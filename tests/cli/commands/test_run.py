@@ -201,7 +201,7 @@ async def test_a_prompt_notices_that_somebody_else_answered(served):
     await terminal.shows(r"boolean\)(.|\n)*\n>")
     (wait,) = await run.until_waiting()
     await run.decline(wait.id)
-    await terminal.shows("somebody else answered first")
+    await terminal.shows("another person answered first")
     await terminal.end()
     assert terminal.process.returncode == 0
 

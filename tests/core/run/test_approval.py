@@ -155,7 +155,7 @@ def test_a_run_that_may_ask_nobody_denies_instead(subtests: pytest.Subtests) -> 
     [
         (policy(denied_tools=["*"]), True, "this run's policy denies it"),
         (policy(asks=False), True, "this run's policy does not allow it"),
-        (policy(), False, "a person would have to approve it, and this run may ask nobody"),
+        (policy(), False, "a person would have to approve it, and this run may not ask a person"),
     ],
 )
 def test_a_denial_says_who_denies(approval: ApprovalPolicy, interrupts: bool, why: str) -> None:
