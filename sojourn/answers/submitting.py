@@ -57,7 +57,7 @@ USER = "user"
 """The role that answers questions and returns results of external calls."""
 
 
-_APPROVERS = f"whoever has the role {APPROVER}"
+_APPROVERS = f"principals with the role {APPROVER}"
 """Approvers in words, for a call whose tool and rules name none."""
 
 

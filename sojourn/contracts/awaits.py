@@ -64,7 +64,7 @@ class AwaitClarification(Input):
     """Whether an answer by field may have no other fields; filled in from `form` and `missing_fields`."""
     tool_call_id: str | None = None
     """In a tool's question: the call that needs input, and gets the answer. In a planner's question: the call of
-    `PlanResult.message` by which the model asks; the answer is that call's result.
+    `PlanResult.message` with which the model asks. The answer is that call's result.
     """
     server: str | None = None
     """The toolset that asks, if a tool does."""

@@ -35,7 +35,7 @@ AGENT_ID = TOOLSET_ID
 """`<service>.<agent>`."""
 
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-"""A tool_call_id in this format is kept as the planner gave it."""
+"""A tool_call_id in this format stays as the planner gave it."""
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@=+-]{0,199}\Z")
 """A run id that a client may choose.

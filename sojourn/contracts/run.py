@@ -145,7 +145,7 @@ class Notice(Record):
     message_ids: list[str] = []
     """Of a turn: the messages that it answers."""
     await_id: str = ""
-    """Of a wait: its id, by which `Run.answer`, `Run.approve` and `Run.provide_tool_results` answer it."""
+    """For a wait: its id, for `Run.answer`, `Run.approve` and `Run.provide_tool_results`."""
     await_type: str = ""
     """Of a wait: `await_clarification`, `await_confirmation` or `await_external_tools`, as its event."""
     tool: str = ""

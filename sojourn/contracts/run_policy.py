@@ -68,7 +68,7 @@ class ApprovalPolicy(Declaration):
     """Who decides before a call runs. The rules apply in this order, and the first that fits decides.
 
     Denied tools and tags; read-only tools run; named tools and tags run; what the policy engine
-    decides; else `asks_for` decides whether a person is asked. A tool is named by its id, a whole
+    decides; else `asks_for` decides whether to ask a person. A tool is named by its id, a whole
     toolset as `ops.devices.*`.
     """
 
@@ -83,7 +83,7 @@ class ApprovalPolicy(Declaration):
     run_tags: list[str] = []
     """Tags whose tools run without asking a person."""
     asks_for: Asks = "marked"
-    """Which other calls a person is asked about: `nothing`; `marked`: tools declared `destructive` or with a
+    """Which other calls need an approval: `nothing`; `marked`: tools declared `destructive` or with a
     `confirmation`; `changes`: tools not declared `read_only`; `everything`.
     """
     asks: bool = True

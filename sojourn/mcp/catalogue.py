@@ -91,7 +91,7 @@ class Catalogue:
             self.left_out = MappingProxyType({**self.left_out, LISTING: f"the list is an old one: {why}"})
         else:
             if is_cut:
-                self.leave_out(LISTING, f"only the first {len(listed)} tools are taken")
+                self.leave_out(LISTING, f"only the first {len(listed)} tools are used")
             for name in again:
                 if self._is_wanted(name):
                     self.leave_out(

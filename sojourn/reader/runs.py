@@ -32,7 +32,7 @@ class ListedRun(BaseModel):
     status: str
     """As in `RunStatus`."""
     asked: str = ""
-    """The beginning of the last user message with which it was started; empty where nobody can read it here."""
+    """The beginning of the run's first user message, or empty if this process cannot read it."""
     awaiting: str
     """The id of the oldest wait, or `(paused)`; empty for a run that waits for nothing."""
     forked_from: ForkedFrom | None

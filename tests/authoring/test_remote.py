@@ -52,9 +52,9 @@ def test_a_call_of_a_tool_that_is_left_out_is_told_why(tool_id, why):
 
 def test_a_tool_beyond_the_end_of_a_list_is_told_why():
     """A list that was cut is the reason of a tool that is not in it, such as one of a server with thousands."""
-    app = app_of(toolset(**{"tools/list": "only the first 1000 tools are taken"}))
+    app = app_of(toolset(**{"tools/list": "only the first 1000 tools are used"}))
     assert app.why_unknown("desk.agent", "desk.files.tool_1500") == (
-        "it is not in the list of its server's tools: only the first 1000 tools are taken"
+        "it is not in the list of its server's tools: only the first 1000 tools are used"
     )
 
 

@@ -106,6 +106,6 @@ async def test_a_tenant_sees_the_catalogue_and_no_workers(shop, temporal_address
         await expect(page.get_by_role("link", name="shop.clerk")).to_be_visible()
         await expect(page.locator("main")).not_to_contain_text("worker")
         await page.get_by_role("link", name="Health").click()
-        await expect(page.locator("#health-checks")).to_contain_text("whoever runs the service")
+        await expect(page.locator("#health-checks")).to_contain_text("the operator of the service")
         await expect(page.locator("main")).not_to_contain_text("127.0.0.1")
         await page.close()

@@ -197,9 +197,9 @@ async def test_a_rule_of_a_run_is_needed_beside_the_approvers(asked):
     both = {
         "pay 5": (
             ["finance", "cfo"],
-            "whoever has the role finance or cfo, and the role auditor or controller",
+            "a principal who has the role finance or cfo, and the role auditor or controller",
         ),
-        "refund 5": ([], "whoever has the role approver, and the role auditor or controller"),
+        "refund 5": ([], "a principal who has the role approver, and the role auditor or controller"),
     }
     for text, (approvers, words) in both.items():
         run, wait = await asked(text, policy=policy, principal=ANA)
@@ -529,7 +529,9 @@ async def test_a_rule_counts_beside_the_function(serve, status_when):
     client = await serve(gated)
     run = await client.start("desk.guard", "open 50", policy=policy)
     (wait,) = (await status_when(run, lambda s: s.awaits)).awaits
-    assert describe_deciders(wait).startswith("whoever above_own_limit lets decide and has the role guard")
+    assert describe_deciders(wait).startswith(
+        "a principal whom above_own_limit lets decide and who has the role guard"
+    )
     with pytest.raises(NotApprover, match="kim does not have the role guard"):
         await run.approve(wait, principal=limited("kim", 60))
     with pytest.raises(NotApprover, match="says above_own_limit"):

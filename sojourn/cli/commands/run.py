@@ -71,7 +71,7 @@ def run(
       →  a call begins             ←  its result (without a terminal)
       …  in progress               ⤷  a child run
       ·  a note of the planner     “  its text with its calls
-      ?  a person is asked         !  decided, or a limit was reached
+      ?  it asks a person          !  decided, or a limit was reached
       ‖  paused                    ▶  resumed
       +  an artifact (-v)          ↻  how to repair a call (-vv)
       §  from the policy (-vv)

@@ -105,7 +105,7 @@ def _steps(entry: Entry) -> Iterator[HistoryStep]:
         case Note(event=RunPausedEvent() | RunResumedEvent() as event):
             did = "paused" if isinstance(event, RunPausedEvent) else "resumed"
             text = f"{did} the run{f': {event.text}' if event.text else ''}"
-            yield HistoryStep("note", one_line(event.by or "Somebody", 80), text, entry.at, entry.event_id)
+            yield HistoryStep("note", one_line(event.by or "A person", 80), text, entry.at, entry.event_id)
         case Note(event=PlannerNoteEvent(text=text)):
             yield HistoryStep("note", "Note", text, entry.at, entry.event_id)
         case _:
@@ -129,7 +129,7 @@ def _decision_step(decision: WaitEnd | None) -> Iterator[HistoryStep]:
     if isinstance(decision.wait, AwaitConfirmation):
         text = f"{text} ({decision.wait.tool})"
     yield HistoryStep(
-        "answer", one_line(decision.who or "Nobody", 80), text, decision.at, decision.event.event_id
+        "answer", one_line(decision.who or "No answer", 80), text, decision.at, decision.event.event_id
     )
 
 

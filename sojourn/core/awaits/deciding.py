@@ -141,14 +141,16 @@ def describe_deciders(wait: AwaitConfirmation) -> str:
     """Describe in words who may decide."""
     if not is_restricted(wait):
         return ""
-    by_check = [f"whoever {visible(wait.approver_check)} lets decide"] if wait.approver_check else []
+    by_check = [f"a principal whom {visible(wait.approver_check)} lets decide"] if wait.approver_check else []
     by_role = [f"the role {_list_roles(roles)}" for roles in needed_roles(wait)]
-    has = "and has" if by_check else "whoever has"
+    has = "and who has" if by_check else "a principal who has"
     who = " ".join([*by_check, *([f"{has} {_join_clauses(by_role)}"] if by_role else [])])
     if not wait.four_eyes:
         return who
     askers = [each.subject for each in (wait.asked_by, *wait.also_asked_by) if each]
-    return f"{who}, but not {_list_roles(askers)}, who asked" if askers else f"{who}, but not whoever asked"
+    return (
+        f"{who}, but not {_list_roles(askers)}, who asked" if askers else f"{who}, but not the one who asked"
+    )
 
 
 def may_decide(wait: AwaitConfirmation, principal: Principal | None, *, approved: bool = True) -> bool:

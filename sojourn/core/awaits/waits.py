@@ -1,4 +1,4 @@
-"""The open waits of a run, and what a message from outside changes.
+"""The open waits of a run, and their changes by messages from outside.
 
 The workflow and the fold share this one value. The workflow continues with an accepted answer, and the fold
 makes events of the waits.
@@ -233,7 +233,7 @@ class Waits:
 
     def _covers(self, released: Released, wait: AwaitConfirmation, *, by_name: bool = False) -> bool:
         # The release must be of this turn if the call says so, come from a principal that may approve the
-        # call, and be of the tool as it was shown.
+        # call, and be of the tool as it was displayed.
         if wait.stop_asking == "never" or (wait.stop_asking == "turn" and released.turn != self.turn):
             return False
         return _fits(released, wait, by_name=by_name) and may_decide(wait, released.principal)

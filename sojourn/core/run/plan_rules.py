@@ -104,7 +104,7 @@ def _wait_fault(wait: PlannerWait) -> str | None:
         case AwaitClarification():
             return _question_fault(wait)
         case AwaitExternalTools():
-            empty = "await names at least one call that somebody outside executes"
+            empty = "await names at least one call that a program outside executes"
             return None if wait.items else empty
 
 
@@ -139,7 +139,7 @@ def _asking_fault(message: Message, asking: str | None) -> str | None:
     if len(set(ids)) < len(ids):
         return "tool_call_ids are unique; the message with await repeats one"
     if (ids or asking) and asking not in ids:
-        return "the message with await holds the call by which it asks, named by await.tool_call_id"
+        return "the message with await holds the call with which it asks, named by await.tool_call_id"
     return None
 
 

@@ -49,7 +49,7 @@ def _blocks() -> MarkdownIt:
 
 
 def close_markup(text: str, *, exact: int = EXACT) -> str:
-    """Return what closes the markup that a model's text leaves open.
+    """Return the text that closes a model's open markup.
 
     It is empty for a short text that leaves nothing open. After a text longer than `exact` it closes everything
     that may be open, in time in proportion to the text, without parsing it.
@@ -69,7 +69,7 @@ def close_markup(text: str, *, exact: int = EXACT) -> str:
 
 
 def _ends_of_all(text: str) -> str:
-    """Return what closes any block and element that a text may leave open.
+    """Return the text that closes any block and element that a text may leave open.
 
     If it leaves none open, the result displays almost nothing.
     """

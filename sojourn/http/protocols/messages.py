@@ -374,7 +374,7 @@ async def answer_reply(
             409,
             "await_closed",
             "the call was decided otherwise before, or its turn has ended",
-            then="Look at the conversation, and say what is to be done now.",
+            then="Look at the conversation, and send a new message.",
             run_id=view.run_id,
         ) from error
     return ReplyToken(previous.run_id, reply.end)

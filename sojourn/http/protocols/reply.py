@@ -84,7 +84,7 @@ class SentText:
         return ("", False) if sent.startswith(draft) else self._send(sent, draft, start)
 
     def finish(self, whole: str) -> tuple[str, bool]:
-        """Send what the planner's message has beyond the draft."""
+        """Send the rest of the planner's message after the draft."""
         sent = self._send(self.text, whole, 0)
         self.text = ""
         return sent
@@ -172,7 +172,7 @@ class AgentReply:
         return delivery if delivery and isinstance(delivery.event, AwaitAnsweredEvent) else None
 
     def take(self, event: Event, cursor: str) -> str:
-        """Take the next event, and return what it adds to the text."""
+        """Take the next event, and return its addition to the text."""
         before, changes = len(self.text), self.tree.feed(event, cursor)
         self.at = event.time
         if isinstance(event, AwaitAnsweredEvent) and event.message_id == self.token.message_id:
@@ -267,11 +267,11 @@ class AgentReply:
 
 
 class ReplyStep(NamedTuple):
-    """An event of a reply, and what it adds."""
+    """An event of a reply, and its addition."""
 
     event: Event
     text: str
-    """What it adds to the text of the reply."""
+    """Its addition to the text of the reply."""
     is_past: bool = False
     """Of a task: whether it was there before the task was followed."""
 

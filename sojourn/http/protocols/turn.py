@@ -49,9 +49,9 @@ class Begin:
 class SeenEvent(NamedTuple):
     event: Event
     is_shown: bool
-    """Whether it is the client's; one before that says only what was open."""
+    """Whether the change is for the client. Earlier ones only establish the open waits."""
     changes: Sequence[EntryChange]
-    """What it did to the entries of its run."""
+    """Its changes of the entries of its run."""
 
 
 class Blocked(NamedTuple):
@@ -81,7 +81,7 @@ class TurnStream:
         self._begin = begin
         self._unanswered = set(begin.answers)
         self._ids = dict(known or {})
-        """By run and wait, the ids by which clients answer it."""
+        """The ids with which clients answer a wait, by run and wait."""
 
     @property
     def message_id(self) -> str | None:
@@ -97,7 +97,7 @@ class TurnStream:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether what is open was opened in the events."""
+        """Whether the events opened the open waits."""
         return not self._begin.after or any(turn.is_opened for turn in self.tree.top.turns)
 
     def since(self, wait: ClientWait) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Map what changed in a timeline to the events that pydantic-ai's encoders take.
+"""Map changes of a timeline to the events that pydantic-ai's encoders take.
 
 Beside the timeline there is only the state of the client's stream: which part and step are open, and what
 was sent of the present plan.
@@ -127,7 +127,7 @@ class NativeEvents:
         self._sent = {"text": SentText(), "thinking": SentText()}
         self._step = ""
         self._marks = MarkFilter()
-        """Takes out of texts what another protocol would read as a mark of ours."""
+        """Removes from texts the marks that another protocol would read as ours."""
 
     def take(self, seen: SeenEvent) -> list[AgentStreamEvent]:
         if not seen.is_shown:  # no client has received the start of a part

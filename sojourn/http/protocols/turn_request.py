@@ -182,7 +182,7 @@ async def begin(
             422,
             "invalid_request",
             "the request has no message of a user and no answer",
-            then="Send the conversation's messages, of which the last one is the user's.",
+            then="Send the conversation's messages. The last one is the user's.",
         )
     session = await service.session(asking, agent_id, session_id)
     after, message_id, is_new = "", None, False

@@ -268,7 +268,7 @@ class _HeavyReads:
         own, count = self._of.get(whose, (asyncio.Semaphore(READINGS_OF_ONE), 0))
         self._of[whose] = (own, count + 1)
         try:
-            async with _within(own, 429, whose[1]), _within(self._all, 503, "everybody together"):
+            async with _within(own, 429, whose[1]), _within(self._all, 503, "all clients together"):
                 yield
         finally:
             own, count = self._of.pop(whose)

@@ -178,7 +178,9 @@ async def test_a_call_with_approvers_is_decided_as_somebody(served):
     )
     (wait,) = (await served.status_when(run, lambda status: status.awaits)).awaits
     shown = await served.sojourn("show", run.id)
-    assert "decided by whoever has the role finance, but not ana, who asked" in unwrapped_words(shown.out)
+    assert "decided by a principal who has the role finance, but not ana, who asked" in unwrapped_words(
+        shown.out
+    )
     assert f"approve {run.id} {wait.id} --as SUBJECT --role finance" in unwrapped_words(shown.out)
     for options, whom in (
         ((), "--as SUBJECT --role finance"),

@@ -410,7 +410,7 @@ async def test_the_page_shows_who_decides_and_offers_nobody_else_a_button(post):
 
     own, others, right = await page(ANA), await page("al@acme+approver"), await page(RIGHT)
     for text in (own, others, right):
-        assert "whoever has the role finance, but not ana, who asked" in text
+        assert "a principal who has the role finance, but not ana, who asked" in text
     assert ('value="approve"' in own, 'value="deny"' in own) == (False, True)
     assert 'value="approve"' not in others
     assert 'value="approve"' in right

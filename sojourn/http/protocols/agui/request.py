@@ -46,14 +46,14 @@ class AguiResume(CamelBody):
     status: Literal["resolved", "cancelled"]
     """`cancelled` declines a question, or denies a call."""
     payload: Any = None
-    """What the `responseSchema` of the interrupt asks for."""
+    """The value that the `responseSchema` of the interrupt describes."""
 
 
 class AguiContext(CamelBody):
-    """What a page says beside the messages, such as what its user looks at."""
+    """A page's context beside the messages, such as its user's present view."""
 
     description: Annotated[str, Field(max_length=1_000)] = ""
-    """What it is."""
+    """The name of the context."""
     value: str
     """A text, or JSON as text."""
 
@@ -66,7 +66,7 @@ class AguiTool(CamelBody):
 
 
 class AguiBody(CamelBody):
-    """`RunAgentInput` of AG-UI; what is not here is not read."""
+    """`RunAgentInput` of AG-UI. Other fields are ignored."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -91,7 +91,7 @@ class AguiBody(CamelBody):
     context: Annotated[list[AguiContext], Field(max_length=100, default_factory=list[AguiContext])]
     """What goes with the last message of the user, each as a document."""
     tools: Annotated[list[AguiTool], Field(max_length=1_000, default_factory=list[AguiTool])]
-    """What the page carries out: tools of the agent whose results come from outside, and no others."""
+    """Tools that the page carries out. They are only tools of the agent with results from outside."""
 
 
 def read(body: AguiBody) -> TurnRequest:

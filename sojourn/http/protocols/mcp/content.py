@@ -189,7 +189,7 @@ def explain_look(token: ReplyToken) -> str:
 
 def explain_decision(view: WaitView) -> str:
     return (
-        f"It waits for somebody with the role `approver`, as `{view.await_id}` of the run `{view.run_id}`. It is approved by "
+        f"It waits for a principal with the role `approver`, as `{view.await_id}` of the run `{view.run_id}`. It is approved by "
         f"`sojourn approve {view.run_id} {view.await_id}`, by `POST /v1/runs/{view.run_id}/approvals` with the digest that "
         f"`GET /v1/runs/{view.run_id}` shows, or in another client; not by the tool `{ANSWER}`."
     )

@@ -76,7 +76,7 @@ MCP hosts wait little longer.
 _MESSAGE = {
     "type": "object",
     "properties": {
-        "message": {"type": "string", "description": "What the agent is asked to do."},
+        "message": {"type": "string", "description": "The task for the agent."},
         "session_id": {
             "type": "string",
             "maxLength": 200,
@@ -97,7 +97,7 @@ _ANSWER = {
         "task": {"type": "string", "description": "The task, as the question tells it."},
         "answer": {
             "type": "string",
-            "description": "The answer of the person who was asked; `no` and a reason denies a call.",
+            "description": "The person's answer. `no` and a reason denies a call.",
         },
         "request_id": {
             "type": "string",
@@ -230,7 +230,7 @@ def _text(arguments: dict[str, Any], name: str, *, most: int = 200_000) -> str:
 async def _start(service: Service, asking: Principal, agent_id: str, arguments: dict[str, Any]) -> ReplyToken:
     message = _text(arguments, "message")
     if not message:
-        raise Problem(422, "invalid_input", "message is missing", then="Say what the agent is asked to do.")
+        raise Problem(422, "invalid_input", "message is missing", then="Give the task for the agent.")
     session_id, key = _text(arguments, "session_id", most=200), _text(arguments, "request_id", most=200)
     if session_id:
         incoming = IncomingMessage(Message.user(message), key)

@@ -55,7 +55,7 @@ class TaskParams(RequestParams):
 
 
 class UpdateParams(TaskParams):
-    """Responses to what a task asks."""
+    """Responses to a task's requests for input."""
 
     input_responses: dict[str, Any] = Field(default_factory=dict[str, Any])
 

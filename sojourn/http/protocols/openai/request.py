@@ -62,7 +62,7 @@ class _OpenAIBody(JsonBody):
 
 
 class StreamOptions(BaseModel):
-    """What a stream has beside the text."""
+    """Options of a stream."""
 
     include_usage: bool = False
     """Whether its last chunk tells the usage."""
@@ -131,9 +131,9 @@ class ChatBody(_Asking):
     """A request for a chat completion."""
 
     messages: Annotated[list[ChatItem], Field(min_length=1, max_length=1_000)]
-    """The chat, of which the last message is the user's."""
+    """The chat. Its last message is the user's."""
     stream_options: StreamOptions | None = None
-    """What a stream has beside the text."""
+    """Options of a stream."""
     n: Literal[1] | None = None
     """One answer, and no more."""
     response_format: dict[str, Any] | None = None

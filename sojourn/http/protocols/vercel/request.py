@@ -41,7 +41,7 @@ class VercelMessage(CamelBody):
 
 
 class VercelBody(CamelBody):
-    """What `DefaultChatTransport` of the AI SDK sends; what is not here is not read."""
+    """The body that `DefaultChatTransport` of the AI SDK sends. Other fields are ignored."""
 
     model_config = ConfigDict(
         json_schema_extra={
