@@ -1,4 +1,4 @@
-"""Check that the app loads, and check its declarations, MCP servers, models and storage."""
+"""Check that the app loads, and its declarations, servers, models and storage."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Show a conversation, and above its prompt a bar with the effect of the next line."""
+"""Show a conversation, and above its prompt the effect of the next line."""
 
 from rich.console import Console
 from rich.text import Text

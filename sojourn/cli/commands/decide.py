@@ -262,7 +262,7 @@ def _require_id(options: DecideOptions, found: "WaitView") -> None:
 
 
 def _with_command(void: "ApprovalVoid") -> "ApprovalVoid":
-    """Return the error with the command that shows the call again and asks for a decision."""
+    """Return the error with the command that shows the call and decides again."""
     if void.await_id is None or void.run_id is None:
         return void
     line = f"sojourn approve {shell_word(void.run_id)} {shell_word(void.await_id)}{connection_options()}"

@@ -47,14 +47,18 @@ def dev(
     ] = True,
     http_port: Annotated[
         int | None,
-        typer.Option("--http-port", help="The port of the HTTP service. Default: 8460, or the next free one."),
+        typer.Option(
+            "--http-port", help="The port of the HTTP service. Default: 8460, or the next free one."
+        ),
     ] = None,
     ui: Annotated[
         bool, typer.Option("--ui/--no-ui", help="Start Temporal's UI too. It has no authentication.")
     ] = True,
     ui_port: Annotated[
         int | None,
-        typer.Option("--ui-port", help="The port of Temporal's UI. Default: 1000 above the server's, if free."),
+        typer.Option(
+            "--ui-port", help="The port of Temporal's UI. Default: 1000 above the server's, if free."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:

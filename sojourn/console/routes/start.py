@@ -1,4 +1,4 @@
-"""Form at `/start` that starts a run of any agent, made from the agent's input schema."""
+"""Form at `/start` that starts a run, made from the agent's input schema."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Check the input of a run, decide who may see the run, and summarize it for lists.
+"""Check a run's input, decide who may see the run, and summarize it for lists.
 
 Who may see a run is recorded for lists, as marks of subjects: a search attribute is never encrypted,
 and holds 2 KB at most.

@@ -1,4 +1,4 @@
-"""The service's agents, health and metrics: `/v1/agents`, `/health` and `/metrics`."""
+"""Agents, health and metrics: `/v1/agents`, `/health` and `/metrics`."""
 
 from fastapi import APIRouter, Request, Response
 
