@@ -5,8 +5,10 @@ read elsewhere, such as descriptions in schemas and the help of commands, is lef
 """
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +17,12 @@ FOLDERS = ("activities", "sojourn", "workflows")
 
 LONGEST = 80
 PHRASES = re.compile(
-    r"\b(somebody|nobody|whoever|(?:is|are) (?:told|asked|kept|taken)|none where|of which|by which)\b",
+    r"\b(somebody|nobody|whoever|anybody|everybody|(?:is|are|was|were|been) (?:told|asked|kept|taken)"
+    r"|(?:none|null|empty|only|also|else) where|, where (?:it|they|there|this|a|an|the|no|none|one)|of which|by which"
+    r"|at most what|what (?:it|they|he|she) (?:does|do|says?|has|have|needs?|holds?|takes?|did))\b",
     re.IGNORECASE,
 )
-"""What hides who acts, or a condition."""
+"""Words that hide who acts, or a condition."""
 
 ARTICLES = re.compile(r"\b(the|a|an|its|of)\b")
 SHOWN = {"callback", "command", "delete", "get", "patch", "post", "put", "route", "tool"}
@@ -53,13 +57,20 @@ def faults(node: Documented, text: str) -> Iterator[str]:
         yield f"its first line has {len(first)} characters, {LONGEST} are allowed"
     if ";" in first:
         yield "its first line has a semicolon: say one thing, and the rest below"
-    if found := PHRASES.search(text):
-        yield f"{found[0]!r} hides who acts, or a condition: name the user, caller or worker, or say if or when"
     if isinstance(node, ast.Module):
         if re.match(r"[`\w. ]{2,30}: ", first):
             yield "it begins with the module's name"
     elif "\n" not in text and repeats(node.name, text):
         yield "it repeats the name: say more, or delete it"
+
+
+def vague(text: object) -> str | None:
+    """Say which words of a docstring, of a field too, hide who acts or a condition."""
+    found = PHRASES.search(text) if isinstance(text, str) else None
+    return (
+        found
+        and f"{found[0]!r} hides who acts, or a condition: name the user, caller or worker, or say if or when"
+    )
 
 
 def repeats(name: str, text: str) -> bool:
@@ -71,14 +82,25 @@ def repeats(name: str, text: str) -> bool:
 
 def found_in(path: Path) -> Iterator[str]:
     """Read a file, and return a line for each fault."""
+    source = (ROOT / path).read_text()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and (fault := vague(token.string)):
+            yield f"{path}:{token.start[0]}: {fault}"
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in ast.walk(ast.parse(source)):
         if not isinstance(node, kinds):
             continue
         text = ast.get_docstring(node)
         if text and not is_shown(node, path):
             for fault in faults(node, text):
                 yield f"{path}:{node.body[0].lineno}: {fault}"
+        for each in node.body:
+            if (
+                isinstance(each, ast.Expr)
+                and isinstance(each.value, ast.Constant)
+                and (fault := vague(each.value.value))
+            ):
+                yield f"{path}:{each.lineno}: {fault}"
 
 
 def main() -> int:

@@ -140,8 +140,8 @@ class AwaitConfirmation(Record):
     asked_by: Principal | None = None
     """The principal for whom the call is made, without roles, or None if the program that started the run named none."""
     also_asked_by: list[Principal] = []
-    """Who has asked for the call beside `asked_by`, without roles: whoever sent another message of the turn, or asked in the
-    origin of a fork. They may not approve it either where `four_eyes` is set.
+    """Who has asked for the call beside `asked_by`, without roles: senders of other messages of the turn, and askers in the
+    origin of a fork. With `four_eyes` they may not approve it either.
     """
     one_tenant: bool = False
     """Whether a decision by a principal of another tenant than that of `asked_by` is refused."""

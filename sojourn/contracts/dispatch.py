@@ -147,8 +147,8 @@ class CarriedEffect(Record):
     idempotency_key: str = ""
     """The key that the call had, or empty if it follows from the call."""
     step: bool = False
-    """Whether a call of the same named step of a flow is the same effect too, whatever its tool and arguments: nobody has
-    told the fork anything that the origin did not know.
+    """Whether a call of the same named step of a flow is the same effect too, whatever its tool and arguments: the fork
+    has no message that the origin did not have.
     """
     unexecuted: bool = False
     """Whether the call was refused as not carried out; an equal call has its key all the same."""

@@ -92,7 +92,7 @@ class ApprovalPolicy(Declaration):
     """How long to wait for a decision before the call is denied; None waits without limit."""
 
     rules: list[ApprovalRule] = []
-    """Who approves the calls of which tools; every rule that fits a call counts."""
+    """Rules for who approves the calls of some tools. Every rule that fits a call counts."""
     stop_asking: StopAsking = "turn"
     """How long a person may stop the asking about a tool: `turn` until the turn ends, `run` until the run ends, `never`.
 

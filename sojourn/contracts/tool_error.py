@@ -281,8 +281,8 @@ class FieldIssue(Record):
 class RetryHint(Record):
     """Advice for a planner to repair a call.
 
-    `example_input` is a payload that fits, `invented` names the values in it that nobody gave (and those that were sent and
-    are left out), and `template` is the example for a model, with placeholders for them. `mended()` is the example as a
+    `example_input` is a payload that fits, `invented` names the values in it without a source (and those of the call that
+    it leaves out), and `template` is the example for a model, with placeholders for them. `mended()` is the example as a
     call if nothing is invented, and `question()` asks a person.
     """
 
@@ -297,7 +297,7 @@ class RetryHint(Record):
     example_input: dict[str, Any] | None = None
     """A payload that fits type and schema: the prior input repaired, the author's example, or one derived from the schema.
 
-    It may hold values that nobody gave; `invented` names them. To send it as it is, use `mended()`; to show it to a
+    It may hold values without a source; `invented` names them. To send it as it is, use `mended()`; to show it to a
     model, use `template`.
     """
     prior_input: dict[str, Any] | None = None

@@ -305,8 +305,8 @@ def flow(
 ) -> Flow | Callable[[FlowFunction], Flow]:
     """Make a planner from a function that runs from top to bottom.
 
-    Each step of the function is done once. The function runs again for each plan, so what it does between
-    its steps must follow from the case alone: no clock, no random numbers, no side effects. A call that was
+    Each step of the function is done once. The function runs again for each plan, so its code between
+    the steps must follow from the case alone: no clock, no random numbers, no side effects. A call that was
     refused is repaired by its hint, and the flow waits for a tool that is away, as `RepairingPlanner` does,
     before the function sees the failure.
 

@@ -187,7 +187,7 @@ IDLE_TIMEOUT = "idle_timeout"
 def turn_policy(policy: RunPolicy, earlier: RunTotals) -> RunPolicy:
     """Return the policy of a turn.
 
-    Its tokens and money are at most what the earlier turns have left.
+    Its tokens and money are at most the rest of the earlier turns.
     """
     session = policy.session
     if session is None:
