@@ -113,7 +113,7 @@ class JudgeApproverActivity:
             return ApproverVerdict(why=f"{wait.tool} has no function any more that judges who may decide")
         call = ToolRequest(name=wait.tool, payload=wait.payload, tool_call_id=wait.tool_call_id)
 
-        async def judged() -> Any:
+        async def judge_approval() -> Any:
             given = (task.principal, call, wait)
             found: Any = (
                 check(*given)
@@ -125,7 +125,7 @@ class JudgeApproverActivity:
             return found
 
         try:
-            allowed: Any = await await_with_grace(wait.tool, judged())
+            allowed: Any = await await_with_grace(wait.tool, judge_approval())
         except BaseException as error:
             if is_cancellation(error):
                 raise

@@ -67,13 +67,13 @@ class Dispatcher:
         If a validator or an interceptor raises, the error becomes the result of the call.
         """
         try:
-            return await self._dispatched(call, read)
+            return await self._dispatch_call(call, read)
         except BaseException as error:
             if is_cancellation(error):
                 raise
             return _answer(call, (ToolError.from_error(error), None))
 
-    async def _dispatched(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
+    async def _dispatch_call(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
         # Answered at once are calls of unknown and withheld tools, denied calls, calls whose arguments cannot
         # be read, and invalid calls that no worker validates or that a person would have to approve.
         # Suggested names come only from the tools that this agent may use.
@@ -97,14 +97,14 @@ class Dispatcher:
         if verdict.kind == "deny":
             return Dispatch(kind="answered", result=deny(call, verdict.why))
         call = read
-        if copied := await self._copied(call, spec):
+        if copied := await self._refuse_copied(call, spec):
             return Dispatch(kind="answered", result=copied)
-        made = await self._carried_out(call, tool)
+        made = await self._dispatch_by_kind(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
             return made  # the program that executes an external call decides about it
         return await self.asking(call, made, tool, is_always=verdict.is_always)
 
-    async def _copied(self, call: ToolRequest, spec: ToolSpec) -> ToolResult | None:
+    async def _refuse_copied(self, call: ToolRequest, spec: ToolSpec) -> ToolResult | None:
         if not self.messages or changes_nothing(spec):
             return None
         found = await run_in_thread(
@@ -144,7 +144,7 @@ class Dispatcher:
             call, hints.unavailable(call.name, why) if why else hints.unknown_tool(call.name, shown)
         )
 
-    async def _carried_out(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
+    async def _dispatch_by_kind(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
         if self.external is not None or tool.spec.kind == "external":
             return await self._external(call, tool)
         if isinstance(tool, ExportedTool):
@@ -160,7 +160,7 @@ class Dispatcher:
             max_attempts=retry.most_attempts(spec),
         )
 
-    async def _intercepted(self, call: ToolRequest, tool: AnyTool) -> ToolRequest | ToolResult:
+    async def _intercept(self, call: ToolRequest, tool: AnyTool) -> ToolRequest | ToolResult:
         limit = tool.spec.timeout if tool.spec.kind != "external" else None
         return await intercept(
             call,
@@ -172,7 +172,7 @@ class Dispatcher:
         )
 
     async def _external(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
-        made = await self._intercepted(call, tool)
+        made = await self._intercept(call, tool)
         if isinstance(made, ToolResult):
             return Dispatch(kind="answered", result=made)
         payload = await run_in_thread(lambda: tool.check(made), on=[made.payload, made.raw])
@@ -196,19 +196,19 @@ class Dispatcher:
             way = " > ".join([*above, tool.agent.id])
             why = f"its agent is at work above this call ({way})"
             return _answer(call, hints.unavailable(call.name, why))
-        made = await self._intercepted(call, tool)
+        made = await self._intercept(call, tool)
         if isinstance(made, ToolResult):
             return Dispatch(kind="answered", result=made)
         payload = await run_in_thread(lambda: tool.check(made), on=[made.payload, made.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
 
-        async def prompted() -> list[Message]:
+        async def make_messages() -> list[Message]:
             return tool.messages(payload, made.raw)
 
         try:
             messages = await await_with_grace(
-                call.name, prompted()
+                call.name, make_messages()
             )  # the author's code, in a task of its own
             size_of(messages)  # messages that cannot be written as JSON fail only this call
         except ValidationError as error:

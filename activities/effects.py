@@ -73,7 +73,7 @@ class Repetitions:
         A confirmation of such a call says that an earlier call may have taken effect. A tool that
         must not be repeated is called again only if a person approves it.
         """
-        found = await run_in_thread(lambda: self._found(calls, dispatches))
+        found = await run_in_thread(lambda: self._find(calls, dispatches))
         marked: list[Dispatch] = []
         for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
             if at in found.repeated:
@@ -86,7 +86,7 @@ class Repetitions:
 
     # Find.
 
-    def _found(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> _Found:
+    def _find(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> _Found:
         # Each of several equal calls first gets the effect of its own id, or of the call that it replaces.
         effects, found, equal = self._effects(), dict[int, _Open](), dict[int, list[_Open]]()
         for at, ((_, call), dispatch) in enumerate(zip(calls, dispatches, strict=False)):
@@ -139,11 +139,11 @@ class Repetitions:
             for index, each in enumerate(task.carried)
             if not each.taken
         ]
-        effects = [_Open(call) for call in self._recorded(task.unsettled)]
-        effects += [_Open(call, unexecuted=True) for call in self._recorded(task.unexecuted)]
+        effects = [_Open(call) for call in self._find_calls(task.unsettled)]
+        effects += [_Open(call, unexecuted=True) for call in self._find_calls(task.unexecuted)]
         return sorted([*effects, *carried], key=lambda each: each.unexecuted)
 
-    def _recorded(self, call_ids: Sequence[str]) -> list[ToolRequest]:
+    def _find_calls(self, call_ids: Sequence[str]) -> list[ToolRequest]:
         wanted, found = set(call_ids), dict[str, ToolRequest]()
         for message in reversed(self.messages):
             if len(found) == len(wanted):

@@ -104,7 +104,7 @@ class Planning:
         try:
             async with clock:
                 decision = await self._decision([], None)
-                made = await self._requested(decision)
+                made = await self._request_plan(decision)
                 if isinstance(made, PlanOutcome):
                     return made
                 plan, asked, external = made
@@ -113,7 +113,11 @@ class Planning:
                 except (ValueError, TypeError) as error:
                     return PlanOutcome(fault=_unwritable(error), usage=plan.usage)
                 asked = with_readings(asked, read)
-                requested = [call for call in read if isinstance(call, ToolRequest) and not self._known(call)]
+                requested = [
+                    call
+                    for call in read
+                    if isinstance(call, ToolRequest) and not self._find_known_answer(call)
+                ]
                 if requested and self.app.policy_engine:
                     whose = "the policy engine"
                     copies = await run_in_thread(
@@ -180,7 +184,7 @@ class Planning:
             return []
         return [result for message in self._fresh for result in message.tool_results]
 
-    def _advised(self, tools: Sequence[ToolSpec]) -> list[ToolResult]:
+    def _add_advice(self, tools: Sequence[ToolSpec]) -> list[ToolResult]:
         turn = self.messages[self.task.turn_start :]
         return add_advice(self._results, turn, tools, may_ask=self.limits.interrupts_allowed)
 
@@ -220,7 +224,7 @@ class Planning:
                     server_instructions=says,
                 )
             )
-        results = self._advised(tools)
+        results = self._add_advice(tools)
         later: dict[str, Any] = {
             "run": run,
             "messages": self._transcript,
@@ -239,20 +243,22 @@ class Planning:
             return await planner.plan_start(PlanInput(**later))
         return await planner.plan_resume(PlanResumeInput(**later))
 
-    async def _requested(
+    async def _request_plan(
         self, decision: PolicyDecision | None
     ) -> tuple[PlanResult, list[ToolRequest], AwaitExternalTools | None] | PlanOutcome:
         # The plan is the planner's, or the step of a fork. An invalid plan returns the fault instead.
         if forked := self.task.forked:
             return PlanResult(tool_calls=forked.calls, message=forked.message), forked.calls, None
         planned = await self._plan(decision)
-        made = await run_in_thread(lambda: self._shaped(planned), on=getattr(planned, "result", None) or "")
+        made = await run_in_thread(
+            lambda: self._check_shape(planned), on=getattr(planned, "result", None) or ""
+        )
         if isinstance(made, PlanOutcome):
             return made
         plan, external = made
-        return plan, self._stamped(plan.tool_calls), external
+        return plan, self._set_call_ids(plan.tool_calls), external
 
-    def _known(self, call: ToolRequest) -> ToolResult | None:
+    def _find_known_answer(self, call: ToolRequest) -> ToolResult | None:
         # None for a call that has yet to be judged.
         return self.task.forked.result_of(call) if self.task.forked else None
 
@@ -296,7 +302,7 @@ class Planning:
             run=self._run(before),
             specs=tools,
             requested=requested,
-            hints=[result.retry_hint for result in self._advised(tools) if result.retry_hint],
+            hints=[result.retry_hint for result in self._add_advice(tools) if result.retry_hint],
             bounds=[result.bounds for result in self._results if result.bounds],
             caps=stricter_caps(self.caps, before.caps if before else None),
         )
@@ -333,7 +339,7 @@ class Planning:
 
     # Judge.
 
-    def _shaped(self, plan: Any) -> tuple[PlanResult, AwaitExternalTools | None] | PlanOutcome:
+    def _check_shape(self, plan: Any) -> tuple[PlanResult, AwaitExternalTools | None] | PlanOutcome:
         task = self.task
         fault = fault_of(
             plan,
@@ -354,7 +360,7 @@ class Planning:
             plan = plan.model_copy(update={"tool_calls": _calls_of(external), "await_": None})
         return plan, external
 
-    def _stamped(self, calls: list[ToolRequest]) -> list[ToolRequest]:
+    def _set_call_ids(self, calls: list[ToolRequest]) -> list[ToolRequest]:
         # The policy engine and people know the calls under these ids.
         # Derived ids cannot collide with others. The whole transcript is read only if the planner chose an id.
         named = any(call.tool_call_id for call in calls)
@@ -369,7 +375,7 @@ class Planning:
         # engine, no interceptor and no rule.
         # The last call of a response that was cut off is a fault that says so.
         parsed = await run_in_thread(
-            lambda: [self._parsed(call) for call in asked],
+            lambda: [self._parse(call) for call in asked],
             on=[[call.payload, call.raw] for call in asked],
         )
         if unfinished and parsed:
@@ -381,12 +387,14 @@ class Planning:
         read = await run_in_thread(lambda: {at: self._as_read(parsed[at]) for at in unsettled})
         return [read.get(at, call) for at, call in enumerate(parsed)]
 
-    def _parsed(self, call: ToolRequest) -> ToolRequest | ParseFault:
+    def _parse(self, call: ToolRequest) -> ToolRequest | ParseFault:
         tool = self._tool(call)
         return payload_fault(call) or parse_call(call, tool.spec.injected if tool else ())
 
     def _is_settled(self, call: ToolRequest | ParseFault) -> bool:
-        tool = self._tool(call) if isinstance(call, ToolRequest) and not self._known(call) else None
+        tool = (
+            self._tool(call) if isinstance(call, ToolRequest) and not self._find_known_answer(call) else None
+        )
         return (
             tool is None
             or isinstance(call, ParseFault)
@@ -417,7 +425,7 @@ class Planning:
         omitted = {call.tool_call_id for call in unread if payload_fault(call)}
         calls = [without_payload(call) if call.tool_call_id in omitted else call for call in asked]
         caps = stricter_caps(self.caps, decision.caps if decision else None)
-        judged = [call for call in calls if not self._known(call)]
+        judged = [call for call in calls if not self._find_known_answer(call)]
         admission = admit(judged, caps, self.limits)
         dispatches = await self._dispatches(
             list(zip(asked, read, strict=True)),
@@ -490,7 +498,7 @@ class Planning:
         self, plan: PlanResult, question: PlannerQuestion, decision: PolicyDecision | None
     ) -> PlanOutcome:
         calls = [part.request for part in plan.message.tool_calls] if plan.message else []
-        stamped = self._stamped(calls)
+        stamped = self._set_call_ids(calls)
         omitted = [call.tool_call_id for call in stamped if payload_fault(call)]
         final = dict(zip((call.tool_call_id for call in calls), stamped, strict=True))
         asking = final.get(question.tool_call_id or "")

@@ -94,14 +94,14 @@ class ToolExecution:
         """Return the call's result, without any injected value."""
         sent = self._tool.read(self._call)
         if isinstance(sent, ToolResult):
-            return await self._recorded(self._still_unknown(sent))
+            return await self._record_memory(self._still_unknown(sent))
         meta = _meta(self._task, self._info, sent)
         if self._tool.validator.has_secrets:
             self._injection.mark(secrets_in(self._tool.validator.schema, sent.payload))
-        hide(self._hidden)
+        hide(self._mask_text)
         who = {"tool": self._spec.id, "run_id": meta.run_id, "tool_call_id": meta.tool_call_id}
-        with send_heartbeats(self._hidden, who=who, earlier=self._earlier):
-            return await self._recorded(self._still_unknown(await self._outcome(sent, meta)))
+        with send_heartbeats(self._mask_text, who=who, earlier=self._earlier):
+            return await self._record_memory(self._still_unknown(await self._outcome(sent, meta)))
 
     def _still_unknown(self, result: ToolResult) -> ToolResult:
         # Not marked if the tool has said what became of the call.
@@ -117,12 +117,12 @@ class ToolExecution:
         clock = asyncio.timeout(self._limit.total_seconds())
         try:
             async with clock:
-                return await self._carried_out(sent, meta)
+                return await self._carry_out(sent, meta)
         except BaseException as error:
             if is_cancellation(error) or safe_exceptions.is_a(error, NotWantedError):
                 raise
             if safe_exceptions.is_a(error, TimeoutError) and clock.expired():
-                return self._timed_out()
+                return self._time_out()
             return self._answer_to(error)
 
     def _answer_to(self, error: BaseException) -> ToolResult:
@@ -132,10 +132,10 @@ class ToolExecution:
         if len(leaves) == 1 and _is_transient(first):
             return self._transient(first, is_alone=first is error)
         if all(safe_exceptions.is_a(leaf, ToolFailed) and not _is_transient(leaf) for leaf in leaves):
-            return self._refused_by_tool(first, is_alone=first is error)
-        return self._failed(error)
+            return self._refusal_by_tool(first, is_alone=first is error)
+        return self._fail(error)
 
-    def _refused_by_tool(self, error: BaseException, *, is_alone: bool) -> ToolResult:
+    def _refusal_by_tool(self, error: BaseException, *, is_alone: bool) -> ToolResult:
         # The call has failed for certain unless the tool raised a group.
         self._is_decided = is_alone
         self._may_have_acted = self._may_have_acted or not (is_alone or changes_nothing(self._spec))
@@ -144,9 +144,9 @@ class ToolExecution:
         hint = own_hint.model_copy(update={"tool": self._call.name}) if is_hint else None
         return refusal(self._call, (self._tool_error(error), hint))
 
-    async def _recorded(self, result: ToolResult) -> ToolResult:
+    async def _record_memory(self, result: ToolResult) -> ToolResult:
         local = self._info.is_local
-        answer = check_result(self._spec, self._call, self._timed(result), self._masking, local=local)
+        answer = check_result(self._spec, self._call, self._add_duration(result), self._masking, local=local)
         if isinstance(answer, Oversized) and local:
             return refusal(self._call, hints.oversized_result(self._spec, answer.size, MAX_LOCAL_BYTES))
         if isinstance(answer, Oversized):
@@ -165,7 +165,7 @@ class ToolExecution:
         if result.retry_hint and answer.retry_hint is None:
             _log.warning("hint_left_out", tool=self._spec.id, run_id=self._info.workflow_id)
 
-    def _timed(self, result: ToolResult) -> ToolResult:
+    def _add_duration(self, result: ToolResult) -> ToolResult:
         spent = round((time.monotonic() - self._started) * 1000)
         measured = ToolTelemetry(duration_ms=spent, attempts=self._info.attempt)
         own = result.telemetry
@@ -183,7 +183,7 @@ class ToolExecution:
         }
         return result.model_copy(update={"telemetry": own.model_copy(update=filled)})
 
-    async def _carried_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
+    async def _carry_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
         meta = await self._knowing(meta)
         call = await self._injection.prepare(sent, meta)
         work = await self._work(sent, call, meta)
@@ -223,15 +223,15 @@ class ToolExecution:
 
         if not await fits(tool.whole_validator, call.payload):
             return await run_in_thread(
-                lambda: self._refused(sent, tool.whole_validator.issues(call.payload), takes)
+                lambda: self._refuse(sent, tool.whole_validator.issues(call.payload), takes)
             )
         try:
             return tool.prepare(call.payload, call, meta)
         except ValidationError as error:
             issues = boundary.issues_of(error)
-            return await run_in_thread(lambda: self._refused(sent, issues, takes))
+            return await run_in_thread(lambda: self._refuse(sent, issues, takes))
 
-    def _refused(self, sent: ToolRequest, issues: list[FieldIssue], fits: Judge) -> ToolResult:
+    def _refuse(self, sent: ToolRequest, issues: list[FieldIssue], fits: Judge) -> ToolResult:
         shown, hidden = split_issues(issues, self._spec.injected)
         if hidden and not shown:
             _log.error(
@@ -245,7 +245,7 @@ class ToolExecution:
             self._spec, self._call, sent.payload, issues, self._tool.validator, fits
         )
 
-    def _failed(self, error: BaseException) -> ToolResult:
+    def _fail(self, error: BaseException) -> ToolResult:
         fault = network_failure_of(error) if isinstance(error, Exception) else None
         acts = not changes_nothing(self._spec)
         is_undecided = acts and leaves_undecided(error)
@@ -259,9 +259,9 @@ class ToolExecution:
             told = told.model_copy(update={"outcome_unknown": True})
         return refusal(self._call, (told, None))
 
-    def _timed_out(self) -> ToolResult:
+    def _time_out(self) -> ToolResult:
         message = f"{self._spec.id} did not answer within {self._limit}"
-        return self._again_or(retry.timed_out(self._spec, self._limit), message, "Timeout")
+        return self._retry_or_fail(retry.timed_out(self._spec, self._limit), message, "Timeout")
 
     def _transient(self, error: BaseException, *, is_alone: bool) -> ToolResult:
         # If the call is to be retried, this raises instead.
@@ -270,9 +270,9 @@ class ToolExecution:
         is_said = safe_exceptions.attribute(error, "outcome_unknown") is False
         if not changes_nothing(self._spec) and not (is_alone and (is_said or not leaves_undecided(error))):
             failure = replace(failure, outcome_unknown=True)
-        return self._again_or(failure, message, safe_exceptions.kind(error))
+        return self._retry_or_fail(failure, message, safe_exceptions.kind(error))
 
-    def _again_or(self, failure: retry.FailedAttempt, message: str, kind: str) -> ToolResult:
+    def _retry_or_fail(self, failure: retry.FailedAttempt, message: str, kind: str) -> ToolResult:
         # A call that is retried raises an error that contains no foreign object.
         decided = retry.decide(self._spec, failure, self._info.attempt - self._earlier.lost)
         if isinstance(decided, retry.Repetition):
@@ -285,17 +285,17 @@ class ToolExecution:
         return refusal(self._call, decided)
 
     def _tool_error(self, error: BaseException) -> ToolError:
-        return ToolError.from_error(error, self._hidden)
+        return ToolError.from_error(error, self._mask_text)
 
-    def _hidden(self, text: str) -> str:
+    def _mask_text(self, text: str) -> str:
         mask = self._injection.whole
         return mask(text) if mask else text
 
     @property
     def _masking(self) -> Callable[[ToolResult], ToolResult] | None:
-        return self._masked if self._injection.whole else None
+        return self._mask_result if self._injection.whole else None
 
-    def _masked(self, result: ToolResult) -> ToolResult:
+    def _mask_result(self, result: ToolResult) -> ToolResult:
         injection = self._injection
         if injection.whole:
             result = mask_fault(result, injection.whole)

@@ -124,10 +124,10 @@ class Transcripts:
         return self._entries.bytes
 
     def has(self, key: Key, task: PlanTask) -> bool:
-        return task.after == 0 or self._accepted(key, task) is not None
+        return task.after == 0 or self._find_accepted(key, task) is not None
 
     async def read(self, key: Key, task: PlanTask) -> list[Message]:
-        known = self._known(key, task)
+        known = self._find_cached(key, task)
         if known is None:
             return await self._ask(key, 0, task.until if task.until is not None else task.after) + list(
                 task.new
@@ -153,17 +153,17 @@ class Transcripts:
     def drop(self, key: Key) -> None:
         self._entries.drop(key[0])
 
-    def _known(self, key: Key, task: PlanTask) -> list[Message] | None:
+    def _find_cached(self, key: Key, task: PlanTask) -> list[Message] | None:
         if task.after == 0:
             return []
-        entry = self._accepted(key, task)
+        entry = self._find_accepted(key, task)
         if entry:
             self.hits += 1
             return entry.messages
         self.misses += 1
         return None
 
-    def _accepted(self, key: Key, task: PlanTask) -> _Entry | None:
+    def _find_accepted(self, key: Key, task: PlanTask) -> _Entry | None:
         """Return the entry of the plan that the workflow accepted before this one."""
         entry = self._entries.get(key[0])
         accepted = (key[1], task.after, task.plan - 1, task.accepted_attempt)

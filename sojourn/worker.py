@@ -197,7 +197,7 @@ class Worker:
             max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
             default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
             graceful_shutdown_timeout=drain,
-            max_workflow_task_external_storage_concurrency=_fetched_at_once(temporal),
+            max_workflow_task_external_storage_concurrency=_fetch_limit(temporal),
         )
         serve_by_whole_tasks(self._worker)
 
@@ -278,7 +278,7 @@ class Worker:
         await self._app.close()
 
 
-def _fetched_at_once(client: temporalio.client.Client) -> int:
+def _fetch_limit(client: temporalio.client.Client) -> int:
     """Return how many payloads a workflow task fetches, as few as none at once."""
     return MAX_FETCHED if client.data_converter.external_storage else 1
 
@@ -326,7 +326,7 @@ async def serve_forever(
     options["runtime"] = runtime_with_metrics(at) if at else logging_runtime()
     stop = stop or _stop_at_signals()
     try:
-        client = await _connected(options, stop.asked)
+        client = await _connect(options, stop.asked)
         if client is not None:
             await _serve(Worker(app, client, task_queue=task_queue), app, client, stop.asked)
     except asyncio.CancelledError:
@@ -370,7 +370,7 @@ def _planners(app: Served) -> dict[str, str]:
     return {agent.id: getattr(agent.planner, "model_name", "code") for agent in agents}
 
 
-async def _connected(options: dict[str, Any], stop: asyncio.Event) -> temporalio.client.Client | None:
+async def _connect(options: dict[str, Any], stop: asyncio.Event) -> temporalio.client.Client | None:
     """Connect, again and again until the server answers or the worker is stopped."""
     delay = 0.5
     while not stop.is_set():

@@ -197,7 +197,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 await self._until_resumed()
                 plan = await self._plan()
             if plan.failure:
-                raise self._failed(plan.failure)
+                raise self._make_failure(plan.failure)
             if plan.calls:
                 await self._step(plan, pending and pending.step)
             elif plan.await_:
@@ -305,17 +305,21 @@ class AgentRun(RunQueries, MessageHandlers):
         for _ in range(1 + MAX_FAULTS):
             await self.awaits.while_paused()
             self._state = self._state.joined()[0].planning()
-            plan = await self._timed_plan()
+            plan = await self._plan_in_time()
             if plan.fault is None:
                 self._state = self._state.remembering(plan)
                 return plan
             self._state = self._state.plan_refused(plan)
         if self._state.limit:
-            return self._unanswered(ToolError.new(plan.fault or "", code=plan.fault_code or "PlannerError"))
+            return self._answer_for_planner(
+                ToolError.new(plan.fault or "", code=plan.fault_code or "PlannerError")
+            )
         refused = f"the planner of {self._state.opening.agent_id} was refused {1 + MAX_FAULTS} times in a row"
-        raise self._failed(ToolError.new(f"{refused}: {plan.fault}", code=plan.fault_code or "PlannerError"))
+        raise self._make_failure(
+            ToolError.new(f"{refused}: {plan.fault}", code=plan.fault_code or "PlannerError")
+        )
 
-    async def _timed_plan(self) -> PlanOutcome:
+    async def _plan_in_time(self) -> PlanOutcome:
         # When the budget is used up meanwhile, return the final plan.
         await self.awaits.while_paused()
         with self._clock.busy():
@@ -333,7 +337,7 @@ class AgentRun(RunQueries, MessageHandlers):
         forked, self._forked = self._forked, None
         task = self._plan_task(forked)
         try:
-            result = await self._planned_by(task, before)
+            result = await self._execute_plan(task, before)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
@@ -342,10 +346,10 @@ class AgentRun(RunQueries, MessageHandlers):
             self.notices.take_kinds(error)
             cause = failure_of(error)
             if self._state.limit:
-                return self._unanswered(cause)
-            failed = self._failed(cause)
+                return self._answer_for_planner(cause)
+            failed = self._make_failure(cause)
             raise failed from failed.__cause__
-        plan = self._taken(result)
+        plan = self._check_plan(result)
         self._forked = forked if plan.fault is not None else None
         before, self._state = self._state, self._state.planned(plan, workflow.now())
         if (viewers := self._state.viewers) != before.viewers:
@@ -353,7 +357,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._clock.watch()
         return plan
 
-    async def _planned_by(self, task: PlanTask, before: RunState) -> PlanOutcome | Undecodable:
+    async def _execute_plan(self, task: PlanTask, before: RunState) -> PlanOutcome | Undecodable:
         # This worker plans locally if it can. Otherwise any worker plans.
         if self._local_plans.takes(task):
             whole = task_fields(self._state.memory, local=True) | {"asks_memory": False}
@@ -396,7 +400,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.plan_cut_off(before)
         self.conversation.plan_cut_off()
 
-    def _taken(self, plan: PlanOutcome | Undecodable) -> PlanOutcome:
+    def _check_plan(self, plan: PlanOutcome | Undecodable) -> PlanOutcome:
         fault = plan_fault(plan, final_turn=self._state.limit is not None)
         why = manual_result_fault(f"by-hand-plan-{self._state.plans}", plan, fault)
         if why is not None or isinstance(plan, Undecodable):
@@ -476,7 +480,7 @@ class AgentRun(RunQueries, MessageHandlers):
         step.go_on = ContinueWhileCallsWait(lambda: step.only_waits, None)
         tasks = [asyncio.create_task(step.carry_out(call, dispatch)) for call, dispatch in calls]
         try:
-            await self._carried_out(tasks, step.go_on, go_on)
+            await self._finish_calls(tasks, step.go_on, go_on)
         except asyncio.CancelledError:
             self._clock.add(step.spent_by_children())
             self._settle(plan, _results(calls, tasks, step))
@@ -484,7 +488,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._clock.add(step.spent_by_children())
         self._settle(plan, _results(calls, tasks, step))
 
-    async def _carried_out(
+    async def _finish_calls(
         self,
         tasks: Sequence[asyncio.Task[ToolResult]],
         waiting: ContinueWhileCallsWait,
@@ -508,7 +512,7 @@ class AgentRun(RunQueries, MessageHandlers):
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
         now = workflow.now()
         self._local_plans.settled(plan.dispatches, executed)
-        safeguards = self._judged(self._state.judged(plan.calls, executed, now))
+        safeguards = self._apply_patched_rules(self._state.judged(plan.calls, executed, now))
         self._state = self._state.settled(plan, executed, safeguards, now)
         for call in plan.calls[len(executed) :]:
             refused = not_executed(call, plan.refused, self._state.limits)
@@ -517,7 +521,7 @@ class AgentRun(RunQueries, MessageHandlers):
             )
 
     @staticmethod
-    def _judged(safeguards: SafeguardState) -> SafeguardState:
+    def _apply_patched_rules(safeguards: SafeguardState) -> SafeguardState:
         # Earlier rules apply if they decide otherwise and the history was made with them.
         for rules, change in PATCHES.items():
             if safeguards.differs_by(rules) and not patched(change):
@@ -582,14 +586,14 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.finished()
         return self._state.output(plan, workflow.info().workflow_id, workflow.now())
 
-    def _unanswered(self, why: ToolError) -> PlanOutcome:
+    def _answer_for_planner(self, why: ToolError) -> PlanOutcome:
         # The run completes. It does not fail.
         limit = self._state.limit
         assert limit is not None
         self._state = self._state.unanswered(why)
         return PlanOutcome(final=outcomes.unanswered(str(why), limit.message))
 
-    def _failed(self, error: ToolError) -> ApplicationError:
+    def _make_failure(self, error: ToolError) -> ApplicationError:
         return closing(self._in_doubt(error), self._state.spent(workflow.now()))
 
     def _in_doubt(self, error: ToolError) -> ToolError:

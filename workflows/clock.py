@@ -109,7 +109,7 @@ class Clock:
 
     def watch(self) -> None:
         if self.active.budget is not None and self._watch is None:
-            self._watch = asyncio.create_task(self._watched())
+            self._watch = asyncio.create_task(self._watch_budget())
 
     def stop(self) -> None:
         if self._watch:
@@ -119,7 +119,7 @@ class Clock:
     def _count(self, active: ActiveTime) -> None:
         self._current.state = copy_with(self._current.state, active=active)
 
-    async def _watched(self) -> None:
+    async def _watch_budget(self) -> None:
         # From a plan to its calls there is no gap.
         while True:
             await workflow.wait_condition(lambda: self.active.since is not None)

@@ -172,10 +172,10 @@ class HistoryBudget:
         """
         while not self._has_place() and patched("answers-in-turn"):
             await workflow.wait_condition(self._has_place)  # several waiters wake at once
-        return self._placed()
+        return self._hold_place()
 
     @contextmanager
-    def _placed(self) -> Generator[None]:
+    def _hold_place(self) -> Generator[None]:
         self._in_flight += 1
         try:
             yield

@@ -171,7 +171,7 @@ class StepExecution:
     def _keep(self, call: ToolRequest, past: EarlierAttempts) -> None:
         self._past.setdefault(call.tool_call_id, []).append(past)
 
-    def _asked_before(self, call: ToolRequest) -> bool:
+    def _was_asked_before(self, call: ToolRequest) -> bool:
         """Check whether an earlier execution requested an approval at this place."""
         at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
         return at < len(past) and past[at].result is None
@@ -266,7 +266,7 @@ class StepExecution:
         # If its tool has changed since it was displayed, a person has to approve it again.
         task, first, confirm, times = self._task(call, dispatch), dispatch.confirm, dispatch.confirm, 0
         while True:
-            result = await self._approved(call, dispatch, task, confirm) or await self._by_kind(
+            result = await self._request_approval(call, dispatch, task, confirm) or await self._by_kind(
                 call, dispatch, task
             )
             if result.confirm is None:
@@ -279,15 +279,15 @@ class StepExecution:
                 return result
             if self._is_overtime():
                 return self.cut_short(call, dispatch)
-            confirm = self._asked_again(call, asked, first)
+            confirm = self._ask_again(call, asked, first)
             task = task.model_copy(update={"spec_digest": confirm.spec_digest, "shown": confirm.shown})
 
-    async def _approved(
+    async def _request_approval(
         self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, confirm: AwaitConfirmation | None
     ) -> ToolResult | None:
         if confirm is None:
             return None
-        if not (self._asked_before(call) or self._asks(confirm)):
+        if not (self._was_asked_before(call) or self._asks(confirm)):
             self._note_approval(call, approval_by_release(self._awaits.waits.release_of(confirm)))
             self._awaits.waits = self._awaits.waits.bound(confirm)
             return None
@@ -298,14 +298,14 @@ class StepExecution:
         if isinstance(decided, Decided) and decided.approved:
             self._show(call, "running")
             self._note_approval(call, approval_of(decided, confirm))
-            return await self._checked(call, dispatch, task, decided.await_id)
+            return await self._check_approval(call, dispatch, task, decided.await_id)
         return deny_by_decision(call, decided if isinstance(decided, Decided) else None)
 
     def _note_approval(self, call: ToolRequest, approval: Approval | None) -> None:
         if approval is not None:
             self._approvals[call.tool_call_id] = approval
 
-    async def _checked(
+    async def _check_approval(
         self, call: ToolRequest, dispatch: Dispatch, task: ToolTask, await_id: str
     ) -> ToolResult | None:
         # The sender of the approval gets the outcome.
@@ -342,7 +342,7 @@ class StepExecution:
             return patched("released-as-seen")
         return waits.asks(confirm) and (not waits.names(confirm) or patched("released-as-shown"))
 
-    def _asked_again(
+    def _ask_again(
         self, call: ToolRequest, asked: AwaitConfirmation, first: AwaitConfirmation
     ) -> AwaitConfirmation:
         # The call's tool was changed. No approval is requested if a person has released the tool as it is
@@ -370,7 +370,7 @@ class StepExecution:
                         return refused
                     return await self._child(call, dispatch)
         if dispatch.kind == "external":
-            return await self._supplied(call, dispatch)
+            return await self._wait_for_result(call, dispatch)
         if dispatch.result is not None:
             return dispatch.result
         return outcomes.failed(call, ToolError.new(f"this worker does not know dispatch {dispatch.kind!r}"))
@@ -449,14 +449,14 @@ class StepExecution:
                 return answer_to(call, dispatch, error)
         if task.given is None:
             self._carried_out.add(call.tool_call_id)
-        result = self._taken(call, result)
+        result = self._check_result(call, result)
         if result.input_required or result.confirm:
             self._at_work.discard(call.tool_call_id)
         else:
             self._unknown.discard(call.tool_call_id)  # the worker knew, and its result says what is known now
         return outcomes.by_reference(outcomes.attach_call(call, result, workflow.info().workflow_id))
 
-    def _taken(self, call: ToolRequest, result: ToolResult | Undecodable) -> ToolResult:
+    def _check_result(self, call: ToolRequest, result: ToolResult | Undecodable) -> ToolResult:
         self._results += (
             1  # a call that needs input, or is checked again, has several results: each has its own marker
         )
@@ -494,7 +494,7 @@ class StepExecution:
             responses[form.key] = input_response(answer if isinstance(answer, Clarified) else None)
         return ToolInput(responses=responses, request_state=needed.request_state)
 
-    async def _supplied(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
+    async def _wait_for_result(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         # A check takes no slot and no room, and no pause delays it, since the sender of the result waits for
         # it.
         stop_if_canceled()

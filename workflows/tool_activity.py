@@ -88,7 +88,7 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
     except ApplicationError as error:
         if may_move(error):
             return await execute(call, dispatch, task)
-        lost = _lost_under(error)
+        lost = _count_lost_workers(error)
         if not lost or is_stopped():
             raise
         # As an ordinary activity, which counts lost workers: one has been lost already.
@@ -187,7 +187,7 @@ async def _check(await_id: str, shown: ApprovalTask, room: HistoryBudget, *, att
         return await workflow.execute_local_activity(CHECK_APPROVAL, shown, activity_id=await_id, **options)
 
 
-def _lost_under(error: ApplicationError) -> int:
+def _count_lost_workers(error: ApplicationError) -> int:
     # It is repeated as an ordinary activity. 0 for any other failure.
     if error.type != REPEATED:
         return 0

@@ -178,11 +178,11 @@ class ExportedTool(Generic[P, V]):
         arguments unchanged (SR-11).
         """
         system, user = self.declared.system, self.declared.user
-        messages = [Message.system(self._filled(system, payload))] if system else []
-        text = self._filled(user, payload) if user else _as_written(raw, payload)
+        messages = [Message.system(self._fill(system, payload))] if system else []
+        text = self._fill(user, payload) if user else _as_written(raw, payload)
         return [*messages, Message.user(text)]
 
-    def _filled(self, prompt: Prompt, payload: dict[str, Any]) -> str:
+    def _fill(self, prompt: Prompt, payload: dict[str, Any]) -> str:
         if callable(prompt):
             return prompt(self.payload.decode(payload))
         return fill_template(prompt, self.spec.payload.json_schema, payload)

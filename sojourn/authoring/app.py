@@ -139,7 +139,7 @@ class App:
         self._module = declaring_module()
         self.storage = storage
         self.archive = archive
-        self.interceptors = [_checked_interceptor(item) for item in interceptors]
+        self.interceptors = [_check_interceptor(item) for item in interceptors]
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
         self._live = live
         self._allow_loosening = allow_loosening
@@ -148,7 +148,7 @@ class App:
         self.notices: dict[NoticeKind, NoticeFunction] = {kind: tell for kind, tell in told.items() if tell}
         self._services = Services(services)
         self._executors = {
-            _toolset_id(key): _checked_executor(key, item) for key, item in (executors or {}).items()
+            _toolset_id(key): _check_executor(key, item) for key, item in (executors or {}).items()
         }
         self._agents: dict[str, Agent] = {}
         self._toolsets: dict[str, Toolset | AgentToolset | RemoteToolset] = {}
@@ -457,7 +457,7 @@ def _toolset_id(key: Toolset | str) -> str:
     return key if isinstance(key, str) else key.id
 
 
-def _checked_executor(key: Toolset | str, executor: Any) -> Any:
+def _check_executor(key: Toolset | str, executor: Any) -> Any:
     if (isinstance(executor, Executor) and not isinstance(executor, type)) or inspect.iscoroutinefunction(
         executor
     ):
@@ -468,7 +468,7 @@ def _checked_executor(key: Toolset | str, executor: Any) -> Any:
     )
 
 
-def _checked_interceptor(interceptor: Any) -> Interceptor:
+def _check_interceptor(interceptor: Any) -> Interceptor:
     if isinstance(interceptor, Interceptor) and not isinstance(interceptor, type):
         return interceptor
     raise DefinitionError(

@@ -187,7 +187,7 @@ def takes_options(
         ]
 
         @functools.wraps(function)
-        def checked(*args: P.args, **options: P.kwargs) -> R:
+        def check_options(*args: P.args, **options: P.kwargs) -> R:
             given = {**dict(zip(unnamed, args, strict=False)), **options}
             where = place(given)
             refuse_unknown(where, options, known, mends)
@@ -200,7 +200,7 @@ def takes_options(
             check_kinds(where, given, kinds)
             return function(*args, **options)
 
-        return checked
+        return check_options
 
     return decorate
 

@@ -133,11 +133,11 @@ class Shape:
 def _recorded_name(source: Any) -> str:
     """Return the name of a type in a spec, also in Python 3.14 (`Union`)."""
     if typing.get_origin(source) in (typing.Union, types.UnionType):
-        return " | ".join(_qualified(each) for each in typing.get_args(source))
+        return " | ".join(_qualify(each) for each in typing.get_args(source))
     return getattr(source, "__name__", str(source))
 
 
-def _qualified(part: Any) -> str:
+def _qualify(part: Any) -> str:
     if part is types.NoneType:
         return "None"
     if not isinstance(part, type) or typing.get_args(part):

@@ -37,7 +37,7 @@ class Signature:
         self.place = place
         self.is_async = inspect.iscoroutinefunction(function)
         hints = _hints_of(function, place)
-        self._found = _annotated(function, hints, place, method=method)
+        self._found = _read_annotations(function, hints, place, method=method)
         self.meta_parameter = next((name for name, (hint, _) in self._found.items() if _is_meta(hint)), None)
         rest = [name for name in self._found if name != self.meta_parameter]
         self.model_parameter = rest[0] if len(rest) == 1 and is_model(self._found[rest[0]][0]) else None
@@ -115,7 +115,7 @@ def _hints_of(function: Callable[..., Any], place: str) -> dict[str, Any]:
         ) from error
 
 
-def _annotated(
+def _read_annotations(
     function: Callable[..., Any], hints: dict[str, Any], place: str, *, method: bool
 ) -> dict[str, tuple[Any, inspect.Parameter]]:
     found: dict[str, tuple[Any, inspect.Parameter]] = {}

@@ -67,7 +67,7 @@ class Services:
         owner = method.__qualname__.rsplit(".", 1)[0]
         which = "several of them have" if found else "none of them has"
         raise DefinitionError(
-            f"{place} is bound to {method.__qualname__}; App(services=[{self._known()}]) must hold one {owner}, "
+            f"{place} is bound to {method.__qualname__}; App(services=[{self._list_names()}]) must hold one {owner}, "
             f"and {which} this method"
         )
 
@@ -75,12 +75,12 @@ class Services:
         service = self._by_name.get(_plain(name))
         if service is None:
             raise DefinitionError(
-                f"{place} is bound to service {name!r}, which is not in App(services=[{self._known()}]); "
+                f"{place} is bound to service {name!r}, which is not in App(services=[{self._list_names()}]); "
                 "add it, or name the service: bind(..., service=...)"
             )
         return service
 
-    def _known(self) -> str:
+    def _list_names(self) -> str:
         return ", ".join(type(service).__name__ for service in self._services)
 
 
@@ -225,7 +225,7 @@ class MethodSource:
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
         service = parts.service(self._signature.function, str(tool.id))
         bound = getattr(service, self._signature.function.__name__)
-        return _bound_method(tool, self._signature, bound, self._to_method, self._to_result)
+        return _bind_method(tool, self._signature, bound, self._to_method, self._to_result)
 
 
 class NamedMethodSource:
@@ -253,10 +253,10 @@ class NamedMethodSource:
             raise DefinitionError(
                 f"{place}: {type(service).__name__} has no method {self._method!r}; it has {', '.join(known) or 'none'}"
             )
-        return _bound_method(tool, Signature(bound, place), bound, self._to_method, self._to_result)
+        return _bind_method(tool, Signature(bound, place), bound, self._to_method, self._to_result)
 
 
-def _bound_method(
+def _bind_method(
     tool: Tool[..., Any],
     signature: Signature,
     bound: Callable[..., Any],
@@ -310,20 +310,20 @@ class _BoundMethod(BoundTool):
         arguments = self._signature.arguments(converted, meta)
         bound = self._bound
         if not self.is_async:
-            return lambda: self._converted(bound(**arguments))
+            return lambda: self._convert(bound(**arguments))
 
         async def run() -> Any:
-            return self._converted(await bound(**arguments))
+            return self._convert(await bound(**arguments))
 
         return run
 
-    def _converted(self, value: Any) -> Any:
+    def _convert(self, value: Any) -> Any:
         if isinstance(value, ToolResult):
             return value
         try:
             if isinstance(value, WithMemory):
                 kept = cast("WithMemory[Any]", value)
-                return WithMemory(self._converted(kept.result), kept.patch)
+                return WithMemory(self._convert(kept.result), kept.patch)
             if isinstance(value, WithArtifacts):
                 whole = cast("WithArtifacts[Any]", value)
                 return WithArtifacts(self._to_result(whole.result), **whole.artifacts)

@@ -130,9 +130,12 @@ class Tool(Generic[P, R_co, A_co]):
             return False
 
     def _with_samples(self, payload: dict[str, Any]) -> dict[str, Any]:
-        return {**payload, **{name: self._made_up(name) for name in self.fillers if name not in payload}}
+        return {
+            **payload,
+            **{name: self._sample(name) for name in self.fillers if name not in payload},
+        }
 
-    def _made_up(self, name: str) -> Any:
+    def _sample(self, name: str) -> Any:
         root = self.payload.spec.json_schema
         found = locate(root, (name,))
         return sample(root, found[0] if found else {})
@@ -188,7 +191,7 @@ class Tool(Generic[P, R_co, A_co]):
             name=call.name,
             tool_call_id=call.tool_call_id,
             result=self.result_shape.encode(value),
-            artifacts=[self._made(kind, data) for kind, data in artifacts.items()],
+            artifacts=[self._make_artifact(kind, data) for kind, data in artifacts.items()],
         )
 
     @overload
@@ -205,11 +208,11 @@ class Tool(Generic[P, R_co, A_co]):
         """
         if result.name or result.error:
             self._check_own(result)
-        made = self._made(kind, data)
+        made = self._make_artifact(kind, data)
         others = [artifact for artifact in result.artifacts if artifact.kind != made.kind]
         return result.model_copy(update={"name": self.id, "artifacts": [*others, made]})
 
-    def _made(self, kind: ArtifactKind[Any] | str, data: Any) -> Artifact:
+    def _make_artifact(self, kind: ArtifactKind[Any] | str, data: Any) -> Artifact:
         name = kind if isinstance(kind, str) else kind.name
         return Artifact(kind=name, data=self.artifact_shape(kind).encode(data))
 

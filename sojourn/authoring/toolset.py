@@ -392,7 +392,7 @@ class Toolset:
                 title=options.get("title") or name.replace("_", " ").capitalize(),
                 description=options.get("description") or _first_paragraph(function),
                 tags=list(options.get("tags", ())),
-                payload=_advertised(payload, fillers, place, examples[0] if examples else None),
+                payload=_advertise(payload, fillers, place, examples[0] if examples else None),
                 result=result.spec,
                 artifacts={kind: shape.spec for kind, shape in artifacts.items()},
                 injected=list(fillers),
@@ -430,7 +430,7 @@ class Toolset:
         return tool
 
 
-def _advertised(payload: Shape, injected: Mapping[str, Any], place: str, example: Any) -> TypeSpec:
+def _advertise(payload: Shape, injected: Mapping[str, Any], place: str, example: Any) -> TypeSpec:
     try:
         shown = advertised_schema(payload.spec.json_schema, injected)
     except ValueError as error:

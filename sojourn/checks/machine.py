@@ -62,13 +62,13 @@ def check_extras() -> Check:
             package = f"{match[1]} {found}" if found else match[1]
             (there if found else missing).setdefault(match[2], []).append(package)
     parts = [
-        _listed(there) or "none installed",
-        *([f"not installed: {_listed(missing)}"] if missing else []),
+        _list(there) or "none installed",
+        *([f"not installed: {_list(missing)}"] if missing else []),
     ]
     return Check("extras", None, "; ".join(parts))
 
 
-def _listed(packages: dict[str, list[str]]) -> str:
+def _list(packages: dict[str, list[str]]) -> str:
     return ", ".join(f"{extra} ({', '.join(names)})" for extra, names in packages.items())
 
 

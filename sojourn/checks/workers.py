@@ -53,7 +53,7 @@ def check_agents(workers: Sequence[AnnouncedWorker], queue: str) -> Check:
     others = {one: other for one, other in combinations(here.values(), 2) if not one.is_of(other)}
     if others:
         apps = dict.fromkeys(each for pair in others.items() for each in pair)
-        lists = "; ".join(f"{plain(each.app) or 'an app'} serves {_listed(each.agents)}" for each in apps)
+        lists = "; ".join(f"{plain(each.app) or 'an app'} serves {_list(each.agents)}" for each in apps)
         return Check(
             name,
             False,
@@ -62,7 +62,7 @@ def check_agents(workers: Sequence[AnnouncedWorker], queue: str) -> Check:
         )
     agents = frozenset[str]().union(*(each.agents for each in here.values()))
     return Check(
-        name, True if agents else None, _listed(agents) if agents else "no worker announces its agents"
+        name, True if agents else None, _list(agents) if agents else "no worker announces its agents"
     )
 
 
@@ -88,7 +88,7 @@ def check_once(workers: Sequence[AnnouncedWorker]) -> Check | None:
     )
 
 
-def _listed(agents: frozenset[str]) -> str:
+def _list(agents: frozenset[str]) -> str:
     names = [plain(each) for each in sorted(agents)]
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return f"{', '.join(names[:_MAX_NAMED])}{more}"
@@ -264,7 +264,7 @@ async def _queue(
             identity=worker.process or "a worker that does not say its process",
             build=worker.build or _build(polls.get(worker.process)),
             since=worker.since,
-            seen=_seen(polls.get(worker.process)),
+            seen=_last_seen(polls.get(worker.process)),
             app=worker.app,
             agents=worker.agents,
             takes_runs=not worker.process or worker.process in runs,
@@ -279,7 +279,7 @@ async def _queue(
             identity=poll.identity,
             build=_build(poll),
             since=None,
-            seen=_seen(poll),
+            seen=_last_seen(poll),
             app="",
             agents=frozenset(),
             takes_runs=poll.identity in runs,
@@ -296,5 +296,5 @@ def _build(poll: PollerInfo | None) -> str:
     return poll.worker_version_capabilities.build_id or poll.deployment_options.build_id
 
 
-def _seen(poll: PollerInfo | None) -> datetime | None:
+def _last_seen(poll: PollerInfo | None) -> datetime | None:
     return poll.last_access_time.ToDatetime(UTC) if poll else None

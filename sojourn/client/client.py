@@ -108,12 +108,12 @@ class Client(Access):
             DefinitionError: A setting cannot be read, or names no codec.
         """
 
-        async def connected() -> "Client":
+        async def connect_client() -> "Client":
             options = settings.connect_options(address, namespace, compression)
             temporal = await connect(options, codec=codec, encrypted_only=encrypted_only)
             return cls(temporal, task_queue=task_queue, storage=storage, live=live)
 
-        return Connecting(connected())
+        return Connecting(connect_client())
 
     async def __aenter__(self) -> Self:
         return self
@@ -402,7 +402,7 @@ class Client(Access):
         selection = Selection(
             agent_id, session_id, status, since, children=False, tenant=tenant, only_sessions=True
         )
-        return self._listed(selection, labels, limit)
+        return self._list(selection, labels, limit)
 
     async def schedule(
         self,
@@ -518,9 +518,9 @@ class Client(Access):
             InvalidInput: The search attributes are not registered on this server.
         """
         selection = Selection(agent_id, session_id, status, since, children, fork_of, tenant)
-        return self._listed(selection, labels, limit)
+        return self._list(selection, labels, limit)
 
-    def _listed(
+    def _list(
         self, selection: Selection, labels: Mapping[str, str] | None, limit: int | None
     ) -> AsyncIterator[RunStatus]:
         if labels:

@@ -266,7 +266,7 @@ async def fork_of(
         effects.reads = {tool.spec.id for tool in tools if changes_nothing(tool.spec)}
         effects.injected = {tool.spec.id: tool.spec.injected for tool in tools}
         effects.validators = {tool.spec.id: tool.validator for tool in tools}
-    fork = _forked(origin, asked)
+    fork = _fork(origin, asked)
     if isinstance(fork, str):
         raise InvalidInput(fork, run_id=asked.run_id)
     if app is not None and (fault := await _unfit(app, fork)):
@@ -344,8 +344,8 @@ def _no_event(run_id: str, at: str, oldest: str) -> str:
     return f"the event {at} of run {run_id} can no longer be forked: the oldest that Temporal has not deleted is {oldest}"
 
 
-def _forked(origin: ForkOrigin, asked: ForkRequest) -> Fork | str:
-    chosen = _chosen(origin, asked)
+def _fork(origin: ForkOrigin, asked: ForkRequest) -> Fork | str:
+    chosen = _choose(origin, asked)
     if isinstance(chosen, str):
         return chosen
     point, change, approval = chosen
@@ -377,7 +377,7 @@ _Choice = tuple[ForkPoint, Change, str | None]
 """The point, the change, and the wait to decide."""
 
 
-def _chosen(origin: ForkOrigin, asked: ForkRequest) -> _Choice | str:
+def _choose(origin: ForkOrigin, asked: ForkRequest) -> _Choice | str:
     changes = (
         asked.result is not MISSING,
         *(each is not None for each in (asked.answer, asked.approve, asked.arguments)),
@@ -388,11 +388,11 @@ def _chosen(origin: ForkOrigin, asked: ForkRequest) -> _Choice | str:
         return fault
     where = f"at {asked.at}" if asked.at else "at its last point"
     if asked.approve is not None:
-        return _decided(origin, asked, where)
+        return _choose_decision(origin, asked, where)
     if asked.arguments is not None:
-        return _edited(origin, asked, where)
+        return _choose_arguments(origin, asked, where)
     if asked.result is not MISSING:
-        return _replaced(origin, asked, where)
+        return _choose_result(origin, asked, where)
     points = origin.points
     if asked.answer is not None:
         if points.asked is None:
@@ -404,7 +404,7 @@ def _chosen(origin: ForkOrigin, asked: ForkRequest) -> _Choice | str:
     return point, Change(asked.message), None
 
 
-def _decided(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
+def _choose_decision(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
     if asked.message is not None:
         return "a fork that decides on a call takes no message: the step goes on from there"
     point = origin.points.step
@@ -415,7 +415,7 @@ def _decided(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | st
     return point, Change(asks=call_id), confirm.id
 
 
-def _edited(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
+def _choose_arguments(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
     if asked.message is not None:
         return "a fork that calls with other arguments takes no message: the step goes on from there"
     point, begun = origin.points.step, origin.event
@@ -455,7 +455,7 @@ def _arguments_fault(given: Any) -> str | None:
     return f"the arguments cannot be used: {fault.message}" if fault else None
 
 
-def _replaced(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
+def _choose_result(origin: ForkOrigin, asked: ForkRequest, where: str) -> _Choice | str:
     point, call_id = origin.points.step, _call_at(origin)
     known = point.step.results.get(call_id) if point and point.step else None
     if not (point and known):

@@ -230,7 +230,7 @@ class Selection:
             clauses.append(
                 f"SojournTenant = {quoted(self.tenant)}" if self.tenant else "SojournTenant IS NULL"
             )
-        clauses += self._seen
+        clauses += self._viewer_queries
         if which := _BY_AWAITING.get(self.status or ""):
             clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
         elif self.status:
@@ -240,7 +240,7 @@ class Selection:
         return " AND ".join(clauses)
 
     @property
-    def _seen(self) -> list[str]:
+    def _viewer_queries(self) -> list[str]:
         """The runs that the viewer may see. Child runs have their parents' marks."""
         awaits = [f"SojournAwaiting STARTS_WITH {quoted(self.awaits)}"] if self.awaits else []
         if not self.viewer:

@@ -230,7 +230,7 @@ class ReadableRun:
             is_open = described.status == WorkflowExecutionStatus.RUNNING
             is_served = is_open and await self.client.is_served(described.task_queue)
             # Without a worker, a query has no answer, and each would take its whole deadline.
-            found = await self._queried() if is_served else None
+            found = await self._query_status() if is_served else None
             found = found or await status_in_history(self.client.temporal, self.id)
             hints = await self._hints(described, found, is_served=is_served) if is_open else []
         except UnreadableError as error:
@@ -300,7 +300,7 @@ class ReadableRun:
                 below |= child.child_awaits
         return below
 
-    async def _queried(self) -> RunStatus | None:
+    async def _query_status(self) -> RunStatus | None:
         try:
             return await self._handle.query("status", result_type=RunStatus, rpc_timeout=QUERY_DEADLINE)
         except (RPCError, WorkflowQueryFailedError):

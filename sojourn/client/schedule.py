@@ -70,7 +70,7 @@ class Schedule:
             found = await self._handle.describe()
             known = await found.memo()
         except RPCError as error:
-            raise self._translated(error) from error
+            raise self._translate(error) from error
         status = _status_of(found, known, found.schedule.state)
         return status.model_copy(update={"count": found.info.num_actions})
 
@@ -94,9 +94,9 @@ class Schedule:
         try:
             await request
         except RPCError as error:
-            raise self._translated(error) from error
+            raise self._translate(error) from error
 
-    def _translated(self, error: RPCError) -> RunError:
+    def _translate(self, error: RPCError) -> RunError:
         if error.status == RPCStatusCode.NOT_FOUND:
             return ScheduleNotFound(
                 f"there is no schedule {self.id!r} in this namespace; `sojourn schedule list` shows them"

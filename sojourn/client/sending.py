@@ -116,13 +116,13 @@ async def send(
             _stop_if_cancelled(error)
             raise await _nobody(handle) from error
         except WorkflowAlreadyStartedError as error:
-            raise _ended(run_id) from error
+            raise _closed_error(run_id) from error
         except RPCError as error:
             if _says(error, ENDED) and not await _is_open(handle):
-                raise _ended(run_id) from error
+                raise _closed_error(run_id) from error
             failing = failing or time.monotonic() + ANSWER_DEADLINE
             if not _may_pass(error) or time.monotonic() > failing:
-                raise _given_up(error, run_id) from error
+                raise _timeout_error(error, run_id) from error
             await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - so that many do not come again at once
 
 
@@ -150,7 +150,7 @@ async def _nobody(handle: WorkflowHandle[Any, Any]) -> RunError:
     return NoWorker(f"{handle.id}: {reason}; it can still take effect when one runs", run_id=handle.id)
 
 
-def _ended(run_id: str) -> AwaitClosed:
+def _closed_error(run_id: str) -> AwaitClosed:
     return AwaitClosed(
         f"{run_id} has ended; it accepts no answers and no messages: start another run, or another session",
         run_id=run_id,
@@ -209,7 +209,7 @@ def _may_pass(error: RPCError) -> bool:
     return is_busy or _says(error, NOT_TAKEN + TASK_FAILS + ENDED)
 
 
-def _given_up(error: RPCError, run_id: str) -> RunError:
+def _timeout_error(error: RPCError, run_id: str) -> RunError:
     if _says(error, TASK_FAILS + ENDED):
         reason = "its workflow task fails again and again; `sojourn list --stuck` says why"
         return NoWorker(f"{run_id}: {reason}", run_id=run_id)

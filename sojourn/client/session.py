@@ -230,13 +230,13 @@ class Session:
         except RunNotFound:
             accepted = await self._begin(sent, message if isinstance(message, str) else message.text)
         except AwaitClosed:
-            known = await self._known(message_id)
+            known = await self._find_accepted(message_id)
             if known is None:
                 raise
             accepted = known
         return SessionTurn(self.run, accepted, self._kept)
 
-    async def _known(self, message_id: str | None) -> Accepted | None:
+    async def _find_accepted(self, message_id: str | None) -> Accepted | None:
         if not message_id:
             return None
         return await accepted_before(self._client.temporal, self.run.id, message_id)

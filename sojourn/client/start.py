@@ -147,7 +147,7 @@ async def is_start_of(client: Client, run_id: str, run: RunInput) -> bool:
     if isinstance(began, Continuation):
         opening = began.state.opening
         return (opening.agent_id, opening.session_id) == (run.agent_id, run.session_id)
-    return began is not None and _asked(began) == _asked(run)
+    return began is not None and _fields_of(began) == _fields_of(run)
 
 
 async def messages_at_start(client: Client, run_id: str) -> list[Message] | None:
@@ -176,5 +176,5 @@ async def _beginning(client: Client, run_id: str) -> RunInput | Continuation | N
     return None
 
 
-def _asked(run: RunInput) -> dict[str, Any]:
+def _fields_of(run: RunInput) -> dict[str, Any]:
     return run.model_dump(mode="json", exclude=_NOT_ASKED)

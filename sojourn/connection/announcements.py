@@ -139,11 +139,11 @@ def _in_parts(about: _Poll, agents: Sequence[str]) -> list[str]:
     written: list[str] = []
     part: list[str] = []
     for agent in agents:
-        if part and len(_written(about, [*part, agent]).encode()) > MAX_IDENTITY:
-            written.append(_written(about, part))
+        if part and len(_encode(about, [*part, agent]).encode()) > MAX_IDENTITY:
+            written.append(_encode(about, part))
             part = []
         part.append(agent)
-    return [*written, _written(about, part)]
+    return [*written, _encode(about, part)]
 
 
 def farewell_of(id: str) -> str:
@@ -151,7 +151,7 @@ def farewell_of(id: str) -> str:
     return _Poll(id=id, left=True).model_dump_json(exclude_defaults=True)
 
 
-def _written(about: _Poll, agents: list[str]) -> str:
+def _encode(about: _Poll, agents: list[str]) -> str:
     return about.model_copy(update={"agents": agents}).model_dump_json(exclude_defaults=True)
 
 

@@ -117,9 +117,9 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         try:
-            found = await self._decoded(payloads)
+            found = await self._decode(payloads)
         except Exception:  # noqa: BLE001 - a codec may raise anything; the payloads are tried one by one
-            found = await opened_singly(payloads, self._decoded, self.works, "it cannot be decrypted here")
+            found = await opened_singly(payloads, self._decode, self.works, "it cannot be decrypted here")
         if not self.encrypted_only or len(found) != len(payloads):
             return found
         return [
@@ -127,7 +127,7 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         ]
 
     async def works(self) -> None:
-        await self._decoded(await self.codec.encode([_PROBE]))
+        await self._decode(await self.codec.encode([_PROBE]))
 
     def with_context(self, context: SerializationContext) -> Self:
         """Return the codec with the context, or itself if it does not support one."""
@@ -135,7 +135,7 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
             return self
         return type(self)(self.codec.with_context(context), encrypted_only=self.encrypted_only)  # pyright: ignore[reportArgumentType] - the SDK's return type is the class itself
 
-    async def _decoded(self, payloads: Sequence[Payload]) -> list[Payload]:
+    async def _decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         found: list[Any] = list(await self.codec.decode(payloads))
         if not all(isinstance(payload, Payload) for payload in found):
             raise TypeError("a codec gives payloads")

@@ -38,8 +38,8 @@ def histories_in(text: str) -> list[WorkflowHistory]:
     try:
         last: dict[str, Any] = json.loads(text)
         earlier: list[dict[str, Any]] = last.pop(EARLIER, [])
-        run_id = _named(last)
-        if any(_named(each) != run_id for each in earlier):
+        run_id = _run_id_of(last)
+        if any(_run_id_of(each) != run_id for each in earlier):
             raise ValueError("it has executions of more than one run")
         return [WorkflowHistory.from_json(run_id, each) for each in (*earlier, last)]
     except (KeyError, IndexError, TypeError, AttributeError, RecursionError, ParseError) as error:
@@ -47,5 +47,5 @@ def histories_in(text: str) -> list[WorkflowHistory]:
         raise ValueError(f"not a history{why}") from error
 
 
-def _named(history: dict[str, Any]) -> str:
+def _run_id_of(history: dict[str, Any]) -> str:
     return cast("str", history["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"])

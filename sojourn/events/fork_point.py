@@ -81,11 +81,11 @@ async def origin_in_file(
     fold = Fold(histories[0].workflow_id)
     queue = histories[-1].events[0].workflow_execution_started_event_attributes.task_queue.name
     origin = ForkOrigin(ForkPoints(fold), queue, "")
-    await _read(origin, _exported(origin, client, storage, histories), at)
+    await _read(origin, _read_exported(origin, client, storage, histories), at)
     return origin
 
 
-async def _exported(
+async def _read_exported(
     origin: ForkOrigin, client: Client, storage: StorageDriver | None, histories: Sequence[WorkflowHistory]
 ) -> Records:
     reader, fold, transcript = (

@@ -121,26 +121,26 @@ class HistoryReader:
             self._parent = started.parent_workflow_execution.workflow_id
             value = await self._value(started.input, RunInput) or await self._continuation(started.input)
             self.opening_unreadable, self.unreadable = self.unreadable, ""
-            return self._made(event, "started", value=value)
+            return self._make(event, "started", value=value)
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
             asked = event.workflow_execution_cancel_requested_event_attributes
             self._canceled_by = asked.cause or f"requested by {sender_of(asked, self._parent)}"
-            return self._made(event, "cancel_requested", value=asked.cause or None)
+            return self._make(event, "cancel_requested", value=asked.cause or None)
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
             continued = event.workflow_execution_continued_as_new_event_attributes
-            return self._made(event, "continued", name=continued.new_execution_run_id)
+            return self._make(event, "continued", name=continued.new_execution_run_id)
         if kind == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
             failed = event.workflow_task_failed_event_attributes
             if failed.cause != WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
                 return None
-            return self._made(event, "reset", value=failed.failure.message, identity=failed.identity)
+            return self._make(event, "reset", value=failed.failure.message, identity=failed.identity)
         if kind in _ENDS:
             return await self._end(event)
         return (
             await self._activity(event)
             or await self._local(event)
             or await self._child(event)
-            or await self._sent(event)
+            or await self._read_message(event)
             or await self._timer(event)
             or await self._turn(event)
         )
@@ -150,7 +150,7 @@ class HistoryReader:
         return found if isinstance(found, Continuation) else None
 
     @staticmethod
-    def _made(event: HistoryEvent, kind: str, **fields: Any) -> HistoryRecord:
+    def _make(event: HistoryEvent, kind: str, **fields: Any) -> HistoryRecord:
         return HistoryRecord(id=event.event_id, time=event.event_time.ToDatetime(_UTC), kind=kind, **fields)
 
     async def _activity(self, event: HistoryEvent) -> HistoryRecord | None:
@@ -162,7 +162,7 @@ class HistoryReader:
             value = await self._value(scheduled.input, _INPUTS.get(name, Any))
             if isinstance(value, ApprovalTask):
                 self._checks[event.event_id] = value.await_id
-            return self._made(
+            return self._make(
                 event,
                 "scheduled",
                 name=name,
@@ -177,14 +177,14 @@ class HistoryReader:
             value = await self._value(completed.result, _RESULTS.get(name, Any))
             if name == CHECK_APPROVAL:
                 key = self._checks.pop(completed.scheduled_event_id, "")
-                return self._made(event, "checked", key=key, value=value)
-            return self._made(event, "completed", name=name, of=completed.scheduled_event_id, value=value)
+                return self._make(event, "checked", key=key, value=value)
+            return self._make(event, "completed", name=name, of=completed.scheduled_event_id, value=value)
         if kind in _ACTIVITY_FAILURES:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
             error = await self.error_of(failure) if failure else None
             is_call = self._scheduled.get(ended.scheduled_event_id) == EXECUTE_TOOL
-            return self._made(
+            return self._make(
                 event,
                 "failed",
                 of=ended.scheduled_event_id,
@@ -206,17 +206,17 @@ class HistoryReader:
         if name == PLAN:
             # A local plan that failed is made again by an ordinary activity, which the history shows.
             value = await self._value(marker.details["result"], _RESULTS[name])
-            return self._made(event, "local_planned", name=name, of=event.event_id, value=value)
+            return self._make(event, "local_planned", name=name, of=event.event_id, value=value)
         if not marker.HasField("failure"):
             value = await self._value(marker.details["result"], ToolResult)
-            return self._made(
+            return self._make(
                 event, "checked" if name == CHECK_APPROVAL else "local_ended", key=key, value=value
             )
         canceled = marker.failure.HasField("canceled_failure_info")
         if canceled:
-            return self._made(event, "local_ended", key=key)
+            return self._make(event, "local_ended", key=key)
         error, detail = await self.error_of(marker.failure), await self._detail(marker.failure)
-        return self._made(event, "local_ended", key=key, value=detail, error=error)
+        return self._make(event, "local_ended", key=key, value=detail, error=error)
 
     async def _child(self, event: HistoryEvent) -> HistoryRecord | None:
         kind = event.event_type
@@ -225,23 +225,23 @@ class HistoryReader:
             if asked.workflow_type.name != AGENT_RUN:
                 return None  # the delivery of a notice
             value = await self._value(asked.input, RunInput)
-            return self._made(event, "child_initiated", name=asked.workflow_id, value=value)
+            return self._make(event, "child_initiated", name=asked.workflow_id, value=value)
         if kind == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
             started = event.child_workflow_execution_started_event_attributes
-            return self._made(event, "child_started", of=started.initiated_event_id)
+            return self._make(event, "child_started", of=started.initiated_event_id)
         if kind == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
             done = event.child_workflow_execution_completed_event_attributes
             value = await self._value(done.result, RunOutput)
-            return self._made(event, "child_completed", of=done.initiated_event_id, value=value)
+            return self._make(event, "child_completed", of=done.initiated_event_id, value=value)
         if kind in _CHILD_ENDS:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
             error = await self.error_of(failure) if failure else _CHILD_ENDS[kind]
-            spent = await self._spent(failure) if failure else None
-            return self._made(event, "child_failed", of=ended.initiated_event_id, error=error, value=spent)
+            spent = await self._read_spending(failure) if failure else None
+            return self._make(event, "child_failed", of=ended.initiated_event_id, error=error, value=spent)
         return None
 
-    async def _spent(self, failure: Failure) -> Spent | None:
+    async def _read_spending(self, failure: Failure) -> Spent | None:
         return read_spent(await self._detail(failure))
 
     async def _detail(self, failure: Failure) -> Any:
@@ -249,7 +249,7 @@ class HistoryReader:
         details = (failure.cause if wrapper else failure).application_failure_info.details
         return await self._value(details, dict[str, Any]) if details.payloads else None
 
-    async def _sent(self, event: HistoryEvent) -> HistoryRecord | None:
+    async def _read_message(self, event: HistoryEvent) -> HistoryRecord | None:
         """Read a signal, or an accepted update.
 
         A refused update leaves no trace in the history. An update that a reset sends again is recorded with its admission.
@@ -271,7 +271,7 @@ class HistoryReader:
             return None
         value = await self._values(sent)
         who = {"identity": identity, "judged": judged, "message_id": message_id}
-        return self._made(event, "sent", name=name, value=value, **who)
+        return self._make(event, "sent", name=name, value=value, **who)
 
     async def _timer(self, event: HistoryEvent) -> HistoryRecord | None:
         if event.event_type == EventType.EVENT_TYPE_TIMER_STARTED:
@@ -280,7 +280,7 @@ class HistoryReader:
             self._timers[started.timer_id] = str(await self._value(summary, str) or "")
         elif event.event_type == EventType.EVENT_TYPE_TIMER_FIRED:
             fired = event.timer_fired_event_attributes
-            return self._made(event, "timer_fired", name=self._timers.pop(fired.timer_id, ""))
+            return self._make(event, "timer_fired", name=self._timers.pop(fired.timer_id, ""))
         return None
 
     async def _turn(self, event: HistoryEvent) -> HistoryRecord | None:
@@ -293,7 +293,7 @@ class HistoryReader:
         told = await self._value(Payloads(payloads=[memo[TURN_ENDED]]), _TurnEnded)
         if told is None:
             return None
-        return self._made(
+        return self._make(
             event,
             "turn_ended",
             key=told.turn_id,
@@ -306,7 +306,7 @@ class HistoryReader:
         kind = _ENDS[event.event_type]
         if kind == "run_completed":
             completed = event.workflow_execution_completed_event_attributes
-            return self._made(event, kind, value=await self._value(completed.result, RunOutput))
+            return self._make(event, kind, value=await self._value(completed.result, RunOutput))
         if kind == "run_failed":
             failure = event.workflow_execution_failed_event_attributes.failure
             error = await self.error_of(failure)
@@ -320,22 +320,22 @@ class HistoryReader:
             error = ToolError(message=ended.reason or f"terminated by {ended.identity}", code="Terminated")
         else:
             error = ToolError(message="the execution time-out passed", code="TimedOut")
-        return self._made(event, kind, error=error)
+        return self._make(event, kind, error=error)
 
     async def error_of(self, failure: Failure) -> ToolError:
         """Return the chain of a failure, without repeated texts.
 
         The texts may be encrypted.
         """
-        return _chain(await self._opened(failure)).without_repeats()
+        return _chain(await self._decode_texts(failure)).without_repeats()
 
-    async def _opened(self, failure: Failure) -> Failure:
+    async def _decode_texts(self, failure: Failure) -> Failure:
         if failure.HasField("encoded_attributes"):
             encoded = Payloads(payloads=[failure.encoded_attributes])
             texts: dict[str, Any] = await self._value(encoded, dict[str, Any]) or {}
             failure.message = str(texts.get("message", failure.message))
         if failure.HasField("cause"):
-            await self._opened(failure.cause)
+            await self._decode_texts(failure.cause)
         return failure
 
     async def _values(self, payloads: Payloads) -> list[Any]:

@@ -82,11 +82,11 @@ class DeltaPlacement:
 
     def _begin_attempt(self, delta: Delta) -> list[Event]:
         """Take an attempt's first delta, which is an event only if its number is 0."""
-        restarted = self._restarted(delta)
+        restarted = self._restart(delta)
         self._last_delta = delta if delta.seq == 0 else delta.model_copy(update={"seq": -1})
         return restarted + (self._events(delta) if delta.seq == 0 else [])
 
-    def _restarted(self, delta: Delta) -> list[Event]:
+    def _restart(self, delta: Delta) -> list[Event]:
         if not self._has_text:
             return []
         self._has_text = False
@@ -94,7 +94,7 @@ class DeltaPlacement:
 
     def _events(self, delta: Delta) -> list[Event]:
         if delta.kind == "begun":
-            return self._restarted(delta)
+            return self._restart(delta)
         self._has_text = True
         common = self._common(delta)
         if delta.kind == "text":

@@ -82,10 +82,10 @@ async def events_of(
     while True:
         try:
             gone, execution = execution, ""
-            reading, known = known or await _begun(client, run_id, since, follow=follow), None
+            reading, known = known or await _begin(client, run_id, since, follow=follow), None
             execution = reading.execution
             outage.answered()
-            async for event in _folded(client, storage, reading, kept):
+            async for event in _fold(client, storage, reading, kept):
                 if follow and event.type == "run_terminated":
                     newer = await first_execution(client, run_id)
                     is_reset = await _origin(client, run_id, newer) == await _origin(
@@ -208,7 +208,7 @@ async def records_of(
         yield each
 
 
-async def _begun(client: Client, run_id: str, since: str, *, follow: bool) -> Reading:
+async def _begin(client: Client, run_id: str, since: str, *, follow: bool) -> Reading:
     execution = (
         await execution_after(client, run_id, place_of(since)[0])
         if since
@@ -217,7 +217,7 @@ async def _begun(client: Client, run_id: str, since: str, *, follow: bool) -> Re
     return Reading(client, Fold(run_id), execution, follow=follow)
 
 
-async def _folded(
+async def _fold(
     client: Client, storage: StorageDriver | None, reading: Reading, kept: Kept | None
 ) -> AsyncIterator[Event]:
     run_id = reading.fold.run_id
@@ -253,10 +253,10 @@ async def first_execution(client: Client, run_id: str) -> str:
 async def executions_before(client: Client, run_id: str, execution: str, most: int) -> list[str]:
     """Return the remaining executions that one continues, newest first."""
     found: list[str] = []
-    started = await _started(client, run_id, execution)
+    started = await _find_start(client, run_id, execution)
     while started and (before := started.continued_execution_run_id) and len(found) < most:
         try:
-            started = await _started(client, run_id, before)
+            started = await _find_start(client, run_id, before)
         except RPCError as error:
             if error.status != RPCStatusCode.NOT_FOUND:
                 raise
@@ -289,11 +289,11 @@ async def present_execution(client: Client, run_id: str) -> str:
 
 
 async def _origin(client: Client, run_id: str, execution: str) -> str:
-    started = await _started(client, run_id, execution)
+    started = await _find_start(client, run_id, execution)
     return started.first_execution_run_id if started else ""
 
 
-async def _started(
+async def _find_start(
     client: Client, run_id: str, execution: str
 ) -> WorkflowExecutionStartedEventAttributes | None:
     handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)

@@ -59,7 +59,7 @@ async def stream(
                 raise event
             yield event
     finally:
-        await _ended(task)
+        await _has_ended(task)
         await source.close()
 
 
@@ -174,7 +174,7 @@ class _Source:
 
         A cancelled call of this method can be repeated: no event is queued twice, or lost.
         """
-        await _ended(self._task)
+        await _has_ended(self._task)
         await self._quietly(follow=False)
 
     async def _quietly(self, *, follow: bool) -> None:
@@ -186,12 +186,12 @@ class _Source:
             await self._queue.put(error)
 
     async def close(self) -> None:
-        await _ended(self._task)
+        await _has_ended(self._task)
         for child in self._children.values():
             await child.close()
 
 
-async def _ended(task: "asyncio.Task[None] | None") -> None:
+async def _has_ended(task: "asyncio.Task[None] | None") -> None:
     if task is not None:
         task.cancel()
         await asyncio.wait({task})

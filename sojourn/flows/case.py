@@ -172,7 +172,7 @@ class Case:
             self._leave(PlanResult.calls())  # its repair is not made in the last turn
         if result.error:
             unknown = is_settled(result) is False and not self._changes_nothing(result.name)
-            if advice := self._renamed(result):
+            if advice := self._explain_rename(result):
                 told = result.error.model_copy(
                     update={"message": f"{result.error.message}; it failed{advice}"}
                 )
@@ -185,7 +185,7 @@ class Case:
         error = result.error or ToolError(message="no reason given")
         self.leaving = PlanResult.fail(ToolError.with_cause(f"{result.name} failed", error), notes=self.notes)
 
-    def _renamed(self, result: ToolResult) -> str:
+    def _explain_rename(self, result: ToolResult) -> str:
         """Return how to recover a failed call whose step calls another tool by now."""
         step = self.steps.taken.get(result.tool_call_id) or self.steps.taken.get(stem(result.tool_call_id))
         if (
@@ -355,7 +355,7 @@ class Case:
         renamed = [
             f"{result.name} failed{advice}"
             for result, _ in filter(None, failed)
-            if result.error and (advice := self._renamed(result))
+            if result.error and (advice := self._explain_rename(result))
         ]
         return [*filter(None, [self.not_repeated, self.differences]), *renamed[:3]]
 

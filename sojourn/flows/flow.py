@@ -210,22 +210,22 @@ class Flow:
                 case.fail(failed.result)
             answer = None
         except BaseExceptionGroup as group:  # of an asyncio.TaskGroup
-            answer = _taken_from(group, case)
+            answer = _raise_from(group, case)
         if case.leaving is None:
-            return self._answered(case, answer)
+            return self._end(case, answer)
         if turn.finalize:
-            return _stopped(case, turn.finalize)
+            return _stop(case, turn.finalize)
         return case.leaving.model_copy(update={"notes": [*case.leaving.notes, *case.remarks]})
 
-    def _answered(self, case: Case, answer: Any) -> PlanResult:
+    def _end(self, case: Case, answer: Any) -> PlanResult:
         if isinstance(answer, PlanResult):
-            return self._planned(case, answer)
+            return self._end_with_plan(case, answer)
         if isinstance(answer, str) or (answer is None and case.said):
             return PlanResult.final(_text(case, answer), notes=[*case.notes, *case.remarks])
         kind = type(answer).__name__
         return PlanResult.fail(f"the flow {self._name} returned {kind}; it returns a text or a PlanResult")
 
-    def _planned(self, case: Case, plan: PlanResult) -> PlanResult:
+    def _end_with_plan(self, case: Case, plan: PlanResult) -> PlanResult:
         """Return the plan that a flow returned, with its earlier notes and text.
 
         Only an answer or a failure ends a flow.
@@ -244,7 +244,7 @@ class Flow:
         return plan.model_copy(update={"final_response": final, "notes": notes})
 
 
-def _taken_from(group: BaseExceptionGroup[BaseException], case: Case) -> None:
+def _raise_from(group: BaseExceptionGroup[BaseException], case: Case) -> None:
     """Raise what the tasks of a flow ended with: its plan, or a failed call."""
     others = group.split(Leave)[1]
     failed, others = others.split(CallFailed) if others else (None, None)
@@ -276,7 +276,7 @@ def _text(case: Case, answer: str | None) -> str:
     return "\n".join(filter(None, [case.said, answer]))
 
 
-def _stopped(case: Case, why: Finalize) -> PlanResult:
+def _stop(case: Case, why: Finalize) -> PlanResult:
     stopped = f"I had to stop here: {why.message}"
     return PlanResult.final(f"{case.said}\n{stopped}" if case.said else stopped, notes=case.notes)
 

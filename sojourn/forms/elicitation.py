@@ -114,9 +114,9 @@ def _field(name: str, schema: Any, clean: CleanText) -> Schema:
         items = schema.get("items")
         if not is_object(items) or items.get("type", "string") != "string":
             raise ValueError(f"the field {place} is a list of values that are not texts")
-        field["items"] = {"type": "string", **_chosen(place, "string", _choices(items), clean)}
+        field["items"] = {"type": "string", **_choose_schema(place, "string", _choices(items), clean)}
     else:
-        field |= _chosen(place, kind, choices, clean)
+        field |= _choose_schema(place, kind, choices, clean)
     for word, limit in (("title", _MAX_TITLE), ("description", _MAX_DESCRIPTION)):
         if isinstance(schema.get(word), str):
             field[word] = clean(schema[word], limit)
@@ -134,7 +134,7 @@ def _choices(schema: Schema) -> list[Choice] | None:
     return [] if found is None and any(is_array(schema.get(word)) for word in ("oneOf", "anyOf")) else found
 
 
-def _chosen(place: str, kind: str, choices: Sequence[Choice] | None, clean: CleanText) -> Schema:
+def _choose_schema(place: str, kind: str, choices: Sequence[Choice] | None, clean: CleanText) -> Schema:
     if choices is None:
         return {}
     fits = all(_IS[kind](each.value) and len(str(each.value)) <= _MAX_CHOICE for each in choices)

@@ -99,14 +99,14 @@ def check_answer(form: Mapping[str, Any] | None, filled: FilledForm) -> FilledFo
     """Add the faults that the run itself would find in these values of its form."""
     properties: Any = (form or {}).get("properties") or {}
 
-    def checked(field: FormField) -> FormField:
+    def check_field(field: FormField) -> FormField:
         if field.fault or field.name not in filled.values or field.name not in properties:
             return field
         of_field = {"properties": {field.name: properties[field.name]}}
         wrong = mismatch_of(of_field, {field.name: filled.values[field.name]}, whole=False)
         return replace(field, fault=_sentence(wrong.removeprefix(field.name))) if wrong else field
 
-    return replace(filled, fields=tuple(map(checked, filled.fields)))
+    return replace(filled, fields=tuple(map(check_field, filled.fields)))
 
 
 def typed_value(form: Mapping[str, Any] | None, name: str, text: str) -> Any:
@@ -162,9 +162,9 @@ def _value(field: FormField, texts: Sequence[str]) -> Any:
     text = texts[-1]
     match field.kind:
         case "choices":
-            return [_chosen(field, each) for each in texts]
+            return [_parse_choice(field, each) for each in texts]
         case "choice":
-            return _chosen(field, text)
+            return _parse_choice(field, text)
         case "boolean":
             return text == "yes"
         case "number":
@@ -182,7 +182,7 @@ def _value(field: FormField, texts: Sequence[str]) -> Any:
             return text
 
 
-def _chosen(field: FormField, text: str) -> Any:
+def _parse_choice(field: FormField, text: str) -> Any:
     if not text.isdecimal() or int(text) >= len(field.choices):
         raise ValueError("Choose one of the list.")
     return field.choices[int(text)].value

@@ -79,13 +79,13 @@ def as_transport(setting: LiveTransport | str | None, *, server: str | None = No
 def _without_setting(server: str | None) -> LiveTransport:
     path = socket_of(server) if server else None
     if path is None:
-        return _shared()
+        return _share()
 
     from sojourn.live.unix import UnixTransport  # noqa: PLC0415
 
-    return NearbyTransport(_shared(), UnixTransport(path, is_expected=False))
+    return NearbyTransport(_share(), UnixTransport(path, is_expected=False))
 
 
 @cache
-def _shared() -> LocalTransport:
+def _share() -> LocalTransport:
     return LocalTransport()

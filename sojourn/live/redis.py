@@ -84,7 +84,7 @@ class RedisTransport:
             return not deltas
         key = PREFIX + topic
         try:
-            async with asyncio.timeout(PATIENCE), self._shared().pipeline() as pipe:
+            async with asyncio.timeout(PATIENCE), self._share().pipeline() as pipe:
                 if deltas[0].seq == 0:
                     pipe.xtrim(key, maxlen=0, approximate=False)
                 for delta in deltas:
@@ -125,7 +125,7 @@ class RedisTransport:
         if writer := self._writers.pop(asyncio.get_running_loop(), None):
             await writer.aclose()
 
-    def _shared(self) -> Redis:
+    def _share(self) -> Redis:
         loop = asyncio.get_running_loop()
         if loop not in self._writers:
             self._writers[loop] = self._open(PATIENCE)

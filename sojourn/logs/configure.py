@@ -105,7 +105,7 @@ def _take_over(root: logging.Logger, renderers: list[Any], least: int) -> None:
             described_exception,
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             masked,
-            _ordered,
+            _order,
             *renderers,
         ],
         foreign_pre_chain=[structlog.stdlib.ExtraAdder(), normalized, *_SHARED],
@@ -145,7 +145,7 @@ class _Handler(logging.StreamHandler[Any]):
             return super().format(logging.makeLogRecord({**kept, "msg": why}))
 
 
-def _ordered(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
+def _order(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
     del logger, name
     first = {key: event_dict.pop(key) for key in _FIRST if key in event_dict}
     return {**first, **event_dict}

@@ -98,7 +98,7 @@ _QUIET = 30.0
 _last_told = -_QUIET
 
 
-def _told_once(record: logging.LogRecord) -> bool:
+def _was_logged_before(record: logging.LogRecord) -> bool:
     global _last_told  # noqa: PLW0603 - one log, and one server, a process
     if not _RETRIED.match(record.getMessage()):
         return True
@@ -114,7 +114,7 @@ def _told_once(record: logging.LogRecord) -> bool:
 
 def core_logging() -> LoggingConfig:
     """Return the configuration that makes the core's warnings logging records."""
-    _log.addFilter(_told_once)
+    _log.addFilter(_was_logged_before)
     return LoggingConfig(
         filter=TelemetryFilter(core_level="WARN", other_level="ERROR"),
         forwarding=LogForwardingConfig(

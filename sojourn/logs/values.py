@@ -115,10 +115,10 @@ def _container(value: object, depth: int) -> Any:
         items = list(cast("Iterable[Any]", value))
         more = [f"... {len(items) - MAX_ITEMS} more"] if len(items) > MAX_ITEMS else []
         return [_json(item, depth + 1) for item in items[:MAX_ITEMS]] + more
-    return _shown(cast("object", value))
+    return _show(cast("object", value))
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     try:
         return printable(repr(value))
     except Exception:  # noqa: BLE001 - a `__repr__` that raises must not lose the line

@@ -187,7 +187,7 @@ def error_text(
 ) -> str:
     """Return the text of an answer with `isError`, masked, then cut to 2,000."""
     parts, artifacts = _parts(content)
-    told = [text for part in parts if (text := _told(part)).strip()]
+    told = [text for part in parts if (text := _text_of(part)).strip()]
     if structured is not ABSENT and structured not in (None, {}, []) and not _repeats(told, structured):
         structure = _json(Blobs(artifacts).described(structured))
         told.append(cleaned(masked(structure, secrets), _MAX_STRUCTURE))
@@ -228,7 +228,7 @@ def _beside(parts: Sequence[Any], structured: Any) -> Iterator[str]:
     texts = [part for part in parts if isinstance(part, str)]
     if not _repeats(texts, structured):
         yield from (text for text in texts if text.strip() and not _repeats([text], structured))
-    yield from (_told(part) for part in parts if not isinstance(part, str) and "bytes" not in part)
+    yield from (_text_of(part) for part in parts if not isinstance(part, str) and "bytes" not in part)
 
 
 def _repeats(texts: Sequence[str], structured: Any) -> bool:
@@ -271,7 +271,7 @@ def _read(text: str) -> Any:
         return ABSENT
 
 
-def _told(part: Any) -> str:
+def _text_of(part: Any) -> str:
     if isinstance(part, str):
         return part
     if part["type"] == "resource" and "text" in part:

@@ -113,7 +113,7 @@ class _Guard(httpx2.AsyncBaseTransport):
             )
             response = httpx2.Response(503)
         else:
-            response = self._noted(request, response, exchange)
+            response = self._note_response(request, response, exchange)
         if self._ends_on_failed_post and request.method == "POST" and response.status_code >= 400:
             self._link.lose()
         return response
@@ -130,7 +130,7 @@ class _Guard(httpx2.AsyncBaseTransport):
             request.method, request.url, headers=headers, stream=request.stream, extensions=extensions
         )
 
-    def _noted(
+    def _note_response(
         self, request: httpx2.Request, response: httpx2.Response, exchange: Exchange
     ) -> httpx2.Response:
         kind = response.headers.get("content-type", "").lower()

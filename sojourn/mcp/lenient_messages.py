@@ -86,7 +86,7 @@ def for_request(text: bytes, request_id: int | str) -> bytes:
         return text
     answers = [each for each in messages if _is_answer(each)]
     own = [each for each in answers if str(each.id) == str(request_id)] or answers
-    return _written(own[0].model_copy(update={"id": request_id}) if own else _error(request_id, MALFORMED))
+    return _encode(own[0].model_copy(update={"id": request_id}) if own else _error(request_id, MALFORMED))
 
 
 def mended_event(event: bytes) -> bytes:
@@ -100,7 +100,7 @@ def mended_event(event: bytes) -> bytes:
     if messages is None:
         return event
     beside = b"".join(line + b"\n" for line in lines if line and not line.startswith(b"data:"))
-    return beside + b"\n".join(b"data: " + _written(each) + b"\n" for each in messages) + b"\n"
+    return beside + b"\n".join(b"data: " + _encode(each) + b"\n" for each in messages) + b"\n"
 
 
 def _after_a_banner(line: bytes) -> Iterator[Sequence[JSONRPCMessage]]:
@@ -120,7 +120,7 @@ def _message(value: Any, default_id: int | str | None) -> JSONRPCMessage | None:
         return None
     is_answer = "method" not in value and _answers(value)
     request_id = _request_id(value.get("id"), default_id)
-    mended = _mended(value, request_id) if is_answer else value
+    mended = _mend(value, request_id) if is_answer else value
     # Half of an emoji: JavaScript cuts texts between the two halves of a character.
     text = json.dumps(mended, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
     message = _read(text.decode("utf-16-le", "replace"))
@@ -142,13 +142,13 @@ def _answers(value: dict[str, Any]) -> bool:
     return ("result" in value or "error" in value) and ("jsonrpc" in value or value.keys() <= _ENVELOPE)
 
 
-def _mended(answer: dict[str, Any], request_id: int | str | None) -> dict[str, Any]:
+def _mend(answer: dict[str, Any], request_id: int | str | None) -> dict[str, Any]:
     mended = {**answer, "jsonrpc": "2.0", "id": request_id}
     error = mended.pop("error", None)
-    return mended if error is None else {**mended, "error": _mended_error(error)}
+    return mended if error is None else {**mended, "error": _mend_error(error)}
 
 
-def _mended_error(error: Any) -> dict[str, Any]:
+def _mend_error(error: Any) -> dict[str, Any]:
     if not is_object(error):
         return {"code": INTERNAL_ERROR, "message": error if isinstance(error, str) else json.dumps(error)}
     code, message = error.get("code"), error.get("message")
@@ -189,6 +189,6 @@ def _is_answer(message: JSONRPCMessage | None) -> TypeGuard[JSONRPCResponse | JS
     return isinstance(message, (JSONRPCResponse, JSONRPCError))
 
 
-def _written(message: JSONRPCMessage) -> bytes:
+def _encode(message: JSONRPCMessage) -> bytes:
     # Not by pydantic, which writes NaN as null.
     return json.dumps(message.model_dump(by_alias=True, exclude_unset=True), ensure_ascii=False).encode()

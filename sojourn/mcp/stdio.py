@@ -139,14 +139,14 @@ async def _log_errors(process: Process, link: Link) -> None:
             count, since = 0, time.monotonic()
         for line in lines.feed(chunk):
             count += 1
-            text = cleaned(_masked_line(line, link.secrets), _MAX_LOGGED)
+            text = cleaned(_mask_line(line, link.secrets), _MAX_LOGGED)
             if text and count <= _MAX_LINES:
                 _log.info("mcp_server_stderr", toolset=link.toolset_id, line=text)
             if count == _MAX_LINES:
                 _log.warning("mcp_server_stderr_muted", toolset=link.toolset_id, seconds=_WINDOW)
 
 
-def _masked_line(line: bytes | Overlong, secrets: Sequence[str]) -> str:
+def _mask_line(line: bytes | Overlong, secrets: Sequence[str]) -> str:
     if isinstance(line, Overlong):
         return masked_start(line.head.decode(errors="replace"), secrets)
     return masked(line.decode(errors="replace"), secrets)
@@ -155,14 +155,14 @@ def _masked_line(line: bytes | Overlong, secrets: Sequence[str]) -> str:
 async def _end(process: Process) -> None:
     assert process.stdin
     process.stdin.close()
-    if not await _ended(process):
+    if not await _has_ended(process):
         _signal(process, signal.SIGTERM)
-        await _ended(process)
+        await _has_ended(process)
     _signal(process, signal.SIGKILL)
-    await _ended(process)
+    await _has_ended(process)
 
 
-async def _ended(process: Process) -> bool:
+async def _has_ended(process: Process) -> bool:
     with anyio.move_on_after(_GRACE):
         while process.returncode is None:  # noqa: ASYNC110 - `wait()` waits for its pipes too
             await anyio.sleep(_POLL)

@@ -179,7 +179,7 @@ class Lines:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._add(end)
-            yield self._taken()
+            yield self._take()
         self._add(rest)
 
     def _add(self, part: bytes) -> None:
@@ -189,7 +189,7 @@ class Lines:
             self._head = self._head or bytes(self._kept[: self._edge])
             del self._kept[: -self._edge]
 
-    def _taken(self) -> bytes | Overlong:
+    def _take(self) -> bytes | Overlong:
         whole = bytes(self._kept)
         line = whole if self._size <= self._limit else Overlong(self._head, whole[-self._edge :], self._size)
         self._kept.clear()

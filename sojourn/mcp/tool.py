@@ -110,7 +110,7 @@ class McpTool:
         meta: ToolCallMeta,
     ) -> Callable[[], Awaitable[ToolResult]]:
         """Return the function that validates the arguments and sends the call."""
-        return functools.partial(self._checked, call, meta)
+        return functools.partial(self._check_and_run, call, meta)
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
         """Return the result of a call from the server's value, unchanged."""
@@ -120,7 +120,7 @@ class McpTool:
         """Return the result of a call from an external value."""
         return self.deliver(call, value)
 
-    async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> ToolResult:
+    async def _check_and_run(self, call: ToolRequest, meta: ToolCallMeta) -> ToolResult:
         """Validate the arguments, in a thread if it may cost much, and send the call."""
         arguments = boundary.parse_payload(self.spec, call)
         if isinstance(arguments, dict) and not fits_for_certain(self.validator, arguments):
@@ -158,12 +158,12 @@ class McpTool:
             return _unsupported(call, error)
         except errors.ErrorResponse as error:
             fault, sent = error, None if meta.input else arguments
-            return await run_in_thread(lambda: self._refused(call, sent, fault), on=arguments)
+            return await run_in_thread(lambda: self._refuse(call, sent, fault), on=arguments)
         if isinstance(answer, InputRequired):
             return ToolResult(input_required=answer)
-        return await self._answered(call, answer, rounds.secrets)
+        return await self._read_answer(call, answer, rounds.secrets)
 
-    def _refused(
+    def _refuse(
         self, call: ToolRequest, arguments: dict[str, Any] | None, error: errors.ErrorResponse
     ) -> ToolResult:
         text, code = str(error), error.code
@@ -178,7 +178,7 @@ class McpTool:
         told = ToolError.new(text, code=f"mcp_{code}").model_copy(update={"outcome_unknown": unknown})
         return boundary.refusal(call, (told, None))
 
-    async def _answered(
+    async def _read_answer(
         self, call: ToolRequest, answer: "CallToolResult", secrets: Sequence[str]
     ) -> ToolResult:
         is_structured = "structured_content" in answer.model_fields_set

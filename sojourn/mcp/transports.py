@@ -57,7 +57,7 @@ _RANDOM = re.compile(r"(?=(?:.*\d){2})(?=.*[A-Za-z])[A-Za-z0-9_~.=-]{20,}\Z")
 
 def of_environment(env: Mapping[str, str]) -> Iterator[str]:
     for name, value in env.items():
-        yield from _named(name, value)
+        yield from _of_named(name, value)
 
 
 def of_headers(headers: Mapping[str, str]) -> Iterator[str]:
@@ -74,9 +74,9 @@ def of_arguments(arguments: Sequence[str]) -> Iterator[str]:
     for argument in arguments:
         name, sign, value = _pair(argument)
         if sign:
-            yield from _named(name, value)
+            yield from _of_named(name, value)
         elif option and not argument.startswith("-"):
-            yield from _named(option, argument)
+            yield from _of_named(option, argument)
         yield from _of_text(argument)
         option = argument.lstrip("-/") if argument.startswith("-") and not sign else ""
 
@@ -108,7 +108,7 @@ def distinct(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in values if each))
 
 
-def _named(name: str, value: str) -> Iterator[str]:
+def _of_named(name: str, value: str) -> Iterator[str]:
     if _is_name(name) and not _FILE.match(value) and not _is_address(value):
         yield from (value, *_words(value))
     yield from _of_text(value)

@@ -127,9 +127,9 @@ def compacted(
         return [*messages]
     until = max(min(part.until, len(messages)), 0)
     kept = [messages[index] for index in part.kept if 0 <= index < until]
-    summary = [Message.user(_introduced(part.summary, until))] if until else []
+    summary = [Message.user(_introduce(part.summary, until))] if until else []
     tail = [
-        _shortened(
+        _shorten(
             message,
             text_of,
             reads,
@@ -141,11 +141,11 @@ def compacted(
     return [*kept, *summary, *tail]
 
 
-def _introduced(summary: str, count: int) -> str:
+def _introduce(summary: str, count: int) -> str:
     return f"(Summary of the conversation so far, in place of its first {count_noun(count, 'message')}:)\n\n{summary}"
 
 
-def _shortened(
+def _shorten(
     message: Message,
     text_of: Callable[[ToolResult], Any],
     reads: Collection[str],

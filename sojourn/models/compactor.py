@@ -121,7 +121,7 @@ async def summary_of(
     while rest:
         try:
             head = f"Summary of what came before:\n{so_far}\n\n" if so_far else ""
-            part = await _asked(f"{head}{rest[:room]}", compaction, model, provider, most)
+            part = await _request_summary(f"{head}{rest[:room]}", compaction, model, provider, most)
         except ApplicationError as error:
             if error.type == "ContextWindowExceeded" and room > _SMALLEST:
                 room //= 2
@@ -134,7 +134,9 @@ async def summary_of(
     return Summary(so_far or _by_code(messages, most), used)
 
 
-async def _asked(text: str, compaction: Compaction, model: Model, provider: str, most: int) -> Summary:
+async def _request_summary(
+    text: str, compaction: Compaction, model: Model, provider: str, most: int
+) -> Summary:
     told = (
         f"{_INSTRUCTIONS}\n\n{compaction.instructions}".strip() if compaction.instructions else _INSTRUCTIONS
     )
@@ -300,7 +302,7 @@ class Compactor:
             type="compaction",
             summary=summary,
             until=until,
-            kept=_kept(transcript[:until], sizes, int(window * KEPT) * CHARACTERS_A_TOKEN),
+            kept=_choose_messages(transcript[:until], sizes, int(window * KEPT) * CHARACTERS_A_TOKEN),
             cleared=last.cleared if last.cleared > until else 0,
             at=len(transcript),
             max_result=most if is_long else None,
@@ -360,7 +362,7 @@ def _cut(transcript: Sequence[Message], sizes: Sequence[int], after: int, room: 
     return cuts[-1] if cuts else after
 
 
-def _kept(older: Sequence[Message], sizes: Sequence[int], room: int) -> list[int]:
+def _choose_messages(older: Sequence[Message], sizes: Sequence[int], room: int) -> list[int]:
     """Return messages of people and the system: the first, then the newest."""
     begins = next((index for index, message in enumerate(older) if message.role == "assistant"), len(older))
     wanted = [index for index, message in enumerate(older) if message.role in ("user", "system")]

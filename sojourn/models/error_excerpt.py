@@ -89,7 +89,7 @@ def error_excerpt(error: BaseException, names: Collection[str] = ()) -> str:
     text = _KEY.sub("[key]", text)
     text = _DIGITS.sub(lambda found: found[0] if found[0] in names else "[key]", text)
     text = _QUOTATION.sub(_quotation, text)
-    return _bounded(plain(text.strip(), _MAX_READ)).rstrip(" .,;:")
+    return _bound(plain(text.strip(), _MAX_READ)).rstrip(" .,;:")
 
 
 def error_message(error: BaseException) -> str:
@@ -146,7 +146,7 @@ def _quotation(found: re.Match[str]) -> str:
     return found[0] if len(quoted) <= longest else "[quoted]"
 
 
-def _bounded(text: str) -> str:
+def _bound(text: str) -> str:
     if len(text) <= MAX_EXCERPT:
         return text
     return f"{text[: MAX_EXCERPT - _TAIL - 3].rstrip()} {CUT} {text[-_TAIL:].lstrip()}"

@@ -67,7 +67,7 @@ def from_response(response: theirs.ModelResponse, names: Names, tokens: int | No
 
     Arguments that the model wrote as a text are not parsed: they are in `raw`, even if they are not JSON.
     """
-    parts = [_kept(part, names) for part in response.parts]
+    parts = [_part_of(part, names) for part in response.parts]
     if parts:
         first = parts[0]
         kept = with_response(first.provider_metadata, response, tokens)
@@ -270,7 +270,7 @@ def _response_text(part: TextPart) -> theirs.TextPart | None:
     return theirs.TextPart(part.text, citations=citations_of(part), **origin)
 
 
-def _kept(part: theirs.ModelResponsePart, names: Names) -> Part:
+def _part_of(part: theirs.ModelResponsePart, names: Names) -> Part:
     kept = kept_of(part)
     match part:
         case theirs.TextPart():

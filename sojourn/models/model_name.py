@@ -49,18 +49,18 @@ def _is_known(provider: str) -> bool:
     return True
 
 
-def _named() -> list[str]:
+def _model_names() -> list[str]:
     names = [each for each in known_model_names() if ":" in each and "/" not in each.partition(":")[0]]
     return sorted(names, key=lambda each: each.partition(":")[0] not in _WELL_KNOWN)
 
 
 def _providers() -> list[str]:
-    return sorted({*_WELL_KNOWN, *(each.partition(":")[0] for each in _named())})
+    return sorted({*_WELL_KNOWN, *(each.partition(":")[0] for each in _model_names())})
 
 
 def _close(model: str) -> list[str]:
     by_model: dict[str, list[str]] = {}
-    for each in _named():
+    for each in _model_names():
         by_model.setdefault(each.partition(":")[2].casefold(), []).append(each)
     found = get_close_matches(model.casefold(), list(by_model), n=1, cutoff=0.75)
     return by_model[found[0]][:3] if found else []
@@ -71,7 +71,7 @@ def _starting(model: str) -> list[str]:
     word = model.casefold().partition("-")[0]
     found = [
         provider
-        for provider, _, each in (name.partition(":") for name in _named())
+        for provider, _, each in (name.partition(":") for name in _model_names())
         if each.casefold().startswith(f"{word}-")
     ]
     return [f"{word if word in found else found[0]}:{plain(model, _MAX_NAME)}"] if word and found else []

@@ -55,10 +55,8 @@ def wire_name(name: str) -> str:
     tool = _id(name)
     if tool is not None:
         plain = name.replace(".", "__")
-        return plain if _inverse(plain) == name else _hashed(name)
-    return (
-        name if _LEGAL.match(name) and not _DIGEST.search(name) and _inverse(name) is None else _hashed(name)
-    )
+        return plain if _inverse(plain) == name else _hash(name)
+    return name if _LEGAL.match(name) and not _DIGEST.search(name) and _inverse(name) is None else _hash(name)
 
 
 class Names:
@@ -104,7 +102,7 @@ class Names:
     def sent(self, id: str, arguments: Arguments) -> tuple[str, Arguments]:
         """Return the name and the arguments of a transcript's call as the model made it."""
         if keys := self._keys.get(id):
-            arguments = _changed(arguments, keys.to_model)
+            arguments = _change(arguments, keys.to_model)
         if id not in self._deferred:
             return self.name_of(id), arguments
         read = read_text(arguments) if isinstance(arguments, str) else None
@@ -116,10 +114,10 @@ class Names:
         """Return a model's call as tool id and arguments, to be judged."""
         for _ in range(_MAX_WRAPPED if self._deferred else 0):
             if name == CALL_TOOL:
-                name, arguments = self._unwrapped(name, arguments)
+                name, arguments = self._unwrap(name, arguments)
         id = self.id_of(name)
         keys = self._keys.get(id)
-        return id, _changed(arguments, lambda given: one_object(keys.to_tool(given))) if keys else arguments
+        return id, _change(arguments, lambda given: one_object(keys.to_tool(given))) if keys else arguments
 
     def in_result(self, result: ToolResult) -> ToolResult:
         """Return a result whose error and hint have the model's names of fields."""
@@ -132,9 +130,9 @@ class Names:
 
     def replace_ids(self, text: str) -> str:
         """Return a text for the model, with names in place of the ids of known tools."""
-        return self._known.sub(lambda found: wire_name(found[0]), text) if self._ids else text
+        return self._id_pattern.sub(lambda found: wire_name(found[0]), text) if self._ids else text
 
-    def _unwrapped(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
+    def _unwrap(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
         """Return the call inside a whole call of `call_tool`."""
         if isinstance(arguments, str):
             read = read_text(arguments)
@@ -155,7 +153,7 @@ class Names:
         return tool, dumps(inner) if is_text else inner
 
     @cached_property
-    def _known(self) -> re.Pattern[str]:
+    def _id_pattern(self) -> re.Pattern[str]:
         ids = sorted(self._ids.values(), key=len, reverse=True)
         return re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, ids))})(?![\w/-]|\.\w)")
 
@@ -189,7 +187,7 @@ def _inner(given: dict[str, Any]) -> Arguments:
     return {"arguments": inner, **given}
 
 
-def _changed(arguments: Arguments, change: Callable[[dict[str, Any]], Arguments]) -> Arguments:
+def _change(arguments: Arguments, change: Callable[[dict[str, Any]], Arguments]) -> Arguments:
     """Return arguments with other keys, unless they are not one JSON object."""
     if not isinstance(arguments, str):
         return change(arguments)
@@ -220,7 +218,7 @@ def _id(name: str) -> str | None:
         return None
 
 
-def _hashed(name: str) -> str:
+def _hash(name: str) -> str:
     """Return a name with a digest, and without `__`, so that no plain name equals it."""
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
     readable = _UNREADABLE.sub("_", name[:MAX_UNKNOWN]).lstrip("_-0123456789")

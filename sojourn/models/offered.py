@@ -102,7 +102,9 @@ def offer(
     sizes: dict[str, int] = {spec.id: _size(spec, made[spec.id]) for spec in specs}
     most = limits.tools - is_typed
     can_search = most >= len({SEARCH_TOOLS, CALL_TOOL})
-    direct = _direct(specs, sizes, limits) if can_search else {spec.id for spec in _preferred(specs)[:most]}
+    direct = (
+        _direct(specs, sizes, limits) if can_search else {spec.id for spec in _by_preference(specs)[:most]}
+    )
     tools = sorted((made[id] for id in direct), key=lambda tool: tool.name)
     deferred = sorted(
         (spec for spec in specs if spec.id not in direct and can_search), key=lambda spec: spec.id
@@ -172,14 +174,14 @@ def _direct(specs: Sequence[ToolSpec], sizes: Mapping[str, int], limits: Provide
         return {spec.id for spec in specs}
     most, room = most - len({SEARCH_TOOLS, CALL_TOOL}), limits.definitions
     direct: set[str] = set()
-    for spec in _preferred(specs):
+    for spec in _by_preference(specs):
         if len(direct) < most and sizes[spec.id] <= room:
             direct.add(spec.id)
             room -= sizes[spec.id]
     return direct
 
 
-def _preferred(specs: Sequence[ToolSpec]) -> list[ToolSpec]:
+def _by_preference(specs: Sequence[ToolSpec]) -> list[ToolSpec]:
     toolset = {spec.id: spec.id.rpartition(".")[0] for spec in specs}
     count = Counter(toolset.values())
     return sorted(specs, key=lambda spec: (spec.kind == "mcp", count[toolset[spec.id]], spec.id))

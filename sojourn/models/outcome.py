@@ -124,7 +124,7 @@ def plan_of(
     calls = reply.message.tool_calls
     by_name = {call.name: call for call in reversed(calls)}
     if expected and FINAL_RESULT in by_name:
-        return _typed(reply, by_name[FINAL_RESULT], expected, names)
+        return _read_typed_call(reply, by_name[FINAL_RESULT], expected, names)
     if calls and is_last:
         return _too_late(reply, expected)
     if may_ask and ASK_USER in by_name:
@@ -138,7 +138,7 @@ def plan_of(
     if not reply.message.text.strip():
         return _empty(reply)
     if expected:
-        return _typed_text(reply, expected, names)
+        return _read_typed_text(reply, expected, names)
     plan = PlanResult(final_response=reply.message, notes=_notes(reply))
     if not is_call_as_text(reply.message.text):
         return plan
@@ -172,7 +172,7 @@ def _nameless(reply: ModelReply, call: ToolCallPart) -> Correction:
         f'{text} It takes {{"name": "...", "arguments": {{...}}}}: the name of a tool that was found, and the '
         "arguments of that tool as one object."
     )
-    return Correction("MalformedAnswer", text, _answered(reply, call, text), otherwise=_calls(reply))
+    return Correction("MalformedAnswer", text, _answer_calls(reply, call, text), otherwise=_calls(reply))
 
 
 def _too_late(reply: ModelReply, expected: Expected | None) -> Correction:
@@ -273,18 +273,18 @@ def _empty(reply: ModelReply) -> Correction:
 # The typed answer.
 
 
-def _typed(
+def _read_typed_call(
     reply: ModelReply, call: ToolCallPart, expected: Expected, names: Names
 ) -> PlanResult | Correction:
     if cut := _cut_off(reply, call):
         return cut
     payload = _arguments(call)
     if isinstance(payload, str):
-        return _malformed(reply, call, payload)
+        return _correct_typed_call(reply, call, payload)
     payload = expected.read(payload)
     mismatch = expected.mismatch(payload)
     if mismatch is not None:
-        return _malformed(reply, call, *_texts(mismatch, names))
+        return _correct_typed_call(reply, call, *_texts(mismatch, names))
     others = len(reply.message.tool_calls) - 1
     notes = (
         [f"{count_noun(others, 'call')} beside the answer {'was' if others == 1 else 'were'} not made"]
@@ -294,8 +294,10 @@ def _typed(
     return _answer(reply, expected.value(payload), notes)
 
 
-def _malformed(reply: ModelReply, call: ToolCallPart, text: str, why: str = "") -> Correction:
-    return Correction("MalformedAnswer", text, _answered(reply, call, text), why=why, most=_TYPED_CORRECTIONS)
+def _correct_typed_call(reply: ModelReply, call: ToolCallPart, text: str, why: str = "") -> Correction:
+    return Correction(
+        "MalformedAnswer", text, _answer_calls(reply, call, text), why=why, most=_TYPED_CORRECTIONS
+    )
 
 
 def _texts(mismatch: ToolResult, names: Names) -> tuple[str, str]:
@@ -303,7 +305,7 @@ def _texts(mismatch: ToolResult, names: Names) -> tuple[str, str]:
     return result_text(names.in_result(mismatch), names), str(mismatch.error)
 
 
-def _typed_text(reply: ModelReply, expected: Expected, names: Names) -> PlanResult | Correction:
+def _read_typed_text(reply: ModelReply, expected: Expected, names: Names) -> PlanResult | Correction:
     if cut := _cut_off(reply):
         return cut
     read = parse_arguments(reply.message.text)
@@ -334,7 +336,7 @@ def _cut_off(reply: ModelReply, call: ToolCallPart | None = None) -> Correction 
     return Correction(
         codes.get(reply.finish or "", "MalformedAnswer"),
         text,
-        _answered(reply, call, text) if call else {},
+        _answer_calls(reply, call, text) if call else {},
         most=_TYPED_CORRECTIONS,
         needs_room=is_long,
     )
@@ -353,11 +355,11 @@ def _question(reply: ModelReply, call: ToolCallPart, names: Names) -> PlanResult
         return cut
     payload = _arguments(call)
     if isinstance(payload, str):
-        return Correction("MalformedAnswer", payload, _answered(reply, call, payload))
+        return Correction("MalformedAnswer", payload, _answer_calls(reply, call, payload))
     question, tool = payload.get("question"), payload.get("tool")
     if not isinstance(question, str) or not question.strip():
         text = f"`{ASK_USER}` takes a `question`, a text that says what to ask."
-        return Correction("MalformedAnswer", text, _answered(reply, call, text))
+        return Correction("MalformedAnswer", text, _answer_calls(reply, call, text))
     return PlanResult(
         await_=AwaitClarification(
             question=question[:4_000],
@@ -384,6 +386,6 @@ def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
     return read.payload
 
 
-def _answered(reply: ModelReply, wrong: ToolCallPart, text: str) -> dict[str, str]:
+def _answer_calls(reply: ModelReply, wrong: ToolCallPart, text: str) -> dict[str, str]:
     others = f"not executed: the call of `{wrong.name}` in the same response was not valid"
     return {call.tool_call_id: text if call is wrong else others for call in reply.message.tool_calls}

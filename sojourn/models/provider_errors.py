@@ -200,7 +200,7 @@ def _verdict_of(error: BaseException, asked: _Asked) -> _Verdict | None:
         return _Verdict(
             kind, format_network_failure(what, asked.who), _delay(what.retry_after, asked.attempt)
         )
-    return _misconfigured(error, asked) or _permanent(error, asked) or _unexplained(error, asked)
+    return _judge_setup(error, asked) or _permanent(error, asked) or _judge_unexplained(error, asked)
 
 
 def _all_failed(group: raised.FallbackExceptionGroup, asked: _Asked) -> _Verdict:
@@ -223,15 +223,15 @@ def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
     """Return the type and the network failure of a passing error, or None."""
     match error:
         case raised.ModelRateLimitError() | raised.ConcurrencyLimitExceeded():
-            return "ModelRateLimited", _reported(error, "rate_limited")
+            return "ModelRateLimited", _failure_of(error, "rate_limited")
         case raised.ModelOverloadedError():
-            return "ModelOverloaded", _reported(error, "status")
+            return "ModelOverloaded", _failure_of(error, "status")
         case raised.ModelUnavailableError() | raised.ModelServerError():
-            return "ModelUnavailable", _reported(error, "status")
+            return "ModelUnavailable", _failure_of(error, "status")
         case raised.ModelHTTPError(status_code=HTTPStatus.REQUEST_TIMEOUT):
-            return "ModelTimeout", _reported(error, "timeout")
+            return "ModelTimeout", _failure_of(error, "timeout")
         case raised.ModelHTTPError(status_code=HTTPStatus.CONFLICT | HTTPStatus.TOO_EARLY):
-            return "ModelUnavailable", _reported(error, "status")
+            return "ModelUnavailable", _failure_of(error, "status")
         case raised.ModelTimeoutError() | raised.ModelRequestTimeout():
             return "ModelTimeout", NetworkFailure("timeout", "timed out")
         case raised.ModelConnectionError():
@@ -277,7 +277,7 @@ def _is_out_of_credit(error: BaseException) -> bool:
 _KINDS: Final = {"rate_limited": "ModelRateLimited", "timeout": "ModelTimeout"}
 
 
-def _reported(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> NetworkFailure:
+def _failure_of(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> NetworkFailure:
     """Return the failure that a status, a stream or this worker's limit reports."""
     code: int | None = getattr(error, "status_code", None)
     wait: float | None = getattr(error, "retry_after", None)
@@ -298,7 +298,7 @@ def _without_status(error: BaseException) -> str:
     return "by this worker's own limit" if is_own else "reported without a status"
 
 
-def _misconfigured(error: BaseException, asked: _Asked) -> _Verdict | None:
+def _judge_setup(error: BaseException, asked: _Asked) -> _Verdict | None:
     match error:
         case raised.UserError() | ImportError():  # such as without a key, or the provider's SDK
             text = str(error).partition(" To try Pydantic AI ")[0]
@@ -341,11 +341,11 @@ def _permanent(error: BaseException, asked: _Asked) -> _Verdict | None:
         case raised.ModelContextWindowExceededError():
             return _too_long(error)
         case raised.ContentFilterError():
-            return _filtered(error, asked)
+            return _judge_filtered(error, asked)
         case raised.ModelHTTPError() if is_content_filter(error):
-            return _filtered(error, asked)
+            return _judge_filtered(error, asked)
         case raised.ModelRequestRejectedError() | raised.ModelHTTPError():
-            return _rejected(error, asked)
+            return _judge_rejected(error, asked)
         case _:
             return None
     return _Verdict(*verdict, is_final=True)
@@ -364,9 +364,9 @@ def _by_words(error: BaseException, asked: _Asked) -> _Verdict | None:
     if (is_failure or status in _SIZES) and is_too_long(error):
         return _too_long(error)
     if is_failure and is_of_template(error):
-        return _rejected(error, asked)
+        return _judge_rejected(error, asked)
     if status == HTTPStatus.FORBIDDEN and is_content_filter(error):
-        return _filtered(error, asked)
+        return _judge_filtered(error, asked)
     if status == HTTPStatus.FORBIDDEN and is_web_page(error):
         repair = "a firewall or a proxy may block what the request says, or the key"
         return _Verdict(
@@ -375,7 +375,7 @@ def _by_words(error: BaseException, asked: _Asked) -> _Verdict | None:
             is_final=True,
         )
     if status == HTTPStatus.NOT_FOUND and is_unsupported(error):
-        return _rejected(error, asked)
+        return _judge_rejected(error, asked)
     return None
 
 
@@ -390,12 +390,12 @@ def _too_long(error: BaseException) -> _Verdict:
     return _Verdict("ContextWindowExceeded", text, is_final=True)
 
 
-def _filtered(error: BaseException, asked: _Asked) -> _Verdict:
+def _judge_filtered(error: BaseException, asked: _Asked) -> _Verdict:
     text = f"The content filter of {asked.who} refused the request{_status(error)}; change what is asked."
     return _Verdict("ContentFiltered", text, is_final=True)
 
 
-def _rejected(error: BaseException, asked: _Asked) -> _Verdict:
+def _judge_rejected(error: BaseException, asked: _Asked) -> _Verdict:
     excerpt = error_excerpt(error, asked.names)
     because = f": {excerpt}." if excerpt else "."
     text = f"{asked.who} refused the request{_status(error)}{because}{_mend(error, asked)}"
@@ -413,7 +413,7 @@ def _mend(error: BaseException, asked: _Asked) -> str:
     return f" Change the schema of {named[0]}, or leave the tool out of the agent's `uses`." if named else ""
 
 
-def _unexplained(error: BaseException, asked: _Asked) -> _Verdict | None:
+def _judge_unexplained(error: BaseException, asked: _Asked) -> _Verdict | None:
     """Judge an error without a known cause, or return None."""
     match error:
         case raised.ModelAPIError():

@@ -70,7 +70,7 @@ class ResponseOrigin(TypedDict, total=False):
 
 
 def kept_of(part: ModelResponsePart) -> dict[str, Any] | None:
-    return _filled(
+    return _without_none(
         id=_text(getattr(part, "id", None)),
         provider=_text(getattr(part, "provider_name", None)),
         details=plain_json(getattr(part, "provider_details", None)),
@@ -85,12 +85,12 @@ def with_response(
     system = _text(response.canonical_system)
     has_state = any(getattr(part, "id", None) for part in response.parts)
     has_own_ids = any(not fits_everywhere(call.tool_call_id) for call in response.tool_calls)
-    origin = _filled(
+    origin = _without_none(
         provider=provider,
         url=_text(response.provider_url) if has_state or has_own_ids else None,
         system=None if system == provider else system or None,
         id=_text(response.provider_response_id) if has_state else None,
-        details=plain_json(_filled(**{key: details.get(key) for key in _READ_LATER})),
+        details=plain_json(_without_none(**{key: details.get(key) for key in _READ_LATER})),
         tokens=tokens,
     )
     return {**(kept or {}), "response": origin} if origin else kept
@@ -102,7 +102,7 @@ def without_origin(part: Part) -> Part:
     if not kept:
         return part
     tokens = (_object(kept.get("response")) or {}).get("tokens")
-    left = _filled(
+    left = _without_none(
         tool_call_id=kept.get("tool_call_id"),
         citations=kept.get("citations"),
         response=tokens and {"tokens": tokens},
@@ -199,7 +199,7 @@ def _citations() -> TypeAdapter[list[Citation]]:
     return TypeAdapter(list[Citation])
 
 
-def _filled(**kept: Any) -> dict[str, Any] | None:
+def _without_none(**kept: Any) -> dict[str, Any] | None:
     return {key: value for key, value in kept.items() if value is not None} or None
 
 

@@ -186,7 +186,7 @@ class Limiter:
         if slots:
             await self._slot(slots, tokens, model)
         try:
-            await self._admitted(tokens, model)
+            await self._admit(tokens, model)
             began, sent = self._clock(), SentRequest()
             try:
                 yield sent
@@ -208,7 +208,7 @@ class Limiter:
         except TimeoutError:
             raise self._later(LONGEST_WAIT, tokens, model) from None
 
-    async def _admitted(self, tokens: float, model: str) -> None:
+    async def _admit(self, tokens: float, model: str) -> None:
         self._check(self.allowance.wait(tokens, self._clock(), self._queued), tokens, model)
         self._queued += tokens
         try:

@@ -182,7 +182,7 @@ def given_up(corrections: Sequence[Correction], reply: ModelReply, turn: PlanInp
     last = corrections[-1]
     if last.otherwise is not None:
         return last.otherwise
-    message = f"{_times(len(corrections) - 1)}: {clip(last.why or last.text, _MAX_WHY)}{_carried_out(turn)}"
+    message = f"{_times(len(corrections) - 1)}: {clip(last.why or last.text, _MAX_WHY)}{_list_effects(turn)}"
     if turn.finalize:
         raise ApplicationError(message, type=last.code, non_retryable=True)
     error = ToolError.new(message, code=last.code)
@@ -212,7 +212,7 @@ def _answer(reply: ModelReply) -> str:
     )
 
 
-def _carried_out(turn: PlanInput) -> str:
+def _list_effects(turn: PlanInput) -> str:
     """Return, as a clause, the calls that may have changed something."""
     reads = {spec.id for spec in turn.tools if spec.annotations.read_only}
     results = [each for message in turn.messages[turn.turn_start :] for each in message.tool_results]
@@ -256,7 +256,7 @@ class Requests:
         self._refused = refused
         self._left = turn.caps.tokens
         self._settings = settings
-        self.settings = self._raised() if any(map(_is_cut_off, turn.tool_results)) else settings
+        self.settings = self._raise_limit() if any(map(_is_cut_off, turn.tool_results)) else settings
         self.messages: list[ModelMessage] = reading.messages()
         self.plain_ids = plain_ids
         self._has_own = False
@@ -317,7 +317,7 @@ class Requests:
     def correct(self, response: ModelResponse, correction: Correction) -> None:
         self._has_own = True
         if correction.needs_room:
-            self.settings = self._raised()
+            self.settings = self._raise_limit()
         answers: list[ModelRequestPart] = [
             ToolReturnPart(
                 tool_name=call.tool_name,
@@ -340,7 +340,7 @@ class Requests:
         notice = SystemPromptPart(correction.text, scope="request")
         self.messages = [*before, replace(last, parts=[*last.parts, notice])]
 
-    def _raised(self) -> ModelSettings:
+    def _raise_limit(self) -> ModelSettings:
         """Return the settings with their output limit raised."""
         limit = self._settings.get("max_tokens")
         if limit is None:

@@ -63,7 +63,7 @@ async def response_of(
         response = await model_request(
             model, messages, model_settings=settings, model_request_parameters=parameters
         )
-        return _accepted(response)
+        return _accept(response)
     async with model_request_stream(
         model, messages, model_settings=settings, model_request_parameters=parameters
     ) as stream:
@@ -74,10 +74,10 @@ async def response_of(
     attempt = activity.info().attempt if activity.in_activity() else 1
     if was_cut_off(response, attempt):
         raise ModelConnectionError(model.model_name, "the stream ended before the answer did", phase="read")
-    return _accepted(response)
+    return _accept(response)
 
 
-def _accepted(response: ModelResponse) -> ModelResponse:
+def _accept(response: ModelResponse) -> ModelResponse:
     # Google's API answers a blocked prompt without an error status.
     if not response.parts and "block_reason" in (response.provider_details or {}):
         raise ContentFilterError("the prompt was blocked")

@@ -147,7 +147,7 @@ def filtered(messages: Sequence[Message]) -> tuple[SetAside, ...]:
 
 
 def _set_aside_whole(messages: Sequence[Message]) -> set[int]:
-    return {at for each in _recorded(messages) if each.what == "messages" for at in each.indices}
+    return {at for each in _read_records(messages) if each.what == "messages" for at in each.indices}
 
 
 def _messages(indices: Sequence[int], why: str) -> list[SetAside]:
@@ -199,12 +199,12 @@ def _widest(attempts: Sequence[SetAside]) -> tuple[SetAside, ...]:
 
 def without_set_aside(messages: Sequence[Message]) -> list[Message]:
     read = [*messages]
-    for each in _recorded(messages):
+    for each in _read_records(messages):
         read = each.applied(read)
     return read
 
 
-def _recorded(messages: Sequence[Message]) -> Iterator[SetAside]:
+def _read_records(messages: Sequence[Message]) -> Iterator[SetAside]:
     for _, fields in records_in(messages, "assistant"):
         what, indices, calls = fields.get("what"), fields.get("messages"), fields.get("calls", [])
         if what in _LEAVING and is_array(indices) and is_array(calls):

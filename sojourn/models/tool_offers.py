@@ -147,7 +147,7 @@ class RefusedTools:
         """Return a request without the tools that a refusal names, or None."""
         defined = [*parameters.function_tools, *parameters.output_tools]
         rejections = _rejections(error)
-        named = {name for each in rejections for name in _named(each, defined)} - OWN_TOOLS
+        named = {name for each in rejections for name in _tools_named_in(each, defined)} - OWN_TOOLS
         if not 0 < len(named) <= self._left:
             return None
         self._left -= len(named)
@@ -205,7 +205,7 @@ def _rejections(error: BaseException | None) -> list[raised.ModelHTTPError]:
     return []
 
 
-def _named(error: raised.ModelHTTPError, defined: Sequence[ToolDefinition]) -> set[str]:
+def _tools_named_in(error: raised.ModelHTTPError, defined: Sequence[ToolDefinition]) -> set[str]:
     text = error_message(error)[:_MAX_READ]
     if _OF_MESSAGES.match(text):
         return set()

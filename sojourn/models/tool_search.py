@@ -140,7 +140,7 @@ def found_tools(query: str, deferred: Sequence[ToolSpec]) -> tuple[list[ToolSpec
     fitting = [spec for score, _, spec in sorted(scored, key=lambda each: each[:2]) if score]
     left, found = MAX_ANSWER, list[ToolSpec]()
     for spec in fitting[:MAX_FOUND]:
-        left -= len(_shown(spec))
+        left -= len(_describe(spec))
         if found and left < 0:
             break
         found.append(spec)
@@ -153,7 +153,7 @@ def _text_of(found: Sequence[ToolSpec], deferred: Sequence[ToolSpec], more: int)
     rest = (
         [f"(And {count_noun(more, 'tool')} that fit less; search with other words for them.)"] if more else []
     )
-    return "\n\n".join([*map(_shown, found), *rest])
+    return "\n\n".join([*map(_describe, found), *rest])
 
 
 def _score(spec: ToolSpec, query: str, words: set[str]) -> int:
@@ -179,7 +179,7 @@ def _fields(spec: ToolSpec) -> Iterable[str]:
     return project(spec.payload.json_schema).schema["properties"]
 
 
-def _shown(spec: ToolSpec) -> str:
+def _describe(spec: ToolSpec) -> str:
     projection = project(spec.payload.json_schema)
     schema = json.dumps(projection.schema, ensure_ascii=False, separators=(",", ":"))
     lines = [f"name: {wire_name(spec.id)}", clip(spec.description or spec.title, _MAX_DESCRIPTION)]
@@ -197,21 +197,21 @@ def _toolsets(deferred: Sequence[ToolSpec]) -> str:
 def _search_of(part: ModelResponsePart) -> ToolCallPart | None:
     if not isinstance(part, ToolCallPart) or part.tool_name != CALL_TOOL:
         return None
-    given = _given(part.args)
+    given = _object_of(part.args)
     if not is_object(given) or given.get("name") != SEARCH_TOOLS:
         return None
-    query = _given(given.get("arguments", given))
+    query = _object_of(given.get("arguments", given))
     query = query.get("query") if is_object(query) else query
     return replace(part, tool_name=SEARCH_TOOLS, args={"query": query if isinstance(query, str) else ""})
 
 
 def _query(call: ToolCallPart) -> str:
-    arguments = _given(call.args)
+    arguments = _object_of(call.args)
     query = arguments.get("query") if is_object(arguments) else arguments
     return query if isinstance(query, str) else ""
 
 
-def _given(arguments: Any) -> Any:
+def _object_of(arguments: Any) -> Any:
     """Return the object that a text of arguments holds.
 
     Anything else is returned as it is.

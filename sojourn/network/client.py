@@ -143,16 +143,16 @@ def check_timeouts() -> None:
     """Read every setting once, so that a wrong one fails at the start."""
     for variable, written in os.environ.items():
         if variable.startswith(_PREFIX) and written:
-            _parsed(variable, written)
+            _parse(variable, written)
 
 
 def _set(name: str) -> Timeouts | None:
     variable = _PREFIX + re.sub(r"\W", "_", name.upper())
     written = os.environ.get(variable)
-    return _parsed(variable, written) if written else None
+    return _parse(variable, written) if written else None
 
 
-def _parsed(variable: str, written: str) -> Timeouts:
+def _parse(variable: str, written: str) -> Timeouts:
     try:
         connect, read, write = (float(part) for part in written.split("/"))
     except ValueError:

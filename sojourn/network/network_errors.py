@@ -112,13 +112,13 @@ def network_failure_of(error: BaseException) -> NetworkFailure | None:
     """Return the network failure that an exception reports, or None."""
     status = status_of(error)
     if status is not None:
-        return _answered(status, error) if status in RETRIED_STATUSES else None
+        return _failure_of_status(status, error) if status in RETRIED_STATUSES else None
     if client_classes(error):
-        return _carried(error)
+        return _failure_in(error)
     if "request" in vars(error) and error.__cause__ is not None:
         # The SDKs of OpenAI and Anthropic wrap the error of their client like this.
         return network_failure_of(error.__cause__)
-    return _raised(error)
+    return _failure_of_class(error)
 
 
 def is_undecided(status: int) -> bool:
@@ -160,7 +160,7 @@ def retry_after_of(value: str | None) -> timedelta | None:
         return None
 
 
-def _answered(status: int, error: BaseException) -> NetworkFailure:
+def _failure_of_status(status: int, error: BaseException) -> NetworkFailure:
     headers: Any = getattr(vars(error)["response"], "headers", None) or {}
     return NetworkFailure(
         kind="rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else "status",
@@ -177,13 +177,13 @@ def client_classes(error: BaseException) -> set[str]:
     return {each.__name__ for each in classes if each.__module__.partition(".")[0] in _CLIENTS}
 
 
-def _carried(error: BaseException) -> NetworkFailure | None:
+def _failure_in(error: BaseException) -> NetworkFailure | None:
     names = client_classes(error)
     unknown = not names & _BEFORE_SENDING
     if "TimeoutException" in names:
         return NetworkFailure("timeout", "timed out", outcome_unknown=unknown)
     if "NetworkError" in names:
-        below = (_raised(link) for link in _causes(error))
+        below = (_failure_of_class(link) for link in _causes(error))
         fault = next((fault for fault in below if fault), NetworkFailure("connection", "connection failed"))
         return replace(fault, outcome_unknown=unknown)
     if "RemoteProtocolError" in names and any(word in str(error) for word in ("disconnected", "closed")):
@@ -191,7 +191,7 @@ def _carried(error: BaseException) -> NetworkFailure | None:
     return None
 
 
-def _raised(error: BaseException) -> NetworkFailure | None:
+def _failure_of_class(error: BaseException) -> NetworkFailure | None:
     if not isinstance(error, OSError):
         return None
     for kind, fault in _BY_CLASS:

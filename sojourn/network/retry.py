@@ -126,20 +126,20 @@ async def with_network_retry(
         raise ValueError(f"max_retries is {max_retries}; 0 calls once")
     if _in_activity():
         with network_faults(provider):
-            return await _called(fn)
+            return await _call(fn)
     outer = _outer.get()
     if outer is not None and not outer.is_over:
-        return await _called(fn)
+        return await _call(fn)
     use = _Use()
     token = _outer.set(use)
     try:
-        return await _repeated(fn, provider, max_retries, sleep)
+        return await _repeat(fn, provider, max_retries, sleep)
     finally:
         use.is_over = True
         _outer.reset(token)
 
 
-async def _repeated(
+async def _repeat(
     fn: Callable[[], Any],
     provider: str | None,
     max_retries: int,
@@ -173,10 +173,10 @@ async def _repeated(
         before_sleep=log_retry,
         retry_error_callback=give_up,
     )
-    return await retrying(_called, fn)
+    return await retrying(_call, fn)
 
 
-async def _called(fn: Callable[[], Any]) -> Any:
+async def _call(fn: Callable[[], Any]) -> Any:
     """Make one attempt, and raise the error of a response that is to be repeated."""
     value = fn()
     if isawaitable(value):

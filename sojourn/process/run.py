@@ -161,11 +161,11 @@ class _Child:
         group = self._process.pid
         try:
             signal_group(group, signal.SIGTERM)
-            await self._gone(group)
+            await self._wait_for_exit(group)
         finally:
             signal_group(group, signal.SIGKILL)
             self._close()
-        await self._gone(group)
+        await self._wait_for_exit(group)
 
     def _close(self) -> None:
         for pipe in self._pipes:
@@ -176,7 +176,7 @@ class _Child:
             if pipe:
                 pipe.close()
 
-    async def _gone(self, group: int) -> None:
+    async def _wait_for_exit(self, group: int) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 await self._exited.wait()

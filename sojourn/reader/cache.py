@@ -116,7 +116,7 @@ class Cache(Generic[K, V]):
         lifetime = self._seconds if seconds is None else seconds
         task = self._reads[key] = asyncio.create_task(reading())
 
-        def ended(done: asyncio.Task[V]) -> None:
+        def end(done: asyncio.Task[V]) -> None:
             is_current = self._reads.get(key) is done
             if is_current:
                 del self._reads[key]
@@ -125,7 +125,7 @@ class Cache(Generic[K, V]):
             if is_current:
                 self._entries[key] = _Cached(done.result(), began, self._clock(), began + lifetime)
 
-        task.add_done_callback(ended)
+        task.add_done_callback(end)
         return task
 
 

@@ -127,7 +127,7 @@ async def read_snapshot(client: Client, run_id: str, *, most: int) -> Snapshot:
     if began:
         timeline.spent = TokenUsage.of(fold.totals())
     is_known = timeline.is_over and described.status != WorkflowExecutionStatus.RUNNING
-    status = _ended_status(fold, described) if is_known else await client.get_run(run_id).status()
+    status = _status_at_end(fold, described) if is_known else await client.get_run(run_id).status()
     return Snapshot(
         timeline,
         place_in(began, 0) if began else "",
@@ -156,7 +156,7 @@ async def _fold_of(client: Client, run_id: str, execution: str) -> tuple[Fold, l
                 raise
 
 
-def _ended_status(fold: Fold, described: WorkflowExecutionDescription) -> RunStatus:
+def _status_at_end(fold: Fold, described: WorkflowExecutionDescription) -> RunStatus:
     found = fold.status()
     more = {"status": status_name(described.status), "closed_at": described.close_time}
     return found.model_copy(update={**more, "started_at": found.started_at or described.start_time})

@@ -303,11 +303,11 @@ class LiveTimelines(Generic[T]):
         known = self._known.get(run_id)
         seen = known.version if known else 0
 
-        async def heard() -> None:
+        async def hear() -> None:
             if known and known.is_followed:
                 await known.changed(seen, 1.0)
 
-        return heard
+        return hear
 
     def _leave(self, found: T) -> None:
         if found.readers or self._known.get(found.run_id) is not found:

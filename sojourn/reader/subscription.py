@@ -137,7 +137,7 @@ class Feeds:
     ) -> Generator["Subscription"]:
         """Subscribe to a run during the body."""
         if self.is_closed:
-            raise _stopped(run_id)
+            raise _stop_error(run_id)
         feed = self._feed(run_id, cursor.position.of(run_id))
         self._subscribers[feed] = self._subscribers.get(feed, 0) + 1
         if leaving := self._leaving.pop(feed, None):
@@ -240,7 +240,7 @@ class Subscription:
             if self._feed.is_complete:
                 return  # the subscriber had the last event before
             if self._feed.is_ended:
-                raise self._feed.failure or _stopped(self._feed.run_id)
+                raise self._feed.failure or _stop_error(self._feed.run_id)
             await self._feed.changed(self._seq, due - time.monotonic())
 
     def _join(self) -> bool:
@@ -266,7 +266,7 @@ class Subscription:
             async for read in events:
                 with pace:
                     event = self._feed.redact(read)
-                    delivered = self._delivered(event, event_line(event))
+                    delivered = self._deliver(event, event_line(event))
                 yield [delivered]
                 await pace.rest()
 
@@ -279,12 +279,12 @@ class Subscription:
             if entry.place:
                 is_new = self._unread.is_new(event, entry.place)
                 if is_new and (is_own or self._children):
-                    taken.append(self._delivered(event, entry.line))
+                    taken.append(self._deliver(event, entry.line))
             elif is_own or self._children:
                 taken += self._live_events(entry)
         return taken
 
-    def _delivered(self, event: Event, line: str) -> SubscriberItem:
+    def _deliver(self, event: Event, line: str) -> SubscriberItem:
         self._drafts.note(event)
         if event.type == END and event.run_id == self._feed.run_id:
             self._is_ended = True
@@ -297,7 +297,7 @@ class Subscription:
         return [] if is_old else [SubscriberItem("", entry.event, entry.line)]
 
 
-def _stopped(run_id: str) -> FeedStopped:
+def _stop_error(run_id: str) -> FeedStopped:
     return FeedStopped(STOPPED, run_id=run_id)
 
 

@@ -154,11 +154,11 @@ class WaitReader:
         if not newest:
             ordered.reverse()  # the store lists the runs that started last first
         if begin is not None or patience is not None:
-            ordered = self._outdated(ordered, runs, now - LATER if patience is None else 0.0)
+            ordered = self._find_outdated(ordered, runs, now - LATER if patience is None else 0.0)
         await self._compare(ordered, runs, until)
         compared = set(ordered)
         while True:
-            shown = filter(listed.shows, self._found(runs))
+            shown = filter(listed.shows, self._find(runs))
             placed = sorted(filter(fits, shown), key=lambda each: each.place, reverse=newest)
             after = [
                 each
@@ -184,10 +184,10 @@ class WaitReader:
 
     async def count_runs(self, listed: WaitingRuns, patience: float) -> int:
         """Return how many of these runs have a wait that `listed` shows."""
-        outdated = self._outdated(listed.runs, listed.runs, 0.0)
+        outdated = self._find_outdated(listed.runs, listed.runs, 0.0)
         await self._compare(outdated, listed.runs, time.monotonic() + patience)
         self._sweep(listed.runs)
-        return len({each.view.run_id for each in self._found(listed.runs) if listed.shows(each)})
+        return len({each.view.run_id for each in self._find(listed.runs) if listed.shows(each)})
 
     def forget(self, run_id: str) -> None:
         """Drop a run after something was sent to it."""
@@ -201,7 +201,7 @@ class WaitReader:
         self._known.put(run_id, found)
         return found.waiting
 
-    def _outdated(self, run_ids: Iterable[str], listed: Mapping[str, str], since: float) -> list[str]:
+    def _find_outdated(self, run_ids: Iterable[str], listed: Mapping[str, str], since: float) -> list[str]:
         return [
             run_id
             for run_id in run_ids
@@ -216,9 +216,9 @@ class WaitReader:
         old = ((known.at, run_id) for run_id in listed if (known := self._known.peek(run_id)))
         for at, run_id in heapq.nsmallest(SWEPT, old):
             if at < until:
-                self._known.refresh(run_id, lambda run_id=run_id: self._gated(run_id, listed[run_id]))
+                self._known.refresh(run_id, lambda run_id=run_id: self._read_gated(run_id, listed[run_id]))
 
-    def _found(self, listed: Iterable[str]) -> Iterable[FoundWait]:
+    def _find(self, listed: Iterable[str]) -> Iterable[FoundWait]:
         for run_id in listed:
             if (known := self._known.peek(run_id)) is not None:
                 yield from known.found
@@ -229,9 +229,9 @@ class WaitReader:
                 await asyncio.shield(task)
             return
         now = time.monotonic()
-        outdated = self._outdated(run_ids, listed, now - FRESH)
+        outdated = self._find_outdated(run_ids, listed, now - FRESH)
         tasks = {
-            self._known.refresh(run_id, lambda run_id=run_id: self._gated(run_id, listed[run_id]))
+            self._known.refresh(run_id, lambda run_id=run_id: self._read_gated(run_id, listed[run_id]))
             for run_id in outdated
         }
         if tasks:
@@ -253,7 +253,7 @@ class WaitReader:
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
 
-    async def _gated(self, run_id: str, awaiting: str) -> _Known:
+    async def _read_gated(self, run_id: str, awaiting: str) -> _Known:
         async with self._gate:
             return await self._read(run_id, awaiting)
 

@@ -91,8 +91,8 @@ def _places() -> Iterator[tuple[CliSource, Path]]:
         yield "environment", Path(path)
     if path := shutil.which("temporal"):
         yield "PATH", Path(path)
-    if os.path.isfile(_cached_cli()):  # not `Path.is_file`, which raises if a folder may not be entered
-        yield "cache", _cached_cli()
+    if os.path.isfile(_cli_path()):  # not `Path.is_file`, which raises if a folder may not be entered
+        yield "cache", _cli_path()
 
 
 def _version_of(path: Path) -> str | None:
@@ -119,7 +119,7 @@ class _FetchFailed(ServerNotFound):
     """
 
 
-def _cached_cli() -> Path:
+def _cli_path() -> Path:
     return user_cache_path("sojourn", appauthor=False) / "temporal"
 
 
@@ -127,7 +127,7 @@ async def _download(on_progress: Progress | None) -> Path:
     try:
         return await _download_into_cache(on_progress)
     except OSError as fault:
-        raise _FetchFailed(f"{_cached_cli().parent} cannot be written ({fault.strerror or fault})") from fault
+        raise _FetchFailed(f"{_cli_path().parent} cannot be written ({fault.strerror or fault})") from fault
 
 
 async def _download_into_cache(on_progress: Progress | None) -> Path:
@@ -152,7 +152,7 @@ async def _download_into_cache(on_progress: Progress | None) -> Path:
 
 @contextmanager
 def _scratch() -> Generator[Path]:
-    home = _cached_cli().parent
+    home = _cli_path().parent
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home, prefix="fetch-") as scratch:
         yield Path(scratch)
@@ -162,7 +162,7 @@ def _keep(scratch: Path) -> Path:
     binaries = [path for path in scratch.iterdir() if path.is_file() and os.access(path, os.X_OK)]
     if len(binaries) != 1:
         raise _FetchFailed(f"expected one binary, found {len(binaries)}")
-    return binaries[0].replace(_cached_cli())
+    return binaries[0].replace(_cli_path())
 
 
 def _every_way(faults: list[str]) -> str:

@@ -53,9 +53,7 @@ class BucketStorage(StorageDriver):
             async with self.opened() as driver:
                 return await driver.store(context, payloads)
         except RuntimeError as error:
-            raise self._explained(
-                error, f"there is no bucket {self._bucket!r}: create it"
-            ) from error.__cause__
+            raise self._explain(error, f"there is no bucket {self._bucket!r}: create it") from error.__cause__
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
@@ -70,9 +68,9 @@ class BucketStorage(StorageDriver):
             async with self.opened() as driver:
                 return await driver.retrieve(context, claims)
         except RuntimeError as error:
-            raise self._explained(error, f"the object was deleted: {_KEEP}") from error.__cause__
+            raise self._explain(error, f"the object was deleted: {_KEEP}") from error.__cause__
 
-    def _explained(self, error: RuntimeError, missing: str) -> OSError:
+    def _explain(self, error: RuntimeError, missing: str) -> OSError:
         """Return a driver's error, which names bucket and key, with what to do."""
         cause = error.__cause__
         status = self.status_of(cause)

@@ -38,13 +38,13 @@ def never_raises(report: Callable[P, None]) -> Callable[P, None]:
     """Log the exception of a report, which would fail the workflow task forever."""
 
     @functools.wraps(report)
-    def reported(*args: P.args, **named: P.kwargs) -> None:
+    def report_safely(*args: P.args, **named: P.kwargs) -> None:
         try:
             report(*args, **named)
         except Exception as error:  # noqa: BLE001 - see above
             _log.warning("run_not_observed", report=report.__name__, error=type(error).__name__)
 
-    return reported
+    return report_safely
 
 
 class Observation(Observer):
@@ -147,7 +147,7 @@ class Observation(Observer):
         is_external = dispatch is not None and dispatch.kind == "external"
         reason = names.error_type(result, from_outside=is_external)
         is_known = names.is_known(dispatch, result)
-        repaired = self._repaired(call, result, reason)
+        repaired = self._find_repair(call, result, reason)
         if not self._is_new("call", call.tool_call_id):
             return
         tool = {AGENT: self._agent, TOOL: call.name if is_known else OTHER}
@@ -175,7 +175,7 @@ class Observation(Observer):
                 fail(span, reason)
             span.end(_nanoseconds(workflow.now()))
 
-    def _repaired(self, call: ToolRequest, result: ToolResult, reason: str | None) -> str | None:
+    def _find_repair(self, call: ToolRequest, result: ToolResult, reason: str | None) -> str | None:
         """Return the error with a hint that this successful call has repaired."""
         before = self._failed.pop(call.name, None)
         if reason is None:

@@ -75,10 +75,10 @@ async def skip_time(run: Run, duration: timedelta) -> None:
             polled = answer.fast_forward_polling_result
         # The third outcome is that the run ended on the way, which may be what the test is about.
     except RPCError as error:
-        raise _explained(error, run.id) from error
+        raise _explain(error, run.id) from error
 
 
-def _explained(error: RPCError, run_id: str) -> Exception:
+def _explain(error: RPCError, run_id: str) -> Exception:
     if error.status == RPCStatusCode.NOT_FOUND and "completed" in error.message:
         return AwaitClosed(f"{run_id} has ended; its clock does not move any more", run_id=run_id)
     if error.status in _REFUSED:

@@ -138,7 +138,7 @@ def _lines(outcome: PlanOutcome) -> list[str]:
     return json.dumps(decided, indent=2, ensure_ascii=False, sort_keys=True).splitlines()
 
 
-def _written(call: ToolRequest) -> Any:
+def _arguments_of(call: ToolRequest) -> Any:
     """Return the arguments as the planner wrote them, which alone it decides."""
     text = call.raw if call.written is None else call.written
     if text is None:
@@ -152,7 +152,7 @@ def _written(call: ToolRequest) -> Any:
 def _call(call: ToolRequest, dispatch: Dispatch | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "tool": str(call.name),
-        "payload": _written(call),
+        "payload": _arguments_of(call),
     }
     if dispatch and dispatch.confirm:
         shown["asks"] = dispatch.confirm.prompt or dispatch.confirm.title
@@ -196,7 +196,7 @@ async def replays(
         workflow_runner=UnsandboxedWorkflowRunner(),
         data_converter=converter,
     )
-    async with _opened(app) if plans else contextlib.nullcontext():
+    async with _open(app) if plans else contextlib.nullcontext():
         for file in _files(Path(path)):
             histories = _read(file)
             for history in histories:
@@ -224,7 +224,7 @@ def _read(file: Path) -> list[WorkflowHistory]:
 
 
 @contextlib.asynccontextmanager
-async def _opened(app: App) -> AsyncGenerator[None]:
+async def _open(app: App) -> AsyncGenerator[None]:
     with contextlib.ExitStack() as stack:
         if models := sys.modules.get("pydantic_ai.models"):
             stack.enter_context(models.override_allow_model_requests(allow_model_requests=False))
@@ -239,7 +239,7 @@ async def _compare(file: Path, app: App, history: WorkflowHistory, plan: Recorde
     __tracebackhide__ = True
     where = f"{file}: plan {plan.task.plan} of {history.workflow_id}"
     try:
-        present = await _planned(app, history, plan)
+        present = await _plan_again(app, history, plan)
     except Exception as error:
         raise AssertionError(
             f"{where} fails now, and did not then: {type(error).__name__}: {error}"
@@ -247,14 +247,14 @@ async def _compare(file: Path, app: App, history: WorkflowHistory, plan: Recorde
     if changed := difference(plan.outcome, present):
         raise AssertionError(f"{where} is another one now\n{changed}")
     for call in plan.outcome.calls[: len(plan.outcome.dispatches)]:
-        if why := _refused_now(app, plan, call):
+        if why := _find_refusal(app, plan, call):
             payload = json.dumps(call.payload, ensure_ascii=False) if call.raw is None else call.raw
             raise AssertionError(
                 f"{where}: its call {call.tool_call_id} is refused now\n{call.name} {payload}\n{why}"
             )
 
 
-async def _planned(app: App, history: WorkflowHistory, plan: RecordedPlan) -> PlanOutcome:
+async def _plan_again(app: App, history: WorkflowHistory, plan: RecordedPlan) -> PlanOutcome:
     environment, now = ActivityEnvironment(), datetime.now(UTC)
     environment.info = dataclasses.replace(
         environment.info,
@@ -270,7 +270,7 @@ async def _planned(app: App, history: WorkflowHistory, plan: RecordedPlan) -> Pl
     return PlanOutcome.model_validate_json(outcome.model_dump_json(by_alias=True, exclude_defaults=True))
 
 
-def _refused_now(app: App, plan: RecordedPlan, call: ToolRequest) -> str:
+def _find_refusal(app: App, plan: RecordedPlan, call: ToolRequest) -> str:
     """Return why a call that was accepted then is refused now, if it is."""
     then = plan.results.get(call.tool_call_id)
     if app.interceptors or then is None:

@@ -118,7 +118,7 @@ def visible(text: str, *, keep: str = "") -> str:
             shown.append(each)
             cluster = ""
         elif _is_hidden(each) or not _fits(cluster, each):
-            shown.append(_escaped(each))
+            shown.append(_escape(each))
             cluster = ""
         else:
             shown.append(each)
@@ -137,7 +137,7 @@ def inert(text: str) -> str:
 
 def _write_out(sign: re.Match[str]) -> str:
     markup = sign[0].lstrip(" ")
-    return sign[0].removesuffix(markup) + "".join(map(_escaped, markup)) if markup else _escaped(sign[0])
+    return sign[0].removesuffix(markup) + "".join(map(_escape, markup)) if markup else _escape(sign[0])
 
 
 def mixed_scripts(text: str) -> str:
@@ -171,10 +171,10 @@ def _list_words(words: list[str]) -> str:
 
 
 def _spelt(word: str) -> str:
-    return "".join(each if each.isascii() else _escaped(each) for each in word[:_MAX_WORD])
+    return "".join(each if each.isascii() else _escape(each) for each in word[:_MAX_WORD])
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     code = ord(character)
     return _SHORT.get(character) or (f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")
 
@@ -301,7 +301,7 @@ _MANY_MARKS = re.compile("([\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff
 
 def readable(text: object) -> str:
     """Return prose with its invisible characters written out."""
-    plain = _UNSEEN.sub(lambda found: _escaped(found[0]), str(text).replace("\r\n", "\n"))
+    plain = _UNSEEN.sub(lambda found: _escape(found[0]), str(text).replace("\r\n", "\n"))
     return _MANY_MARKS.sub(lambda found: found[1] + CUT, plain)
 
 

@@ -222,7 +222,7 @@ async def judge(
         figures["activities attempted again"] += event.activity_task_started_event_attributes.attempt > 1
         figures["activities timed out"] += event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT
         figures["tasks timed out"] += event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT
-    live, folded = await run._queried(), await status_in_history(run.client.temporal, run.id)
+    live, folded = await run._query_status(), await status_in_history(run.client.temporal, run.id)
     one, other = (s.model_copy(update={"started_at": None}).model_dump() for s in (live, folded))
     assert {k: (v, other[k]) for k, v in one.items() if v != other[k]} == {}
     figures["executions replayed"] += await replay(run)

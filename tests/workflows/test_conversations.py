@@ -251,7 +251,7 @@ async def test_the_live_and_the_folded_status_are_equal(client, traces):
             await slow_turn(session)
             await session.send("a")
             await session.send("b", mode="steer")
-        live = await session.run._queried()
+        live = await session.run._query_status()
         folded = await status_in_history(client.temporal, session.run.id)
         assert live is not None
         quiet = {"started_at": None}

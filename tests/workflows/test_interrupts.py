@@ -172,7 +172,7 @@ async def check(session, traces) -> list[Message]:
         workflows=[AgentRun], workflow_runner=UnsandboxedWorkflowRunner(), data_converter=data_converter
     )
     await replayer.replay_workflow(await traces(session.run).handle.fetch_history())
-    live = await session.run._queried()
+    live = await session.run._query_status()
     folded = await status_in_history(session.run.client.temporal, session.run.id)
     one, other = (s.model_copy(update={"started_at": None}).model_dump() for s in (live, folded))
     for each in (one, other):

@@ -101,25 +101,25 @@ class Fold:
         self._now: datetime | None = None
         self._began = datetime.min.replace(tzinfo=UTC)
         self._readers: dict[str, Callable[[HistoryRecord], Iterator[Event]]] = {
-            "started": self._started,
-            "scheduled": self._scheduled,
-            "completed": self._completed,
-            "failed": self._failed,
-            "local_ended": self._local_ended,
-            "checked": self._checked,
-            "local_planned": self._local_planned,
-            "child_initiated": self._child_initiated,
-            "child_started": self._child_started,
-            "child_completed": self._child_ended,
-            "child_failed": self._child_ended,
-            "sent": self._sent,
-            "timer_fired": self._timer_fired,
-            "cancel_requested": self._cancel_requested,
-            "continued": self._continued,
-            "reset": self._reset,
-            "turn_ended": self._turn_ended,
-            "run_completed": self._run_ended,
-            **dict.fromkeys(_ENDS, self._run_ended),
+            "started": self._read_started,
+            "scheduled": self._read_scheduled,
+            "completed": self._read_completed,
+            "failed": self._read_failed,
+            "local_ended": self._read_local_ended,
+            "checked": self._read_checked,
+            "local_planned": self._read_local_planned,
+            "child_initiated": self._read_child_initiated,
+            "child_started": self._read_child_started,
+            "child_completed": self._read_child_ended,
+            "child_failed": self._read_child_ended,
+            "sent": self._read_message,
+            "timer_fired": self._read_timer_fired,
+            "cancel_requested": self._read_cancel_requested,
+            "continued": self._read_continued,
+            "reset": self._read_reset,
+            "turn_ended": self._read_turn_ended,
+            "run_completed": self._read_run_ended,
+            **dict.fromkeys(_ENDS, self._read_run_ended),
         }
 
     @property
@@ -191,7 +191,7 @@ class Fold:
         )
         return add_telemetry(counts.telemetry, used)
 
-    def _started(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_started(self, record: HistoryRecord) -> Iterator[Event]:
         self._began = record.time
         if self._has_begun:
             return
@@ -203,7 +203,7 @@ class Fold:
             elif self._chain:
                 yield self._fold.event(record, RunContinuedEvent, executions=self._chain, is_start=True)
             elif self._fold.state.opening.forked_from:
-                yield from self._forked(record, record.value)
+                yield from self._begin_fork(record, record.value)
             return
         if isinstance(record.value, RunInput):
             self._fold.state = RunState.opened(record.value)
@@ -221,7 +221,7 @@ class Fold:
         elif waits_for and waits_for.await_:
             self._waits.asked = waits_for
 
-    def _forked(self, record: HistoryRecord, begins: Continuation) -> Iterator[Event]:
+    def _begin_fork(self, record: HistoryRecord, begins: Continuation) -> Iterator[Event]:
         state = self._fold.state
         added = next((m for m in reversed(state.new) if m.role == "user"), None)
         origin = state.opening.forked_from
@@ -230,11 +230,11 @@ class Fold:
             yield self._waits.told_of(record, sent)
         yield from self._waits.still_open(record)
         if begins.waits_for and begins.waits_for.calls:
-            yield from self._carried_on(record, begins.waits_for)
+            yield from self._carry_out_plan(record, begins.waits_for)
 
     # Plans and calls.
 
-    def _scheduled(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_scheduled(self, record: HistoryRecord) -> Iterator[Event]:
         task = record.value
         if isinstance(task, ApproverTask):
             self._waits.judging[record.id] = task
@@ -246,8 +246,8 @@ class Fold:
             yield from self._step.give_up(record)
             self._end_sleep(record, is_over=False)
             self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
-            yield from self._turn_begun(record)
-            self._plan_begun(task)
+            yield from self._begin_turn(record)
+            self._begin_plan(task)
             self._step.begin_work(record.time)
             known, self._limit = self._limit, task.finalize
             if task.finalize and task.finalize != known:
@@ -272,7 +272,7 @@ class Fold:
             if known is None:
                 yield self._fold.event(record, ToolStartEvent, call=call)
 
-    def _turn_begun(self, record: HistoryRecord) -> Iterator[Event]:
+    def _begin_turn(self, record: HistoryRecord) -> Iterator[Event]:
         # The run did the same before this plan.
         state = self._fold.state
         if state.is_idle and state.inbox.waiting:
@@ -283,10 +283,10 @@ class Fold:
         if joined:
             yield self._fold.event(record, TurnSteeredEvent, message_ids=joined)
 
-    def _turn_ended(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_turn_ended(self, record: HistoryRecord) -> Iterator[Event]:
         # A turn that a plan answered has ended with that plan.
         output, error = record.value, record.error
-        yield from self._begun_unseen(record)
+        yield from self._begin_unrecorded_turn(record)
         self._fold.handed = ()
         if self._fold.state.is_idle and record.key == self._fold.state.turn_id:
             return
@@ -296,13 +296,13 @@ class Fold:
         if isinstance(output, RunOutput):
             self._fold.handed = self._fold.state.new
             yield self._fold.event(record, AssistantMessageEvent, message=output.final)
-            yield self._completed_turn(record, output)
+            yield self._complete_turn(record, output)
         elif error is not None:
             ids = list(self._fold.state.taken)
             yield self._fold.event(record, TurnFailedEvent, error=error, message_ids=ids)
             self._fold.state = self._fold.state.turn_ended(error)
 
-    def _begun_unseen(self, record: HistoryRecord) -> Iterator[Event]:
+    def _begin_unrecorded_turn(self, record: HistoryRecord) -> Iterator[Event]:
         # The history does not show that plan.
         state = self._fold.state
         new = [each for each in record.message_ids if each not in state.taken]
@@ -316,13 +316,13 @@ class Fold:
         self._fold.state = state.planning().interrupting("")
         yield self._fold.event(record, kind, message_ids=new)
 
-    def _completed_turn(self, record: HistoryRecord, output: RunOutput) -> Event:
+    def _complete_turn(self, record: HistoryRecord, output: RunOutput) -> Event:
         ids = list(self._fold.state.taken)
         event = self._fold.event(record, TurnCompletedEvent, output=output, message_ids=ids)
         self._fold.state = self._fold.state.turn_ended()
         return event
 
-    def _plan_begun(self, task: PlanTask) -> None:
+    def _begin_plan(self, task: PlanTask) -> None:
         # If the state differs from the record, the record wins.
         is_stopped = task.finalize is not None and task.finalize.reason == RETRIES_STOPPED
         self._version = task.version or self._version
@@ -334,7 +334,7 @@ class Fold:
         self._fold.handed = (*state.new, *state.resume_messages)
         self._fold.state = copy_with(state, limit=task.finalize, phase=phase).plan_begun(task.after)
 
-    def _completed(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
         if opened is None:
             yield from self._waits.judged(record)
@@ -343,16 +343,16 @@ class Fold:
         value = record.value
         if isinstance(value, PlanOutcome):
             fault = plan_fault(value, final_turn=self._fold.state.limit is not None)
-            yield from self._planned(record, unusable_plan(fault) if fault else value)
+            yield from self._apply_plan(record, unusable_plan(fault) if fault else value)
         elif isinstance(value, Undecodable) and record.name == PLAN:
-            yield from self._planned(record, unusable_plan(value.reason))
+            yield from self._apply_plan(record, unusable_plan(value.reason))
         elif isinstance(value, ToolResult | Undecodable):
             unread = isinstance(value, Undecodable)
             result = unusable_result(opened.call, value.reason) if unread else correct_result(value)
             attached = outcomes.attach_call(opened.call, result, self._fold.run_id)
             yield from self._step.carried_out(record, opened, attached)
 
-    def _local_ended(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_local_ended(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.local.pop(record.key, None)
         if not opened:
             return
@@ -372,16 +372,16 @@ class Fold:
             result = self._step.cut_short(opened.call)
         yield from self._step.carried_out(record, opened, result)
 
-    def _checked(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_checked(self, record: HistoryRecord) -> Iterator[Event]:
         if isinstance(record.value, ToolResult):
             yield from self._step.checked(record, record.key, record.value)
 
-    def _local_planned(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_local_planned(self, record: HistoryRecord) -> Iterator[Event]:
         if isinstance(record.value, PlanOutcome) and record.value.task:
-            yield from self._scheduled(replace(record, kind="scheduled", value=record.value.task))
-            yield from self._completed(record)
+            yield from self._read_scheduled(replace(record, kind="scheduled", value=record.value.task))
+            yield from self._read_completed(record)
 
-    def _failed(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_failed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
         if not opened:
             yield from self._waits.judged(record)
@@ -402,7 +402,7 @@ class Fold:
             result = self._step.cut_short(opened.call)
         yield from self._step.carried_out(record, opened, result)
 
-    def _planned(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
+    def _apply_plan(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         usage = plan.usage and correct_usage(plan.usage)
         state = self._fold.state.planned(plan.model_copy(update={"usage": usage}), record.time)
         if (plan.overtime or state.active.expired) and not (plan.final or plan.failure or state.limit):
@@ -418,16 +418,16 @@ class Fold:
         if usage:
             yield self._fold.event(record, UsageEvent, usage=usage)
         if plan.fault is None:
-            yield from self._remembered(record, plan)
-            yield from self._carried_on(record, plan)
+            yield from self._apply_memory(record, plan)
+            yield from self._carry_out_plan(record, plan)
 
-    def _remembered(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
+    def _apply_memory(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         before = self._fold.state.memory
         self._fold.state = self._fold.state.remembering(plan)
         if self._fold.state.memory is not before:
             yield self._fold.event(record, MemoryChangedEvent, patch=plan.memory)
 
-    def _carried_on(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
+    def _carry_out_plan(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         if plan.calls:
             message = plan.message or Message.calls(plan.calls)
             yield self._fold.event(record, AssistantMessageEvent, message=message)
@@ -437,7 +437,7 @@ class Fold:
             yield self._fold.event(record, AssistantMessageEvent, message=plan.final)
             if self._fold.state.opening.conversation:
                 output = self._fold.state.output(plan, self._fold.run_id, record.time)
-                yield self._completed_turn(record, output)
+                yield self._complete_turn(record, output)
         elif plan.await_:
             if plan.message and plan.message.text:
                 yield self._fold.event(record, AssistantMessageEvent, message=plan.message)
@@ -462,7 +462,7 @@ class Fold:
 
     # Child runs.
 
-    def _child_initiated(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_child_initiated(self, record: HistoryRecord) -> Iterator[Event]:
         call_id = record.name.rsplit("/", 1)[-1]
         call = self._step.planned.get(call_id, ToolRequest(name="", tool_call_id=call_id))
         self._step.unstarted.pop(call_id, None)
@@ -478,12 +478,12 @@ class Fold:
         self._step.begin_child(record, call, OpenCall(call, record.time, link, typed=typed, bounded=bounded))
         yield self._fold.event(record, ToolStartEvent, call=call)
 
-    def _child_started(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_child_started(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.get(record.of)
         if opened:
             yield self._fold.event(record, AgentRunStartedEvent, run_link=opened.link, call=opened.call)
 
-    def _child_ended(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_child_ended(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
         if not opened or not opened.link:
             return
@@ -514,7 +514,7 @@ class Fold:
 
     # Records of messages from outside.
 
-    def _sent(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_message(self, record: HistoryRecord) -> Iterator[Event]:
         if record.name != CHILD_SPENT:
             yield from self._waits.sent(record)
             return
@@ -523,7 +523,7 @@ class Fold:
         if spent and any(link and link.run_id == run_id for link in links):
             self._step.spent[run_id] = spent
 
-    def _timer_fired(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_timer_fired(self, record: HistoryRecord) -> Iterator[Event]:
         if record.name == TIME_BUDGET:
             active = copy_with(self._fold.state.active, expired=True)
             self._fold.state = copy_with(self._fold.state, active=active)
@@ -533,14 +533,14 @@ class Fold:
         elif record.name.startswith(EXPIRES):
             yield from self._waits.expired(record)
 
-    def _cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
         self._step.is_canceling, self._step.reason = True, record.value
         self._step.cut_waiting(record)
         return iter(())
 
     # The end.
 
-    def _run_ended(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_run_ended(self, record: HistoryRecord) -> Iterator[Event]:
         for opened in self._step.open.values():
             if opened.call.tool_call_id:
                 answer = self._step.left_open(record, opened.call)
@@ -563,12 +563,12 @@ class Fold:
             yield self._fold.event(record, _ENDS[record.kind], **fields)
         yield self._fold.event(record, RunStreamEndEvent)
 
-    def _continued(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_continued(self, record: HistoryRecord) -> Iterator[Event]:
         yield self._fold.event(record, RunContinuedEvent, executions=self._fold.state.executions + 1)
         self._fold.state = self._fold.state.continued(self._began)
         self._chain += 1
 
-    def _reset(self, record: HistoryRecord) -> Iterator[Event]:
+    def _read_reset(self, record: HistoryRecord) -> Iterator[Event]:
         # Later events get new ids.
         self._chain += 1
         reason = f": {record.value}" if record.value else ""

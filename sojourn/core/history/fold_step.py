@@ -123,7 +123,7 @@ class StepFold:
         """Begin a step: yield the events of calls without an activity, and open waits."""
         limits = self._fold.state.limits
         self._fold.state = self._fold.state.step_begun(plan.calls, plan.dispatches)
-        admitted = self._taken(plan)
+        admitted = self._take_plan(plan)
         self._began = self._fold.state.active.spent(record.time)
         is_cut = self._fold.state.interrupted is not None
         outside = None if is_cut else external_wait(admitted, plan.external)
@@ -139,7 +139,7 @@ class StepFold:
         for call in plan.calls[len(admitted) :]:
             yield from self.not_run(record, call, record.time, not_executed(call, plan.refused, limits))
 
-    def _taken(self, plan: PlanOutcome) -> list[tuple[ToolRequest, Dispatch]]:
+    def _take_plan(self, plan: PlanOutcome) -> list[tuple[ToolRequest, Dispatch]]:
         self._plan, self._results, self._child_time = plan, {}, ChildTime()
         self.planned = {call.tool_call_id: call for call in plan.calls}
         admitted = list(zip(plan.calls, plan.dispatches, strict=False))
@@ -155,7 +155,7 @@ class StepFold:
 
     def resume(self, plan: PlanOutcome, progress: StepProgress) -> None:
         """Take up a step of an earlier execution, whose open calls all wait."""
-        admitted = self._taken(plan)
+        admitted = self._take_plan(plan)
         self._began, self._child_time.total = progress.began, progress.child_time
         self.external = progress.external
         for call, dispatch in admitted:
@@ -301,10 +301,10 @@ class StepFold:
             result = outcomes.no_input(call, needed.server)
         elif result.confirm or (is_void(result) and call.tool_call_id in self._confirms):
             self._begun.setdefault(call.tool_call_id, opened.since)
-            yield from self._voided(record, opened, result)
+            yield from self._void_approval(record, opened, result)
             return
         if opened.external:
-            yield from self._checked(record, opened, result)
+            yield from self._check_external_result(record, opened, result)
         else:
             yield from self.answer(record, result, opened.since)
 
@@ -318,7 +318,7 @@ class StepFold:
 
     def checked(self, record: HistoryRecord, await_id: str, result: ToolResult) -> Iterator[Event]:
         """If the approval is void, the call did not begin."""
-        call = self._approved.get(await_id) or self._released(await_id)
+        call = self._approved.get(await_id) or self._find_released_call(await_id)
         if call is None or result.error is None:
             return
         self._approved.pop(await_id, None)
@@ -330,9 +330,9 @@ class StepFold:
         self.unstarted.pop(call.tool_call_id, None)
         self.asking.pop(call.tool_call_id, None)
         since = self._began_before(call) or record.time
-        yield from self._voided(record, opened or OpenCall(call, since), result)
+        yield from self._void_approval(record, opened or OpenCall(call, since), result)
 
-    def _released(self, await_id: str) -> ToolRequest | None:
+    def _find_released_call(self, await_id: str) -> ToolRequest | None:
         # It needed no approval. It is checked before its child run starts.
         for call in self.unstarted.values():
             confirm = self._confirms.get(call.tool_call_id)
@@ -340,7 +340,7 @@ class StepFold:
                 return call
         return None
 
-    def _voided(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
+    def _void_approval(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
         asked, result = result.confirm, result.model_copy(update={"confirm": None})
         call = opened.call
         first, times = self._confirms.get(call.tool_call_id), self._again.get(call.tool_call_id, 0)
@@ -352,9 +352,9 @@ class StepFold:
             yield from self.not_run(record, call, opened.since, self.cut_short(call))
         else:
             unknown = call.tool_call_id in self._unknown
-            yield from self._asked_again(record, opened, confirm_again(asked, first, unknown=unknown))
+            yield from self._ask_again(record, opened, confirm_again(asked, first, unknown=unknown))
 
-    def _asked_again(
+    def _ask_again(
         self, record: HistoryRecord, opened: OpenCall, confirm: AwaitConfirmation
     ) -> Iterator[Event]:
         call = opened.call
@@ -370,7 +370,9 @@ class StepFold:
             self.waits = self.waits.bound(confirm)
             yield from self._begin_approved(record, call, kind)
 
-    def _checked(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
+    def _check_external_result(
+        self, record: HistoryRecord, opened: OpenCall, result: ToolResult
+    ) -> Iterator[Event]:
         # If the result does not fit, the call waits for another one.
         was_open = self.external in self.waits.open
         self.waits, is_final = self.waits.checked(self.external, opened.call.tool_call_id, result)
@@ -456,9 +458,9 @@ class StepFold:
         self._settle_with(record, result)
         yield self._fold.event(record, ToolResultReceivedEvent, result=result)
         yield self._fold.event(record, ToolEndEvent, result=result, duration=record.time - since)
-        yield from self._remembered(record)
+        yield from self._note_memory_changes(record)
 
-    def _remembered(self, record: HistoryRecord) -> Iterator[Event]:
+    def _note_memory_changes(self, record: HistoryRecord) -> Iterator[Event]:
         changes, self._changes = self._changes, []
         for change in changes:
             if change.refused:

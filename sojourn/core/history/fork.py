@@ -329,20 +329,20 @@ def changes_of(change: Change, calls: Mapping[str, ToolRequest], *, approve: boo
     found: list[ForkChange] = []
     for call_id, result in change.results.items():
         given = result.result if result.error is None else {"error": str(result.error)}
-        found.append(_given("result", given, calls.get(call_id)))
+        found.append(_describe_change("result", given, calls.get(call_id)))
     for call_id, arguments in change.arguments.items():
-        found.append(_given("arguments", dict(arguments), calls.get(call_id)))
+        found.append(_describe_change("arguments", dict(arguments), calls.get(call_id)))
     if change.answer is not None:
-        found.append(_given("answer", change.answer))
+        found.append(_describe_change("answer", change.answer))
     if change.asks is not None:
         decided = "" if approve is None else "approve" if approve else "deny"
-        found.append(_given("decision", decided, calls.get(change.asks)))
+        found.append(_describe_change("decision", decided, calls.get(change.asks)))
     if change.message is not None:
-        found.append(_given("message", change.message))
+        found.append(_describe_change("message", change.message))
     return found
 
 
-def _given(kind: str, value: Any, call: ToolRequest | None = None) -> ForkChange:
+def _describe_change(kind: str, value: Any, call: ToolRequest | None = None) -> ForkChange:
     is_text = isinstance(value, str) and kind != "result"
     text = value if is_text else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
     return ForkChange(

@@ -154,12 +154,12 @@ class EffectsMade:
         for at in sorted(range(len(effects)), key=lambda at: (effects[at].unexecuted, -at)):
             size = _size(effects[at].call)
             if size > min(left, MAX_ARGUMENTS) and not effects[at].digest:
-                within[at] = self._digested(effects[at], key_run_id)
+                within[at] = self._replace_by_digest(effects[at], key_run_id)
             else:
                 left -= size
         return tuple(within)
 
-    def _digested(self, effect: CarriedEffect, key_run_id: str) -> CarriedEffect:
+    def _replace_by_digest(self, effect: CarriedEffect, key_run_id: str) -> CarriedEffect:
         call = effect.call
         read = parse_call(call, self.injected.get(call.name, ()))
         bare = ToolRequest(name=call.name, tool_call_id=call.tool_call_id)

@@ -46,7 +46,7 @@ class TranscriptProjection:
             case PlanOutcome() as plan:
                 if plan.task:
                     self._plan(plan.task)
-                self._planned(plan)
+                self._apply_plan(plan)
             case RunOutput() as output if record.kind in ("run_completed", "turn_ended"):
                 self._end(output)
             case _:
@@ -72,7 +72,7 @@ class TranscriptProjection:
             plan and plan.calls
         ):  # a fork by an earlier version, which begins with a step: its start tells results
             self._results = told
-            self._planned(plan)
+            self._apply_plan(plan)
 
     def _plan(self, task: PlanTask) -> None:
         # The answer of a discarded plan is left out. The messages of a plan that was cut off before it was recorded are included.
@@ -91,7 +91,7 @@ class TranscriptProjection:
         if output.reason != "closed" and self.messages[-1:] != [output.final]:
             self.messages.append(output.final)
 
-    def _planned(self, plan: PlanOutcome) -> None:
+    def _apply_plan(self, plan: PlanOutcome) -> None:
         self._calls = plan.calls
         if plan.calls:
             self.messages.append(plan.message or Message.calls(plan.calls))

@@ -247,7 +247,7 @@ class _Reading:
             if not self._round(faults):
                 break
             faults = self._faults()
-        faults = self._settled(faults)
+        faults = self._undo_vain_edits(faults)
         is_sound = {_key(each) for each in faults} <= {_key(each) for each in before}
         if not self._edits or not is_sound or json_fault(self._payload):
             return Read(self._sent, fits=self._fits)
@@ -272,14 +272,14 @@ class _Reading:
             if (edit := self._edits.get(field)) is not None:
                 self._undo(field)
             else:
-                edit = self._begun(fault)
+                edit = self._begin_edit(fault)
             if edit is not None and self._next(field, edit):
                 changed = True
             else:
                 self._given_up.add(field)
         return changed
 
-    def _begun(self, fault: FieldIssue) -> _Edit | None:
+    def _begin_edit(self, fault: FieldIssue) -> _Edit | None:
         # None if its place is gone, because a value above it was read another way.
         *above, name = to_tokens(fault.field) or ("",)
         parent = value_at(self._payload, above)
@@ -312,7 +312,7 @@ class _Reading:
         else:
             del parent[tokens[-1]]
 
-    def _settled(self, faults: list[FieldIssue]) -> list[FieldIssue]:
+    def _undo_vain_edits(self, faults: list[FieldIssue]) -> list[FieldIssue]:
         vain = [
             field
             for field in self._edits

@@ -35,7 +35,7 @@ class LastStep:
         self._calls = {call.tool_call_id: call for message in messages for call in message.tool_calls}
         self._stems = {stem(call_id) for call_id in self._calls if not is_repair(call_id)}
         steps = [number for number, message in enumerate(messages) if message.tool_results]
-        self.results = self._ended([messages[number].tool_results for number in reversed(steps)])
+        self.results = self._latest_results([messages[number].tool_results for number in reversed(steps)])
         """The results in call order, each of the call itself or of the last call in its place."""
         self.after = list(messages[steps[-1] + 1 :]) if steps else []
         self._refused = {
@@ -45,7 +45,7 @@ class LastStep:
             if result.error
         }
 
-    def _ended(self, steps: Sequence[list[ToolResult]]) -> list[ToolResult]:
+    def _latest_results(self, steps: Sequence[list[ToolResult]]) -> list[ToolResult]:
         latest: dict[str, ToolResult] = {}
         for results in steps:
             for result in results:
@@ -130,9 +130,9 @@ class Repairs:
         self._specs = {str(spec.id): spec for spec in turn.tools}
         self._step = LastStep(turn.messages[turn.turn_start :])
         self._answers: dict[str, dict[str, Any]] = {}
-        self._state = "other" if turn.finalize else self._came_after()
+        self._state = "other" if turn.finalize else self._find_state()
 
-    def _came_after(self) -> str:
+    def _find_state(self) -> str:
         # It is `settled` (nothing), `waited`, `answered` or `declined` (a question), or `other`.
         rest = self._step.after
         if rest and all(message.role == "system" and message.text.startswith("Waited ") for message in rest):
@@ -158,7 +158,7 @@ class Repairs:
             values = values_of(form, text) if form else None
         known = self._answers.get(result.tool_call_id, {})
         self._answers[result.tool_call_id] = {**known, **(values or {})}
-        return self._repaired(result).missing != question.missing_fields
+        return self._repair(result).missing != question.missing_fields
 
     def for_inner(self, turn: PlanResumeInput) -> PlanResumeInput:
         """Return the turn for the inner planner.
@@ -177,8 +177,8 @@ class Repairs:
             return None
         calls: list[ToolRequest] = []
         notes: list[str] = []
-        for result, hint in self._failed(_MENDABLE):
-            repaired = self._repaired(result)
+        for result, hint in self._find_failures(_MENDABLE):
+            repaired = self._repair(result)
             call = ToolRequest(name=result.name, payload=repaired.payload)
             if not repaired.missing and not self._step.failed_before(call):
                 calls.append(self._step.in_place_of(result, call))
@@ -190,12 +190,14 @@ class Repairs:
         """Return the calls or the wait that answer failures of unavailable tools, or None."""
         if self._state not in ("settled", "waited"):
             return None
-        failed = [(failure, hint) for failure, hint in self._failed(_AWAY) if self._may_repeat(failure)]
+        failed = [
+            (failure, hint) for failure, hint in self._find_failures(_AWAY) if self._may_repeat(failure)
+        ]
         others = [
             call
             for result, _ in failed
             if not self._may_have_acted(result)
-            for call in self._other(result, alternatives)
+            for call in self._find_alternative(result, alternatives)
         ]
         if others and self._state == "settled":
             return PlanResult.calls(
@@ -222,8 +224,8 @@ class Repairs:
         return PlanResult.ask(found[1]) if found else None
 
     def _question(self) -> tuple[ToolResult, AwaitClarification] | None:
-        for result, hint in reversed(list(self._failed(_MENDABLE))):
-            spec, missing = self._specs[result.name], self._repaired(result).missing
+        for result, hint in reversed(list(self._find_failures(_MENDABLE))):
+            spec, missing = self._specs[result.name], self._repair(result).missing
             if not has_fields(spec, missing):
                 continue  # no person can give a field that the tool does not have
             question = hint.question()
@@ -235,7 +237,7 @@ class Repairs:
             return result, question.model_copy(update={"missing_fields": missing})
         return None
 
-    def _repaired(self, result: ToolResult) -> RepairedPayload:
+    def _repair(self, result: ToolResult) -> RepairedPayload:
         assert result.retry_hint
         return repair_payload(
             result.retry_hint,
@@ -245,7 +247,9 @@ class Repairs:
             defaults=self._defaults.get(result.name),
         )
 
-    def _other(self, result: ToolResult, alternatives: Mapping[str, Alternative]) -> Iterator[ToolRequest]:
+    def _find_alternative(
+        self, result: ToolResult, alternatives: Mapping[str, Alternative]
+    ) -> Iterator[ToolRequest]:
         make, call = alternatives.get(result.name), self._step.call_of(result)
         if make is None:
             return
@@ -253,7 +257,7 @@ class Repairs:
         if other.name in self._specs and other.name not in self._step.tried(result):
             yield self._step.in_place_of(result, other)
 
-    def _failed(self, reasons: tuple[str, ...]) -> Iterator[tuple[ToolResult, RetryHint]]:
+    def _find_failures(self, reasons: tuple[str, ...]) -> Iterator[tuple[ToolResult, RetryHint]]:
         # With other arguments a call is another effect, so none is mended whose earlier attempt may have
         # taken effect.
         for result in self._step.results:

@@ -37,11 +37,11 @@ def caps_left(policy: RunPolicy, counts: RunTotals, spent: timedelta = timedelta
     """Return what remains of the policy's limits, less child runs' consumption too."""
     streak = policy.max_consecutive_failed_tool_calls
     return Caps(
-        tool_calls=_left(policy.max_tool_calls, counts.children_count),
+        tool_calls=_subtract(policy.max_tool_calls, counts.children_count),
         rounds=max(policy.max_tool_rounds - counts.turn_rounds, 0),
-        failed_steps=_left(streak, counts.failed_steps),
+        failed_steps=_subtract(streak, counts.failed_steps),
         time=None if policy.time_budget is None else max(policy.time_budget - spent, timedelta(0)),
-        tokens=_left(policy.max_tokens, tokens_of(counts)),
+        tokens=_subtract(policy.max_tokens, tokens_of(counts)),
         cost=None if policy.max_cost is None else max(policy.max_cost - cost_of(counts), 0.0),
     )
 
@@ -97,7 +97,7 @@ def caps_after(caps: Caps, usage: Usage | None) -> Caps:
     return caps.model_copy(update=changes) if changes else caps
 
 
-def _left(most: int | None, used: int) -> int | None:
+def _subtract(most: int | None, used: int) -> int | None:
     return None if most is None else max(most - used, 0)
 
 

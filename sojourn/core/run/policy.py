@@ -40,7 +40,7 @@ def merge_decisions(before: PolicyDecision | None, decided: PolicyDecision) -> P
     if before is None:
         return decided if decided != PolicyDecision() else None
     return PolicyDecision(
-        allowed_tools=_allowed(before.allowed_tools, decided.allowed_tools),
+        allowed_tools=_intersect(before.allowed_tools, decided.allowed_tools),
         disable_tools=_union(before.disable_tools, decided.disable_tools),
         approve=_union(before.approve, decided.approve),
         ask=_union(before.ask, decided.ask),
@@ -50,7 +50,7 @@ def merge_decisions(before: PolicyDecision | None, decided: PolicyDecision) -> P
     )
 
 
-def _allowed(before: list[str] | None, decided: list[str] | None) -> list[str] | None:
+def _intersect(before: list[str] | None, decided: list[str] | None) -> list[str] | None:
     if before is None or decided is None:
         return decided if before is None else before
     return in_both(before, decided)

@@ -98,8 +98,8 @@ class SafeguardState:
             third = third.record_step(outcomes, at, limit=similar_errors, waited=self.waited)
             fourth = fourth.record_step(outcomes, at, limit=similar_errors, waited=waited)
         pairs = list(zip(calls, executed, strict=False))
-        calls_after = calls_before.record_step([_past(call, result) for call, result in pairs])
-        seen = [_past(call, result, pictures=True) for call, result in pairs]
+        calls_after = calls_before.record_step([_make_past_call(call, result) for call, result in pairs])
+        seen = [_make_past_call(call, result, pictures=True) for call, result in pairs]
         return SafeguardState(
             second,
             first,
@@ -227,7 +227,7 @@ _WAITING_ALONE = (["delay"], ["pause"])
 """With another word they are done to something: `pause_campaign`."""
 
 
-def _past(call: ToolRequest, result: ToolResult, *, pictures: bool = False) -> PastCall:
+def _make_past_call(call: ToolRequest, result: ToolResult, *, pictures: bool = False) -> PastCall:
     # Pictures count by their sizes, since a run carries artifacts without their data.
     outcome = [result.result, result.error, *result.remarks]
     if pictures:

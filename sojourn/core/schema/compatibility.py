@@ -65,11 +65,11 @@ class _Document:
         The type is `None` for any type. Empty for `false`.
         """
         if id(node) not in self._known:  # keeps the node alive, so that its id stays unique
-            found = [branch for each in self._written_out(node, 0) for branch in _by_type(each)]
+            found = [branch for each in self._expand(node, 0) for branch in _by_type(each)]
             self._known[id(node)] = node, found
         return self._known[id(node)][1]
 
-    def _written_out(self, node: Any, depth: int) -> list[Schema]:
+    def _expand(self, node: Any, depth: int) -> list[Schema]:
         self.step()
         if depth > MAX_DEPTH:
             raise _TooLargeError
@@ -84,13 +84,13 @@ class _Document:
         choices += [node[word] for word in ("anyOf", "oneOf") if word in node]
         found: list[Schema] = [{}]
         for parts in choices:
-            branches = [branch for part in parts for branch in self._written_out(part, depth + 1)]
-            found = [self._joined(left, right) for left in found for right in branches]
+            branches = [branch for part in parts for branch in self._expand(part, depth + 1)]
+            found = [self._join(left, right) for left in found for right in branches]
         if is_object(tagged := node.get(_TAG)) and (tag := tagged.get("propertyName")):
             own |= {_TAG: tag, "required": [*own.get("required", ()), tag]}
-        return [self._joined(each, own) for each in found]
+        return [self._join(each, own) for each in found]
 
-    def _joined(self, left: Schema, right: Schema) -> Schema:
+    def _join(self, left: Schema, right: Schema) -> Schema:
         self.step()
         joined = {**left, **right, "required": [*left.get("required", ()), *right.get("required", ())]}
         if "properties" in joined:

@@ -116,7 +116,7 @@ def type_names(rule: Any) -> list[str]:
 def _limit_issue(field: str, word: str, rule: Any) -> FieldIssue:
     if word in _LIMITS:
         constraint, bound = _LIMITS[word]
-        issue = FieldIssue(field=field, constraint=constraint).model_copy(update={bound: _bound(rule)})
+        issue = FieldIssue(field=field, constraint=constraint).model_copy(update={bound: _number_of(rule)})
         beyond = {"exclusiveMinimum": "above", "exclusiveMaximum": "below"}.get(word)
         return (
             issue.model_copy(update={"expected_type": f"number {beyond} {rule}"[:MAX_TEXT]})
@@ -131,7 +131,7 @@ def _limit_issue(field: str, word: str, rule: Any) -> FieldIssue:
     return FieldIssue(field=field, constraint=constraint, expected_type=expected)
 
 
-def _bound(rule: Any) -> float | None:
+def _number_of(rule: Any) -> float | None:
     try:
         return float(rule)
     except OverflowError:
@@ -243,7 +243,7 @@ def _bounds(issue: FieldIssue) -> str:
     return " and ".join(filter(None, (low, high))) or "within other bounds"
 
 
-def _rejected(issue: FieldIssue, _value: Any) -> str:
+def _rejection_text(issue: FieldIssue, _value: Any) -> str:
     return f"was refused: {plain(issue.expected_type or 'it breaks a rule of the tool', 2 * MAX_NAME)}"
 
 
@@ -273,7 +273,7 @@ _PHRASES: dict[str, Callable[[FieldIssue, Any], str]] = {
     "invalid_pattern": _pattern,
     "invalid_range": _range,
     "invalid_length": _length,
-    "rejected": _rejected,
+    "rejected": _rejection_text,
     ONLY_ONE: _only_one,
     "example_value": _example_value,
 }

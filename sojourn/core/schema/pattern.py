@@ -146,10 +146,10 @@ class _Parser:
             if self._take("|"):
                 alternatives.append([])
             else:
-                alternatives[-1].append(self._repeated(self._atom(depth)))
+                alternatives[-1].append(self._repeat(self._atom(depth)))
         return _Choice(alternatives)
 
-    def _repeated(self, part: _Node) -> _Node:
+    def _repeat(self, part: _Node) -> _Node:
         found = self._match(_REPEAT)
         if found is None:
             return part
@@ -180,7 +180,7 @@ class _Parser:
                 raise _TooMuchError
             return chr(number)
         if found := self._match(_PROPERTY):
-            return self._known(_PROPERTIES, found[1] or found[2])
+            return self._look_up(_PROPERTIES, found[1] or found[2])
         if not self._take("\\"):
             self._at += 1
             return self._pattern[self._at - 1]
@@ -192,7 +192,7 @@ class _Parser:
             raise _TooMuchError
         return each
 
-    def _known(self, table: dict[str, str], name: str) -> str:
+    def _look_up(self, table: dict[str, str], name: str) -> str:
         if name not in table:
             raise _TooMuchError
         return table[name]
@@ -206,7 +206,7 @@ class _Parser:
             if self._at >= len(self._pattern):
                 raise _TooMuchError
             if found := self._match(_POSIX):
-                named.append(self._known(_POSIX_CLASSES, found[1]))
+                named.append(self._look_up(_POSIX_CLASSES, found[1]))
                 continue
             named.append(self._character())
             if (

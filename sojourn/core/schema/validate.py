@@ -207,11 +207,11 @@ def stray_issues(validator: Validator, payload: dict[str, Any]) -> list[FieldIss
     for branches in unions:
         described = [each for each in branches if is_object(each)]
         fitting = [each for each in described if validator.is_valid(payload, schema=each)]
-        known.update(name for each in fitting for name in _declared(root, each))
+        known.update(name for each in fitting for name in _declared_properties(root, each))
         failing += [each for each in described if fitting and each not in fitting]
     declared: dict[str, list[Any]] = {}
     for each in failing:
-        for name, schema in _declared(root, each).items():
+        for name, schema in _declared_properties(root, each).items():
             if name in payload and name not in known:
                 declared.setdefault(name, []).append(schema)
     found: list[FieldIssue] = []
@@ -239,7 +239,7 @@ def _own(root: Schema, schema: Any, depth: int) -> Iterator[Schema]:
         yield from _own(root, part, depth - 1)
 
 
-def _declared(root: Schema, schema: Schema) -> dict[str, Any]:
+def _declared_properties(root: Schema, schema: Schema) -> dict[str, Any]:
     return {
         name: field for part in expand(root, schema) for name, field in part.get("properties", {}).items()
     }

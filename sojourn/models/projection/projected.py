@@ -65,7 +65,7 @@ class Keys:
 
     def in_text(self, text: str) -> str:
         """Return a text with the model's names of fields that are quoted in backticks."""
-        return self._quoted.sub(lambda found: f"`{self._shown[found[1]]}", text) if self._shown else text
+        return self._pattern.sub(lambda found: f"`{self._by_text[found[1]]}", text) if self._by_text else text
 
     def in_hint(self, hint: RetryHint) -> RetryHint:
         if not self._sent:
@@ -94,13 +94,13 @@ class Keys:
         return issue.model_copy(update=changes)
 
     @cached_property
-    def _shown(self) -> dict[str, str]:
+    def _by_text(self) -> dict[str, str]:
         shown = {plain(name, MAX_NAME): sent for name, sent in self._sent.items()}
         return {name: sent for name, sent in shown.items() if name}
 
     @cached_property
-    def _quoted(self) -> re.Pattern[str]:
-        names = sorted(self._shown, key=len, reverse=True)
+    def _pattern(self) -> re.Pattern[str]:
+        names = sorted(self._by_text, key=len, reverse=True)
         return re.compile(rf"`({'|'.join(map(re.escape, names))})(?=[`.\[])")
 
 
@@ -166,20 +166,20 @@ def project(schema: Schema) -> Projection:
     """Return the projection of a schema in any draft, cached."""
     key = id(schema)
     if key not in _cached:
-        _cached[key] = schema, _projected(schema)
+        _cached[key] = schema, _project(schema)
         if len(_cached) > _MAX_CACHED:
             _cached.popitem(last=False)
     return _cached[key][1]
 
 
-def _projected(schema: Schema) -> Projection:
+def _project(schema: Schema) -> Projection:
     given = in_2020_12(schema)
     root, rules = merged_root(given)
     subschemas = Subschemas(given)
     made = subschemas.copy(root)
     keys = Keys(made["properties"])
     made["properties"] = {
-        keys.sent(name): _described(child, name) if keys.sent(name) != name else child
+        keys.sent(name): _describe(child, name) if keys.sent(name) != name else child
         for name, child in made["properties"].items()
     }
     if "required" in made:
@@ -189,7 +189,7 @@ def _projected(schema: Schema) -> Projection:
     return Projection(made, keys.in_text(rules), keys, len(json.dumps(made, default=str)))
 
 
-def _described(child: Schema, name: str) -> Schema:
+def _describe(child: Schema, name: str) -> Schema:
     own = f"`{plain(name, MAX_NAME)}`" if plain(name, MAX_NAME) else "the field without a name"
     text: Any = child.get("description")
     return {**child, "description": f"{own}: {text}" if text else own}

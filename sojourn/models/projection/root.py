@@ -149,11 +149,11 @@ def _either(options: Sequence[Root]) -> Root:
 
 
 def _optional(part: Root) -> Root:
-    fields = {name: _named(schema) for name, schema in part.properties.items()}
+    fields = {name: _drop_unnamed(schema) for name, schema in part.properties.items()}
     return Root(fields, rules=part.rules)
 
 
-def _named(schema: Any) -> Any:
+def _drop_unnamed(schema: Any) -> Any:
     return {} if is_object(schema) and ({"const", "enum", "not"} & schema.keys()) else schema
 
 
@@ -218,7 +218,7 @@ def _condition(lead: str, when: str, what: str, node: Any) -> str:
 def _plain_rules(node: Schema) -> list[str]:
     """Return the rules that need no merge: fields together, allowed values."""
     rules = [
-        f"With `{name}`, also give {_listed(needed)}."
+        f"With `{name}`, also give {_join(needed)}."
         for word in ("dependentRequired", "dependencies")
         for name, needed in _map(node.get(word))
         if is_array(needed) and needed
@@ -237,7 +237,7 @@ def _prohibition(rule: Any) -> str:
     names = _list(rule.get("required")) if is_object(rule) and set(rule) <= {"required", "type"} else []
     if len(names) == 1:
         return f"Do not give `{names[0]}`."
-    return f"Do not give {_listed(names, 'and')} together." if names else f"Not allowed: {_verbatim(rule)}"
+    return f"Do not give {_join(names, 'and')} together." if names else f"Not allowed: {_verbatim(rule)}"
 
 
 def _verbatim(rule: Any) -> str:
@@ -247,7 +247,7 @@ def _verbatim(rule: Any) -> str:
     return f"arguments that fit the JSON Schema {clip(_json(rule), _MAX_RULE)}."
 
 
-def _listed(names: Iterable[Any], word: str = "") -> str:
+def _join(names: Iterable[Any], word: str = "") -> str:
     quoted = [f"`{name}`" for name in names]
     return f" {word} ".join(quoted) if word else ", ".join(quoted)
 

@@ -203,7 +203,9 @@ class Subschemas:
             return {}
         node = _in_2020_12(node)
         copied = {
-            word: self._copied(word, value, depth + 1) for word, value in node.items() if word not in _DROPPED
+            word: self._copy_keyword(word, value, depth + 1)
+            for word, value in node.items()
+            if word not in _DROPPED
         }
         result: Schema = {word: value for word, value in copied.items() if value is not ABSENT}
         _fit_required(result)
@@ -211,7 +213,7 @@ class Subschemas:
         _fit_array(result)
         return _nullable(result) if node.get("nullable") is True else result
 
-    def _copied(self, word: str, value: Any, depth: int) -> Any:
+    def _copy_keyword(self, word: str, value: Any, depth: int) -> Any:
         """Return the value of a keyword in a copy, or `ABSENT` if it cannot be copied."""
         if word == "$ref":
             name = self._reference(value)

@@ -162,7 +162,7 @@ class OwnTask:
         Raises:
             RPCError: The server cannot be reached, or does not allow a worker to ask.
         """
-        pending = (await self._described()).pending_activities
+        pending = (await self._describe()).pending_activities
         mine = (each for each in pending if each.activity_id == self._info.activity_id)
         found = next(mine, None)
         return found.last_failure if found and found.HasField("last_failure") else None
@@ -183,7 +183,7 @@ class OwnTask:
             self._client.workflow_service.get_workflow_execution_history_reverse(
                 request, retry=True, timeout=_PATIENCE
             ),
-            self._described(),
+            self._describe(),
         )
         kinds = (event.event_type for event in page.history.events)
         tail = takewhile(lambda kind: kind in _NO_PROGRESS, kinds)
@@ -196,7 +196,7 @@ class OwnTask:
             workflow_id=self._info.workflow_id or "", run_id=self._info.workflow_run_id or ""
         )
 
-    async def _described(self) -> DescribeWorkflowExecutionResponse:
+    async def _describe(self) -> DescribeWorkflowExecutionResponse:
         request = DescribeWorkflowExecutionRequest(namespace=self._info.namespace, execution=self._execution)
         return await self._client.workflow_service.describe_workflow_execution(
             request, retry=True, timeout=_PATIENCE

@@ -36,7 +36,7 @@ async def await_with_grace(tool_id: str, work: Awaitable[Any]) -> Any:
         RuntimeError: The awaitable raised an error that an event loop would act on (`KeyboardInterrupt`,
             `GeneratorExit`, a `CancelledError` without a cancellation); that error is the cause.
     """
-    task = asyncio.create_task(_contained(work))
+    task = asyncio.create_task(_contain(work))
     try:
         value = await asyncio.shield(task)
     except asyncio.CancelledError as error:
@@ -67,7 +67,7 @@ class _Exit:
         self.error = error
 
 
-async def _contained(work: Awaitable[Any]) -> Any:
+async def _contain(work: Awaitable[Any]) -> Any:
     """Return a value, or as a value an error that would end the loop if raised."""
     try:
         return await work

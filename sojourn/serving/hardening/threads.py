@@ -135,7 +135,7 @@ class SyncThreads:
 
     def _start(self, tool_id: str, call: Callable[[], Any]) -> "_Job":
         inbox = self._idle.pop() if self._idle else _thread()
-        job = _Job(tool_id, call, loop=asyncio.get_running_loop(), on_end=self._ended)
+        job = _Job(tool_id, call, loop=asyncio.get_running_loop(), on_end=self._end)
         self._running += 1
         inbox.put(job)
         return job
@@ -146,7 +146,7 @@ class SyncThreads:
         self._abandoned[job.tool_id] += 1
         _log.warning("sync_tool_abandoned", tool=job.tool_id, abandoned=self._abandoned[job.tool_id])
 
-    def _ended(self, job: "_Job", inbox: "_Inbox") -> None:
+    def _end(self, job: "_Job", inbox: "_Inbox") -> None:
         job.ended.set()
         if job.is_abandoned:
             job.value = job.error = None  # nothing reads them

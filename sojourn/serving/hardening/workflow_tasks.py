@@ -186,7 +186,7 @@ class _Instance(WorkflowInstance):
         self._has_answered = False
         is_alone = all(job.resolve_activity.is_local for job in act.jobs)
         if self._is_behind or (is_split and is_local and not is_alone and not self._updates):
-            return _begun_anew(act.run_id)
+            return _restart(act.run_id)
         if is_new:
             self._events = act.history_length
             self._at.CopyFrom(act.timestamp)
@@ -219,7 +219,7 @@ def _has_update(act: WorkflowActivation) -> bool:
     return any(job.HasField("do_update") for job in act.jobs)
 
 
-def _begun_anew(execution: str) -> WorkflowActivationCompletion:
+def _restart(execution: str) -> WorkflowActivationCompletion:
     failed = WorkflowActivationCompletion(run_id=execution)
     failed.failed.failure.message = (
         "the run was built, or went on, while a query was answered; the task begins anew"

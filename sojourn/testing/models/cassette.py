@@ -104,7 +104,7 @@ def request_of(
     for part in (part for message in stored for part in message["parts"] if "tool_call_id" in part):
         part["tool_call_id"] = ids.get(part["tool_call_id"], part["tool_call_id"])
     return RecordedRequest(
-        _mapped(stored, _replacer(ids, ignore)),
+        _map(stored, _replacer(ids, ignore)),
         [
             {
                 "name": tool.name,
@@ -121,7 +121,7 @@ def messages_json(messages: Sequence[ModelMessage], kept: Json) -> list[Json]:
     dumped = ModelMessagesTypeAdapter.dump_python(
         list(messages), mode="json", include={"__all__": kept}, exclude_none=True
     )
-    return _mapped(dumped, encodable)
+    return _map(dumped, encodable)
 
 
 def difference(recorded: Sequence[RecordedRequest], now: RecordedRequest) -> str:
@@ -196,14 +196,14 @@ def _replacer(ids: dict[str, str], ignore: Sequence[str]) -> Callable[[str], str
     return replace_in
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def _map(value: Any, change: Callable[[str], str]) -> Any:
     match value:
         case str():
             return change(value)
         case dict():
-            return {key: _mapped(each, change) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
+            return {key: _map(each, change) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
         case list():
-            return [_mapped(each, change) for each in value]  # pyright: ignore[reportUnknownVariableType]
+            return [_map(each, change) for each in value]  # pyright: ignore[reportUnknownVariableType]
         case _:
             return value
 

@@ -98,7 +98,7 @@ class Recorder(_Unprepared, WrapperModel):
     ) -> ModelResponse:
         """Ask the model, and record its response."""
         request = _request(messages, model_request_parameters, self._ignore)
-        prepared, parameters = self._prepared(messages, model_request_parameters)
+        prepared, parameters = self._prepare(messages, model_request_parameters)
         response = await self.wrapped.request(prepared, model_settings, parameters)
         self._record(request, response)
         return response
@@ -113,14 +113,14 @@ class Recorder(_Unprepared, WrapperModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """Ask the model, and record the streamed response if it is complete."""
         request = _request(messages, model_request_parameters, self._ignore)
-        prepared, parameters = self._prepared(messages, model_request_parameters)
+        prepared, parameters = self._prepare(messages, model_request_parameters)
         async with self.wrapped.request_stream(prepared, model_settings, parameters, run_context) as stream:
             yield stream
             response = stream.get()
         if response.state == "complete" and not was_cut_off(response):
             self._record(request, response)
 
-    def _prepared(
+    def _prepare(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters
     ) -> tuple[list[ModelMessage], ModelRequestParameters]:
         prepared = self.wrapped.prepare_messages(portable(messages, self.wrapped), parameters)
@@ -229,7 +229,7 @@ def use_model(of: App | Agent | ModelPlanner, model: M) -> Generator[M]:
     """
     planners = list(_planners(of))
     if not planners:
-        raise LookupError(f"{_named(of)} has no ModelPlanner whose model could be another one")
+        raise LookupError(f"{_name_of(of)} has no ModelPlanner whose model could be another one")
     with ExitStack() as stack:
         for planner in planners:
             stack.enter_context(planner.override(model))
@@ -249,5 +249,5 @@ def _planners(of: object) -> Iterator[ModelPlanner]:
         yield from _planners(inner)
 
 
-def _named(of: object) -> str:
+def _name_of(of: object) -> str:
     return f"agent {of.id}" if isinstance(of, Agent) else f"this {type(of).__name__}"

@@ -258,7 +258,7 @@ def tool_refusal_of(request: Request) -> str | None:
 
 
 def anthropic(tools: list[ToolOffer]) -> Iterator[str]:
-    if _repeated(tools):
+    if _find_repeated(tools):
         yield "tools: Tool names must be unique."
     for at, tool in enumerate(tools):
         where = f"tools.{at}.custom"
@@ -287,7 +287,7 @@ def google(tools: list[ToolOffer]) -> Iterator[str]:
             "The GenerateContentRequest proto is invalid: * tools[0].function_declarations: [FIELD_INVALID] "
             f"At most {MAX_FUNCTIONS} function declarations can be specified."
         )
-    yield from (f"Duplicate function declaration found: {name}" for name in _repeated(tools))
+    yield from (f"Duplicate function declaration found: {name}" for name in _find_repeated(tools))
     for at, tool in enumerate(tools):
         where = f"GenerateContentRequest.tools[0].function_declarations[{at}]"
         if not _GOOGLE_NAME.match(tool.name):
@@ -330,7 +330,7 @@ def _openai_schema(tool: ToolOffer) -> Iterator[str]:
             yield "In context=(), 'required' is required to be supplied and to be an array including every key in properties."
 
 
-def _repeated(tools: list[ToolOffer]) -> list[str]:
+def _find_repeated(tools: list[ToolOffer]) -> list[str]:
     return [name for name, times in Counter(tool.name for tool in tools).items() if times > 1]
 
 
