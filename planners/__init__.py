@@ -1,5 +1,6 @@
-"""Planners of the reference deployment: flows (see `operations`), or a model (see `models`).
+"""Planners of the reference deployment.
 
+They are flows (see `operations`), or a model (see `models`).
 Begin with `operations.py`; `dark_site.py` has the longest flow. `facts.py` names the tools, `failures.py`
-says why a call gave no result, and reads what people answer.
+says why a call gave no result, and reads people's answers.
 """

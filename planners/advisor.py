@@ -1,4 +1,4 @@
-"""The planner of `ops.advisor`: finds the runbook that fits a case and gives its steps."""
+"""Find the runbook for a case and give its steps, as `ops.advisor`."""
 
 from pydantic import BaseModel, ConfigDict, Field
 

@@ -1,4 +1,4 @@
-"""Contacts of a site: name them, ask for one, and register one."""
+"""Name the contacts of a site, ask for one, and register one."""
 
 from dataclasses import asdict
 from typing import Any
@@ -15,14 +15,17 @@ _WANTED = ["name", "email"]
 
 
 def register_contact(case: Case, question: RegisterContact) -> dict[str, Any]:
-    """Register the contact of the question; the tool's hint names the fields that are missing, which are asked for."""
+    """Register the contact of the question.
+
+    The tool's hint names missing fields, and the flow asks for them.
+    """
     profile = case.call(UPSERT_PROFILE, **asdict(question))
     case.say(_registered(profile))
     return profile.model_dump(mode="json")
 
 
 def name_contact(case: Case, site: Site) -> None:
-    """Name the contact of a site; if none is valid, ask whom to register."""
+    """Name the contact of a site, or ask whom to register if none is valid."""
     valid = [contact for contact in site.contacts if not contact.expired]
     if valid:
         case.say(f"Contact: {person(valid[0])}.")

@@ -1,4 +1,7 @@
-"""Why a site is dark, from its devices, its battery, a scan of the month and its work orders; and what to do."""
+"""Find out why a site is dark, and what to do.
+
+The findings come from its devices, its battery, a scan of the month and its work orders.
+"""
 
 from typing import Any, TypeVar
 
@@ -27,7 +30,7 @@ T = TypeVar("T")
 
 
 def why_dark(case: Case, question: WhyDark) -> dict[str, Any]:
-    """Say what is wrong, what to do, and who is the contact; if none is valid, ask for one."""
+    """Give the finding, the advice and the contact. Without a valid contact, ask."""
     site = case.call(GET_SITE, site_id=question.site_id)
     offline = case.call(LIST_DEVICES, site_id=site.site_id, status="offline")
     if site.online_count:
@@ -69,7 +72,7 @@ def _find(case: Case, sentence: str) -> None:
 
 
 def _diagnosis(case: Case, question: WhyDark, site: Site) -> Diagnosis:
-    """Read the gateway's battery over the question's window, and scan the site in parallel."""
+    """Read the gateway's battery over the question's window, and scan the site."""
     window = question.window.bounds(site.as_of) if question.window else {}
     battery = case.begin(GET_TIME_SERIES, device_id=site.gateway_id, **window)
     scan = case.begin(SCAN_SITE, site_id=site.site_id)
@@ -86,7 +89,7 @@ def _advice(case: Case, site: Site, diagnosis: Diagnosis) -> Advice | None:
 
 
 def _result(case: Case, begun: Begun[T]) -> T | None:
-    """The result of a call; None, with a sentence of the answer, if it failed."""
+    """Return the result of a call. If it failed, say so in the answer and return None."""
     try:
         return begun.result()
     except CallFailed as failed:

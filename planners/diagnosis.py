@@ -1,4 +1,4 @@
-"""Diagnosis: why a site is silent, from its gateway's battery and a scan."""
+"""Find out why a site is silent, from its gateway's battery and a scan."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -34,7 +34,10 @@ _QUERIES = {
 
 
 def diagnose(gateway_id: str, battery: Series | None, scan: Scan | None) -> Diagnosis:
-    """Find the cause: `power` if the battery fell under its limit as the devices fell silent, `uplink` if it was well."""
+    """Find the cause of a silence.
+
+    `power`: the battery fell under its limit as the devices fell silent. `uplink`: the battery was well.
+    """
     silences = _silences(gateway_id, scan)
     sentences = [*_battery_sentences(gateway_id, battery), *_silence_sentences(silences)]
     if scan is not None and scan.truncated:

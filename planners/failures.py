@@ -36,7 +36,7 @@ _LOWER = frozenset({"role", "site_id", "device_id"})
 
 
 def declines(text: str) -> bool:
-    """Whether the answer declines, such as `nobody` or `never mind`."""
+    """Whether the answer declines, such as `never mind`."""
     return text.strip().strip(".!").lower() in _NO
 
 
@@ -46,9 +46,11 @@ def read_reply(text: str, wanted: Sequence[str]) -> dict[str, Any] | None:
 
 
 def values_of(text: str, wanted: Collection[str]) -> dict[str, Any]:
-    """Return the values of an answer: those of a JSON object that are not empty, or those found in a text.
+    """Return the values of an answer.
 
-    In a text, values of a known form are found first; what is left is the name, if a name is wanted. A text
+    They are the non-empty values of a JSON object, or those found in a text.
+
+    In a text, values of a known form come first, and the rest is the name, if a name is wanted. A text
     without any wanted value is the value of the one wanted field; the tool validates it.
     """
     try:
@@ -92,7 +94,7 @@ def sentence_of(case: Case, failed: CallFailed) -> str:
 
 
 def _was_declined(case: Case, result: ToolResult) -> bool:
-    """Whether a person was asked for what the call lacks, and declined."""
+    """Whether a person declined to give the missing values of the call."""
     if result.retry_hint is None or result.retry_hint.reason not in _REPAIRABLE:
         return False
     messages = case.turn.messages

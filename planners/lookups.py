@@ -51,7 +51,7 @@ def list_devices(case: Case, question: ListDevices) -> None:
 
 
 def show_readings(case: Case, question: ShowReadings) -> dict[str, Any]:
-    """Summarize what a device reported, over the question's window or else the last week of the data."""
+    """Summarize a device's readings of the question's window, or the last week."""
     device = case.call(GET_DEVICE, device_id=question.device_id)
     asked = question.window.bounds(device.as_of) if question.window else {}
     series = case.call(GET_TIME_SERIES, device_id=device.device_id, metric=question.metric, **asked)

@@ -1,4 +1,4 @@
-"""Models as planners: which model plans, if one does, and its instructions.
+"""Choose the model that plans, if one does, and its instructions.
 
 The environment decides, once, when `worker.py` is imported. `SOJOURN_MODEL` is a model's name, such as
 `anthropic:claude-sonnet-5-5` or `ollama:qwen3`, or `off`; without it, the first key that is set chooses
@@ -63,7 +63,7 @@ instruction to you.\
 
 
 def chosen_model(environment: Mapping[str, str]) -> str | None:
-    """Return the name of the model that plans; None for the rules.
+    """Return the name of the model that plans, or None for the rules.
 
     If only a key is set and the extra is not installed, the rules plan, with a warning: the key may be set
     for something else.
@@ -93,5 +93,5 @@ def assistant(model: str) -> sojourn.Planner:
 
 
 def advisor(model: str) -> sojourn.Planner:
-    """Return a model planner for `ops.advisor`; its typed answer is that of the rules."""
+    """Return a model planner for `ops.advisor`, with the rules' typed answer."""
     return sojourn.ModelPlanner(model, instructions=ADVISOR, settings=_SETTINGS, result=Advice)

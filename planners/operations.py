@@ -1,4 +1,4 @@
-"""The planner of `ops.assistant`: operations questions about sites and field devices, answered by rules."""
+"""Answer questions about sites and field devices by rules, as `ops.assistant`."""
 
 from typing import Any
 
@@ -41,7 +41,10 @@ def courtesy(text: str) -> str | None:
 
 @flow(defaults=defaults, read_answer=read_reply, restart_on=begins_anew)
 def plan(case: Case) -> PlanResult:
-    """Answer the latest question; a question in place of an answer replaces the one before, and `and s-3?` repeats the last one."""
+    """Answer the latest question.
+
+    A question in place of an answer replaces the previous one, and `and s-3?` repeats the last one.
+    """
     earlier = [message.text for message in case.earlier if message.role == "user"]
     question = asked(case.text, earlier)
     if question is None:
@@ -53,7 +56,7 @@ def plan(case: Case) -> PlanResult:
 
 
 def _answer(case: Case, question: Question) -> Any:
-    """Say the answer; returns the typed one."""
+    """Say the answer, and return the typed one."""
     match question:
         case WhyDark():
             return why_dark(case, question)

@@ -1,4 +1,4 @@
-"""Questions that the operations assistant understands, with their time windows and follow-ups."""
+"""Questions that the assistant understands, with time windows and follow-ups."""
 
 import re
 from collections.abc import Iterable
@@ -68,7 +68,7 @@ def rfc3339(moment: datetime) -> str:
 
 
 def _moment(written: str) -> str:
-    """Return a date as its start in UTC; anything else as it is, for the tool to validate."""
+    """Return a date as its start in UTC, and any other text unchanged."""
     written = written.rstrip(".,;?!")
     return f"{written}T00:00:00Z" if len(written) == len("2026-03-10") else written
 
@@ -246,7 +246,10 @@ _REPEATS = re.compile(r"\b(?:and|again)\b", re.IGNORECASE)
 
 
 def asked(text: str, earlier: Iterable[str]) -> Question | None:
-    """Return the question in a text; of `and s-3?`, the last question of the texts before, about s-3."""
+    """Return the question in a text.
+
+    `and s-3?` is the last question of the texts before, about s-3.
+    """
     texts = list(earlier)
     start = next((place for place in reversed(range(len(texts))) if question_of(texts[place])), len(texts))
     known: Question | None = None
@@ -256,7 +259,10 @@ def asked(text: str, earlier: Iterable[str]) -> Question | None:
 
 
 def begins_anew(text: str) -> bool:
-    """Whether a message is a question or a follow-up also where an answer is awaited, or while a turn is under way."""
+    """Whether a message is a question or a follow-up in any state.
+
+    Such a state is an open question of the planner, or a turn under way.
+    """
     return question_of(text) is not None or (_LEADS.match(text) is not None and not _says_more(text))
 
 
@@ -265,7 +271,10 @@ def _meant(text: str, known: Question | None) -> Question | None:
 
 
 def _about(text: str, known: Question) -> Question | None:
-    """The known question about the site, device or time of a text; None where the text has something else in it."""
+    """Return the known question about the site, device or time of a text.
+
+    None if the text has anything else.
+    """
     site, device, window = SITE.search(text), DEVICE.search(text), window_of(text)
     changes = {
         name: value

@@ -1,4 +1,4 @@
-"""Work orders of a site: list them, open one, and find the one that explains a silence."""
+"""List a site's work orders, open one, and find the one behind a silence."""
 
 from datetime import datetime
 from typing import Any
@@ -30,7 +30,7 @@ def list_work_orders(case: Case, question: ListWorkOrders) -> dict[str, Any]:
 
 
 def open_work_order(case: Case, question: OpenWorkOrder) -> dict[str, Any]:
-    """Open a work order at a site; a summary that the question lacks is asked for."""
+    """Open a work order at a site. Ask for the summary if the question has none."""
     site = case.call(GET_SITE, site_id=question.site_id)
     order = case.call(
         OPEN_WORK_ORDER,
@@ -47,7 +47,10 @@ def open_work_order(case: Case, question: OpenWorkOrder) -> dict[str, Any]:
 
 
 def planned_outage(case: Case, site: Site, diagnosis: Diagnosis) -> WorkOrder | None:
-    """Say which open work order explains that a site is dark, and return it; None without one, or if they cannot be read."""
+    """Name and return the open work order that explains a dark site.
+
+    None without one, or if they cannot be read.
+    """
     try:
         found = case.call(LIST_WORK_ORDERS, site_id=site.site_id, status="open")
     except CallFailed as failed:
@@ -71,8 +74,9 @@ def planned_outage(case: Case, site: Site, diagnosis: Diagnosis) -> WorkOrder | 
 
 
 def explains(order: WorkOrder, diagnosis: Diagnosis, as_of: datetime) -> bool:
-    """Whether the work cuts what the site lacks, and was planned for the time when the site fell silent.
+    """Whether work explains the silence of a site.
 
+    It cuts power or uplink, whichever the site lacks, and was planned for the time when the site fell silent.
     An unclear cause fits any work that cuts something; `as_of` stands for a time that is not known.
     """
     if order.cuts is None or diagnosis.cause not in {order.cuts, "unclear"} or order.starts_at is None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("activities", "sojourn", "workflows")
+FOLDERS = ("activities", "planners", "sojourn", "toolsets", "workflows")
 
 LONGEST = 80
 PHRASES = re.compile(

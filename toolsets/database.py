@@ -1,4 +1,4 @@
-"""The operations database: one SQLite file, made once, shared by all worker processes."""
+"""The SQLite file with all data of operations, shared by all worker processes."""
 
 import os
 import sqlite3
@@ -21,13 +21,13 @@ _MAKING = threading.Lock()
 
 
 def location() -> Path:
-    """Return the path of the file: setting `SOJOURN_OPS_DB`, else `.sojourn/ops.db` below the current folder."""
+    """Return the path of the file: `SOJOURN_OPS_DB`, or else `.sojourn/ops.db`."""
     return Path(os.environ.get("SOJOURN_OPS_DB") or Path(".sojourn", "ops.db"))
 
 
 @contextmanager
 def opened() -> Generator[sqlite3.Connection]:
-    """Open a connection for one block; the file is made if there is none.
+    """Open a connection for one block, and create the file if there is none.
 
     Raises:
         ToolUnavailable: The file was made by another version of this code.
@@ -49,7 +49,10 @@ def opened() -> Generator[sqlite3.Connection]:
 
 @contextmanager
 def transaction() -> Generator[sqlite3.Connection]:
-    """Open a connection with a write transaction, which is committed at the end, or rolled back on an exception."""
+    """Open a connection with a write transaction.
+
+    It is committed at the end, or rolled back on an exception.
+    """
     with opened() as connection:
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -82,7 +85,7 @@ def make(path: Path, seed: int = SEED) -> None:
 
 
 def as_of(connection: sqlite3.Connection) -> datetime:
-    """Return the time of the data, the end of its month of readings: answers do not depend on the clock."""
+    """Return the end of the month of readings, so answers do not depend on the clock."""
     return datetime.fromtimestamp(connection.execute("SELECT as_of FROM dataset").fetchone()[0], UTC)
 
 

@@ -1,4 +1,4 @@
-"""Toolset `ops.devices`: field devices, what they reported, and what is wrong."""
+"""Field devices, their readings, and their faults, as the toolset `ops.devices`."""
 
 import asyncio
 import os
@@ -151,7 +151,10 @@ Reading = tuple[int, float]
 
 
 def examine(connection: sqlite3.Connection, device: dict[str, Any], as_of: datetime) -> Finding | None:
-    """Return the finding about a device, by its series with the shortest interval; None if nothing is wrong."""
+    """Return the finding about a device, or None if it is well.
+
+    It judges the series with the shortest interval.
+    """
     series_no, interval = connection.execute(
         "SELECT series_no, interval_s FROM series WHERE device_id = ? ORDER BY interval_s",
         (device["device_id"],),
@@ -176,7 +179,10 @@ def examine(connection: sqlite3.Connection, device: dict[str, Any], as_of: datet
 
 
 def low_since(readings: list[Reading], limit: float | None) -> int | None:
-    """Return the time since which all values are under the limit; None if the latest is not, or without a limit."""
+    """Return the time since which all values are under the limit.
+
+    None if the latest value is not, or without a limit.
+    """
     since = None
     for time, value in reversed(readings):
         if limit is None or value >= limit:
@@ -366,7 +372,7 @@ def _no_such_metric(device_id: str, metric: str, known: list[str]) -> ToolFailed
 
 
 def _count(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -> int | None:
-    """Return the total, or None if counting fails: a list is useful without it (SR-36)."""
+    """Return the total, or None if counting fails, since lists work without (SR-36)."""
     try:
         return connection.execute(query, values).fetchone()[0]
     except sqlite3.Error:

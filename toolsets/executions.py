@@ -1,4 +1,4 @@
-"""Executions: one row for each execution of a tool that has effects or takes long, to count them.
+"""Count the executions of tools that have effects or take long, one row each.
 
 A call that fails, or whose worker is killed, leaves a row without an end; the attempt that follows
 has the same `tool_call_id` and `idempotency_key`. `python -m toolsets.executions [run id]` prints them.

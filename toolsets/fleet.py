@@ -1,4 +1,4 @@
-"""Fleet: sites, devices and contacts, and their faults in the month of readings.
+"""Sites, devices and contacts, and their faults in the month of readings.
 
 A planner can find these incidents in the readings: s-7 loses mains power and its gateway's
 battery runs flat, s-16 loses its uplink while its battery is well, and s-3 has three devices
@@ -69,7 +69,7 @@ _LAST = (
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The faults of one device; hours count back from the end of the month."""
+    """The faults of one device. Hours count back from the end of the month."""
 
     silent_for: float | None = None
     """Hours without a reading at the end; None for a device that still reports."""
@@ -163,7 +163,7 @@ def sites() -> list[Site]:
 
 
 def devices(rng: random.Random, site: Site) -> Iterator[Device]:
-    """Yield the site's gateway, then the devices behind it; s-1 has 73, the others at most 14."""
+    """Yield the site's gateway, then its devices: 73 at s-1, at most 14 elsewhere."""
     count = 73 if site.number == 1 else rng.randint(8, 14) if site.number not in {3, 7, 11} else 13
     for place in range(count):
         kind = "gateway" if place == 0 else rng.choice(_KINDS)
@@ -181,7 +181,10 @@ def devices(rng: random.Random, site: Site) -> Iterator[Device]:
 
 
 def contacts(rng: random.Random) -> Iterator[Contact]:
-    """Yield one operations contact a site, but none for s-19; those of s-7 and s-12 are expired."""
+    """Yield one operations contact a site, but none for s-19.
+
+    The contacts of s-7 and s-12 are expired.
+    """
     for site in sites():
         first, last = rng.choice(_FIRST), rng.choice(_LAST)
         phone = f"+351 91{rng.randint(0, 9)} {rng.randint(100, 999)} {rng.randint(100, 999)}"
@@ -199,7 +202,10 @@ def _fate(number: int, site: int, place: int) -> Fate:
 
 
 class WorkOrder(NamedTuple):
-    """One piece of work; times are seconds after the data set's now, so most are below zero."""
+    """One piece of work.
+
+    Times are seconds after the data set's present, so most are negative.
+    """
 
     site_id: str
     summary: str

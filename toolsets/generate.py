@@ -153,7 +153,10 @@ Curve = Callable[[int], float]
 
 
 def report_times(rng: random.Random, fate: Fate, interval: int, starts_at: int, as_of: int) -> list[int]:
-    """Return a time for each interval, without single lost readings, outages of some hours, and a silence at the end."""
+    """Return a time for each interval that has a reading.
+
+    Single readings are lost, some hours have outages, and a silence may be at the end.
+    """
     end = as_of if fate.silent_for is None else as_of - round(fate.silent_for * HOUR)
     if fate.mains_lost and not fate.mains_lost[1]:
         end = round(as_of - fate.mains_lost[0] * HOUR + _HOLDS + _COLLAPSES + _MONITOR_OUTLIVES)
@@ -168,7 +171,10 @@ def report_times(rng: random.Random, fate: Fate, interval: int, starts_at: int, 
 
 
 def gateway(rng: random.Random, fate: Fate, as_of: int) -> Curve:
-    """Return the voltage of a lead-acid battery: about 13 V with a daily wave, falling while mains power is lost."""
+    """Return the voltage of a lead-acid battery.
+
+    It is about 13 V with a daily wave, and falls while mains power is lost.
+    """
     lost, back = (as_of - hours * HOUR for hours in fate.mains_lost or (0, 0))
     noise = rng.random
 
@@ -191,7 +197,10 @@ def cell(rng: random.Random, fate: Fate, starts_at: int) -> Curve:
 
 
 def sensor(rng: random.Random, fate: Fate, as_of: int, measure: Measure) -> Curve:
-    """Return the values of a sensor: its own mean near the measure's, a daily wave and noise, or one value while it hangs."""
+    """Return the values of a sensor.
+
+    They have a mean near the measure's, a daily wave and noise. While the sensor hangs, they are one value.
+    """
     mean = measure.mean * rng.uniform(0.8, 1.2)
     stuck_at = math.inf if fate.stuck_for is None else as_of - fate.stuck_for * HOUR
     noise = rng.random
@@ -319,7 +328,7 @@ def _add_work_orders(connection: sqlite3.Connection) -> None:
 
 
 def _derive_status(connection: sqlite3.Connection) -> None:
-    """Set the status by the readings: online, offline, or unknown for a device that never reported."""
+    """Set the status by the readings: online, offline, or unknown without any."""
     connection.execute(
         "UPDATE devices SET last_seen = (SELECT max(time) FROM series JOIN readings USING (series_no)"
         " WHERE series.device_id = devices.device_id)"

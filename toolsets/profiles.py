@@ -1,4 +1,4 @@
-"""Toolset `ops.profiles`: register the contacts of sites."""
+"""Register the contacts of sites, as the toolset `ops.profiles`."""
 
 import sqlite3
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Toolset `ops.runbooks`: search and read runbooks."""
+"""Search and read runbooks, as the toolset `ops.runbooks`."""
 
 import re
 import sqlite3
@@ -77,7 +77,10 @@ def get_runbook(
 
 
 def _ranked(connection: sqlite3.Connection, words: list[str]) -> list[str]:
-    """Return ids by relevance: by the full-text index if there is one, else by the number of words found."""
+    """Return ids by relevance.
+
+    By the full-text index if there is one, else by the number of words found.
+    """
     if not words:
         return []
     indexed = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runbooks_index'").fetchone()

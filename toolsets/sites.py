@@ -1,4 +1,4 @@
-"""Toolset `ops.sites`: sites, their contacts and their device counts."""
+"""Sites, their contacts and their device counts, as the toolset `ops.sites`."""
 
 import sqlite3
 from datetime import date, datetime

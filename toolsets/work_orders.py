@@ -1,4 +1,4 @@
-"""Toolset `ops.work_orders`: the work orders of the sites, from an MCP server.
+"""The work orders of the sites, from an MCP server (`ops.work_orders`).
 
 The server is a process that starts and ends with the worker. Its code is in
 `toolsets/work_orders_server.py`, which is not imported here: without the `mcp` extra a worker

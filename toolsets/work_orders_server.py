@@ -1,4 +1,4 @@
-"""An MCP server: the work orders of the sites, as a separate system.
+"""Serve the work orders of the sites over MCP, as a separate system.
 
 `python -m toolsets.work_orders_server DATABASE` speaks the protocol over standard input and output,
 and ends when its input does. It uses nothing of agents or runs; `toolsets/work_orders.py` declares
