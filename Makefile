@@ -12,7 +12,7 @@ UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip instal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model house wheel lock clean
+.PHONY: help setup demo serve test test-pure test-rest test-all mutants check lint types format bench bench-peers bench-small-model house docs wheel lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -76,11 +76,14 @@ bench-small-model: $(READY) ## See two small models repair their calls, installe
 house: $(READY) ## Count what the code says more than once; ARGS=COMMIT compares, ARGS=--places names each place
 	@$(BIN)/python -m bench.house $(ARGS)
 
+docs: $(READY) ## Build the documentation as a site in build/site; ARGS=serve shows it, and what you change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build)
+
 wheel: $(READY) ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation $(ARGS)
 
 lock: $(READY) ## Pin the dependencies of pyproject.toml anew; newest with `make lock ARGS=--upgrade`
-	$(BIN)/uv pip compile pyproject.toml --extra server --extra mcp --extra models --extra otlp --extra redis --extra s3 --extra gcs --extra http --group dev --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra server --extra mcp --extra models --extra otlp --extra redis --extra s3 --extra gcs --extra http --group dev --group docs --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --quiet --output-file constraints.txt $(ARGS)
 
 clean: ## Remove what the other targets made, .venv included

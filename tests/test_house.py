@@ -28,6 +28,7 @@ PLAIN_FILES = {
     "README.md",
     "constraints.txt",
     "docker-compose.yml",
+    "mkdocs.yml",
     "pyproject.toml",
     "worker.py",
 }
@@ -69,6 +70,7 @@ def requirements() -> list[Requirement]:
         *pyproject["project"]["optional-dependencies"]["server"],
         *pyproject["project"]["optional-dependencies"]["mcp"],
         *pyproject["dependency-groups"]["dev"],
+        *pyproject["dependency-groups"]["docs"],
     ]
     return [Requirement(line) for line in dict.fromkeys(stated)]
 
@@ -253,9 +255,11 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors that a Markdown page's headings have."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """Return the anchors of a Markdown page: of its headings, and of the names that the API reference generates."""
+    text = page.read_text()
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    generated = re.findall(r"^::: (\S+)$", text, re.MULTILINE)
+    return {*generated, *(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)}
 
 
 def test_what_the_rest_does_not_read_has_none_of_it() -> None:

@@ -80,6 +80,7 @@ class ToolReference(Generic[T]):
 
 
 approvals = Toolset("sojourn.approvals", description="Decisions of approvers that a flow asks for")
+"""The toolset of `Case.approve`. An app whose flows ask for approvals lists it in the `uses` of their agents."""
 
 
 class ApprovalQuestion(BaseModel):

@@ -25,6 +25,8 @@ _LEFT_OUT: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class RepairedPayload:
+    """A payload after its repair, and what it still lacks."""
+
     payload: dict[str, Any]
     missing: list[str]
     """Fields that only a person can supply, by name, nested ones by JSON pointer; empty when the payload may be sent."""

@@ -1,0 +1,59 @@
+"""The site of the documentation builds, has every public name, and asks no other host."""
+
+import re
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.test_public_api import public_names
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(processes, tmp_path_factory) -> Path:
+    """The site, built strictly: a broken link or an unknown name would fail it."""
+    folder = tmp_path_factory.mktemp("site")
+    mkdocs = Path(sys.executable).with_name("mkdocs")
+    command = [mkdocs, "build", "--quiet", "--site-dir", folder]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_every_public_name_is_in_the_reference(site):
+    """Each public name has an entry in the API reference, or, if it is Temporal's own, is named there."""
+    inventory = zlib.decompress((site / "objects.inv").read_bytes().split(b"zlib.\n", 1)[1]).decode()
+    entries = {line.split(" ", 1)[0] for line in inventory.splitlines()}
+    named = {page.stem: page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md")}
+
+    def is_documented(name: str, found: object) -> bool:
+        home = getattr(found, "__module__", "")
+        if not home.startswith("sojourn") and name not in entries:
+            return any(f"`{name}`" in text for text in named.values())
+        return bool({name, f"{home}.{name.rpartition('.')[2]}"} & entries)
+
+    assert len(entries) > 500
+    assert [name for name, found in public_names().items() if not is_documented(name, found)] == []
+
+
+def test_the_pages_load_nothing_from_another_host(site):
+    """No page has a script, a style, a font or a picture of another host."""
+    pages = list(site.rglob("*.html"))
+    loads = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"(?:https?:)?//[^\"]*\"")
+    assert len(pages) > 40
+    assert [load for page in pages for load in loads.findall(page.read_text())] == []
+
+
+def test_the_pictures_of_the_pages_are_there(site):
+    """Each picture that a page shows is on the site."""
+    shown = {
+        (page.parent / picture).resolve()
+        for page in site.rglob("*.html")
+        for picture in re.findall(r'<img [^>]*src="([^":]+)"', page.read_text())
+    }
+    assert len(shown) > 10
+    assert [str(path) for path in shown if not path.is_file()] == []
