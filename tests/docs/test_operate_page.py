@@ -770,7 +770,7 @@ async def test_a_conversation_by_the_cli_alone(client, do, listed, status_when):
 
 async def test_notices_that_nobody_takes(temporal_address, do, listed, until):
     """A delivery that fails is listed as running, with its last failure; one that was given up as failed."""
-    running, failed = commands("Notices that nobody takes")
+    running, failed = commands("Notices that are not delivered")
 
     async def refuse(notice) -> None:
         raise ConnectionError("nobody is in")
