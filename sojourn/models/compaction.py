@@ -53,8 +53,8 @@ class Compaction:
     Args:
         trigger: The share of the window, used by the next request, at which the transcript is compacted.
         keep: The share of the window, of the newest messages, that a summary leaves as they are.
-        window: The context window, in tokens; by default that of the model's profile. Without either the transcript is
-            compacted once the provider refuses a request as too long.
+        window: The context window, in tokens, at least 4,000; by default that of the model's profile, with fallbacks the
+            smallest. Without either the transcript is compacted once the provider refuses a request as too long.
         keep_results: The number of newest tool results that are not cleared; with None no result is cleared.
         model: The model that writes summaries; by default the planner's own.
         summarize: Makes the summary in place of a model.

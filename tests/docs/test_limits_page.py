@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import sojourn.policy
 from sojourn import (
     Agent,
     App,
@@ -29,7 +28,7 @@ from sojourn.core.safeguards.error_patterns import MAX_ENTRIES, STRIKES
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.core.safeguards.loops import _LIMITS, MAX_CALLS
 from sojourn.events import RetriesStoppedEvent
-from sojourn.policy import Caps, PolicyDecision, PolicyInput
+from sojourn.policy import Caps, PolicyDecision
 from sojourn.testing import ScriptedPlanner
 from tests.docs.text_model import TextModel
 
@@ -260,19 +259,6 @@ async def test_an_engine_lowers_caps_and_adds_labels_for_the_run(watched, quarry
     assert (out.reason, out.tool_calls) == ("max_tool_calls", 1)
     assert [len(asked.requested) for asked in inputs] == [0, 1, 0, 1]
     assert inputs[-1].run.labels == {"seen": "yes"}
-
-
-def test_the_tables_of_a_policy_engine(rows):
-    """The tables have the fields of `PolicyInput` and `PolicyDecision`, and no others."""
-    given = rows("limits.md", "guarded = App")
-    assert {name for cells in given for name in re.findall(r"`(\w+)`", cells[0])} == set(
-        PolicyInput.model_fields
-    )
-    decided = rows("limits.md", "| `caps` | what is left of the limits |")
-    assert {name for cells in decided for name in re.findall(r"`(\w+)`", cells[0])} == set(
-        PolicyDecision.model_fields
-    )
-    assert {"PolicyEngine", "PolicyInput", "PolicyDecision", "RetryHint"} <= set(sojourn.policy.__all__)
 
 
 # The safeguards.

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from pydantic_ai.models import infer_model
 from planners import models
 from sojourn import ModelPlanner, RunFailed, RunPolicy
 from sojourn.checks.application import MODEL_VARIABLES
-from sojourn.models import Compaction, outcome, planner, provider_errors
+from sojourn.models import outcome, planner, provider_errors
 from sojourn.testing.providers import (
     Completion,
     HttpError,
@@ -125,15 +124,6 @@ async def test_the_compaction_of_the_page(served, standin, harbor):
     assert "When is high water?" in str(again.body)
     [note] = [event.text async for event in run.events() if event.type == "planner_note"]
     assert note.startswith("compacted: a summary of 22 characters stands for ")
-
-
-def test_the_options_of_a_compaction(harbor):
-    """The page's table has each option, with its default."""
-    rows = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*) \|$", PAGE, re.MULTILINE))
-    own = {field.name: field.default for field in fields(Compaction)}
-    assert own.keys() <= rows.keys()
-    assert [rows[name].strip() for name in ("trigger", "keep", "keep_results")] == ["0.8", "0.25", "5"]
-    assert (own["trigger"], own["keep"], own["keep_results"]) == (0.8, 0.25, 5)
 
 
 # When a call fails.
