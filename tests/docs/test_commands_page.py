@@ -213,7 +213,11 @@ async def test_answers(served, here, rows):
         (wait,) = (await run.status()).awaits
         known = {"RUN": run.id, "AWAIT_ID": wait.id, "DIGEST": getattr(wait, "payload_digest", "")}
         filled = [known.get(word, word.replace("CALL=", f"{call_id}=")) for word in words]
-        (done,) = await all_well(served, [[*filled, "--json"]])
+        if "<" in filled:
+            done = await served.sojourn(*filled[: filled.index("<")], "--json", input="the left one\n")
+            assert (done.code, done.err) == (0, "")
+        else:
+            (done,) = await all_well(served, [[*filled, "--json"]])
         printed |= done.json
     run = await served.waiting("ask")
     _, (resumed,), (aside,) = [
