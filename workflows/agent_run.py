@@ -609,7 +609,7 @@ class AgentRun(RunQueries, MessageHandlers):
         """Approximate memory of the run on its worker, in bytes."""
         return self._transcript.held + OPENING_COPIES * self._opening_bytes
 
-    def _stored(self) -> Segments:
+    def _stored_segments(self) -> Segments:
         return self._transcript.stored
 
     def _messages(self) -> Iterable[bytes]:

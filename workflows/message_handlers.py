@@ -101,7 +101,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=PROVIDE_CLARIFICATION, description="Answer a question.")
     async def answer_by_update(self, *values: Any) -> str:
-        return await self._answered(PROVIDE_CLARIFICATION, values)
+        return await self._take_answer(PROVIDE_CLARIFICATION, values)
 
     @answer_by_update.validator
     def _check_answer(self, *values: Any) -> None:
@@ -109,7 +109,7 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=PROVIDE_CLARIFICATION, description="Answer a question.")
     async def answer_by_signal(self, *values: Any) -> None:
-        self._signalled(PROVIDE_CLARIFICATION, values)
+        self._take_signal(PROVIDE_CLARIFICATION, values)
 
     @workflow.update(
         name=PROVIDE_CONFIRMATION,
@@ -121,7 +121,7 @@ class MessageHandlers(ABC):
 
         If an approval is void, report that to its sender.
         """
-        return await self._answered(PROVIDE_CONFIRMATION, values)
+        return await self._take_answer(PROVIDE_CONFIRMATION, values)
 
     @decide_by_update.validator
     def _check_decision(self, *values: Any) -> None:
@@ -133,11 +133,11 @@ class MessageHandlers(ABC):
         unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
     )
     async def decide_by_signal(self, *values: Any) -> None:
-        received = self._received(values)
+        received = self._receive(values)
         refused = received if isinstance(received, Refused) else None
         if not isinstance(received, Refused):
             refused = await self.awaits.judge_sender(PROVIDE_CONFIRMATION, received, "signal")
-        self._take_signalled(PROVIDE_CONFIRMATION, values, refused or received)
+        self._answer_by_signal(PROVIDE_CONFIRMATION, values, refused or received)
 
     @workflow.update(
         name=PROVIDE_TOOL_RESULTS,
@@ -149,7 +149,7 @@ class MessageHandlers(ABC):
 
         Report results that do not fit their tools.
         """
-        return await self._answered(PROVIDE_TOOL_RESULTS, values)
+        return await self._take_answer(PROVIDE_TOOL_RESULTS, values)
 
     @supply_by_update.validator
     def _check_results(self, *values: Any) -> None:
@@ -159,13 +159,13 @@ class MessageHandlers(ABC):
         name=PROVIDE_TOOL_RESULTS, description="Send results of calls that are executed outside."
     )
     async def supply_by_signal(self, *values: Any) -> None:
-        self._signalled(PROVIDE_TOOL_RESULTS, values)
+        self._take_signal(PROVIDE_TOOL_RESULTS, values)
 
     # Steering.
 
     @workflow.update(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_update(self, *values: Any) -> None:
-        self._steered(read_pause(require_decoded(values)))
+        self._steer(read_pause(require_decoded(values)))
 
     @pause_by_update.validator
     def _check_pause(self, *values: Any) -> None:
@@ -173,12 +173,12 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_signal(self, *values: Any) -> None:
-        self._signalled_to(PAUSE, values, read_pause)
+        self._steer_by_signal(PAUSE, values, read_pause)
 
     @workflow.update(name=RESUME, description="Go on after a pause.")
     async def resume_by_update(self, *values: Any) -> None:
         """Resume the run. Messages begin a new user turn."""
-        self._steered(self._resume(require_decoded(values)))
+        self._steer(self._resume(require_decoded(values)))
 
     @resume_by_update.validator
     def _check_resume(self, *values: Any) -> None:
@@ -189,11 +189,11 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=RESUME, description="Go on after a pause.")
     async def resume_by_signal(self, *values: Any) -> None:
-        self._signalled_to(RESUME, values, self._resume)
+        self._steer_by_signal(RESUME, values, self._resume)
 
     @workflow.update(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_update(self, *values: Any) -> None:
-        self._steered(read_release(require_decoded(values)))
+        self._steer(read_release(require_decoded(values)))
 
     @release_by_update.validator
     def _check_release(self, *values: Any) -> None:
@@ -201,7 +201,7 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_signal(self, *values: Any) -> None:
-        self._signalled_to(STOP_ASKING, values, read_release)
+        self._steer_by_signal(STOP_ASKING, values, read_release)
 
     @workflow.update(
         name=SET_ASIDE, description="Leave a message or a result out of what planners read from now on."
@@ -235,7 +235,7 @@ class MessageHandlers(ABC):
 
         A message that was accepted before changes nothing.
         """
-        return self._accepted(self._read_send(require_decoded(values)))
+        return self._accept(self._read_send(require_decoded(values)))
 
     @send_by_update.validator
     def _check_send(self, *values: Any) -> None:
@@ -249,12 +249,12 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=SEND, description="Send a message to a conversation.")
     async def send_by_signal(self, *values: Any) -> None:
-        received = self._received(values)
+        received = self._receive(values)
         sent = received if isinstance(received, Refused) else self._read_send(received)
         if isinstance(sent, Refused):
             self.awaits.note(f"{SEND} refused: {sent.reason}")
         else:
-            self._accepted(sent)
+            self._accept(sent)
 
     @workflow.update(
         name=REMEMBER, description="Remember the id of a message that a child run got as an answer."
@@ -275,7 +275,7 @@ class MessageHandlers(ABC):
     @workflow.update(name=INTERRUPT, description="End the present turn of a conversation.")
     async def interrupt_by_update(self, *values: Any) -> bool:
         """End the present turn, and return whether there was one."""
-        return self._interrupted(self._read_interrupt(require_decoded(values)))
+        return self._interrupt(self._read_interrupt(require_decoded(values)))
 
     @interrupt_by_update.validator
     def _check_interrupt(self, *values: Any) -> None:
@@ -283,12 +283,12 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=INTERRUPT, description="End the present turn of a conversation.")
     async def interrupt_by_signal(self, *values: Any) -> None:
-        received = self._received(values)
-        self._interrupted(received if isinstance(received, Refused) else self._read_interrupt(received))
+        received = self._receive(values)
+        self._interrupt(received if isinstance(received, Refused) else self._read_interrupt(received))
 
     @workflow.update(name=CLOSE, description="End a conversation once no message waits.")
     async def close_by_update(self, *values: Any) -> None:
-        self._closed(self._read_close(require_decoded(values)))
+        self._close(self._read_close(require_decoded(values)))
 
     @close_by_update.validator
     def _check_close(self, *values: Any) -> None:
@@ -296,8 +296,8 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=CLOSE, description="End a conversation once no message waits.")
     async def close_by_signal(self, *values: Any) -> None:
-        received = self._received(values)
-        self._closed(received if isinstance(received, Refused) else self._read_close(received))
+        received = self._receive(values)
+        self._close(received if isinstance(received, Refused) else self._read_close(received))
 
     def _read_send(self, values: Sequence[Any]) -> SentMessage | Refused:
         sent = read_send(values, self.current.state.inbox, self.current.state.opening.tenant)
@@ -335,7 +335,7 @@ class MessageHandlers(ABC):
             return Refused("the conversation is closed", "AwaitClosed")
         return _NO_CONVERSATION
 
-    def _accepted(self, sent: SentMessage | Refused) -> Accepted:
+    def _accept(self, sent: SentMessage | Refused) -> Accepted:
         self.awaits.room.look()
         self._check(sent)
         assert isinstance(sent, SentMessage)
@@ -358,7 +358,7 @@ class MessageHandlers(ABC):
             after = place_in(state.executions, workflow.info().get_current_history_length())
             self.current.state = copy_with(state, inbox=state.inbox.answered(message_id, after))
 
-    def _interrupted(self, message: Interruption | Refused) -> bool:
+    def _interrupt(self, message: Interruption | Refused) -> bool:
         self.awaits.room.look()
         if isinstance(message, Refused):
             self.awaits.note(f"{INTERRUPT} refused: {message.reason}")
@@ -370,7 +370,7 @@ class MessageHandlers(ABC):
         self.conversation.interrupt()
         return True
 
-    def _closed(self, message: Closing | Refused) -> None:
+    def _close(self, message: Closing | Refused) -> None:
         self.awaits.room.look()
         if isinstance(message, Refused):
             self.awaits.note(f"{CLOSE} refused: {message.reason}")
@@ -395,7 +395,7 @@ class MessageHandlers(ABC):
 
         Ignored from a run that is not an open child run.
         """
-        received = self._received(values)
+        received = self._receive(values)
         run_id, spent = ("", None) if isinstance(received, Refused) else read_child_spent(received)
         if spent:
             self.children.record_spent(run_id, spent)
@@ -424,7 +424,7 @@ class MessageHandlers(ABC):
         if not isinstance(answer, Repeated) and inbox.where(message_id) is not None:
             self._check(Refused(f"the message {message_id!r} was delivered before", "AwaitClosed"))
 
-    async def _answered(self, kind: str, values: Sequence[Any]) -> str:
+    async def _take_answer(self, kind: str, values: Sequence[Any]) -> str:
         self.awaits.room.look()
         sent = require_decoded(values)
         if kind == PROVIDE_CONFIRMATION:
@@ -448,29 +448,29 @@ class MessageHandlers(ABC):
             )
         return answer.await_id
 
-    def _signalled(self, kind: str, values: Sequence[Any]) -> None:
-        self._take_signalled(kind, values, self._received(values))
+    def _take_signal(self, kind: str, values: Sequence[Any]) -> None:
+        self._answer_by_signal(kind, values, self._receive(values))
 
-    def _take_signalled(self, kind: str, values: Sequence[Any], received: Sequence[Any] | Refused) -> None:
+    def _answer_by_signal(self, kind: str, values: Sequence[Any], received: Sequence[Any] | Refused) -> None:
         answer = received if isinstance(received, Refused) else self.awaits.receive(kind, received, "signal")
         if isinstance(answer, Refused):
             self.awaits.refuse_signal(kind, values, answer)
 
-    def _received(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
+    def _receive(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
         self.awaits.room.look()
         self._signals += 1
         return accept_values(f"unread-{self._signals}", values)
 
-    def _steered(self, message: _Steering) -> None:
+    def _steer(self, message: _Steering) -> None:
         self.awaits.room.look()
         self._check(message)
         assert not isinstance(message, Refused)
         self.steer(message)
 
-    def _signalled_to(
+    def _steer_by_signal(
         self, name: str, values: Sequence[Any], read: Callable[[Sequence[Any]], _Steering]
     ) -> None:
-        received = self._received(values)
+        received = self._receive(values)
         message = received if isinstance(received, Refused) else read(received)
         if isinstance(message, Refused):
             self.awaits.note(f"{name} refused: {message.reason}")

@@ -103,7 +103,7 @@ class OpenAwaits:
         self.show()
         self._take_early(opened.id)
         try:
-            await self._answered(future, left, opened.id, go_on)
+            await self._wait_for_answer(future, left, opened.id, go_on)
         except TimeoutError:
             self._close(opened.id)
             return None
@@ -174,13 +174,13 @@ class OpenAwaits:
             left = self.opened_at[wait.id] + wait.expires_after - workflow.now()
             left = min(max(left, timedelta(0)), LONGEST)
         try:
-            await self._answered(future, left, wait.id, go_on)
+            await self._wait_for_answer(future, left, wait.id, go_on)
         except TimeoutError:
             return None
         stop_if_canceled()
         return future.result() if future.done() else None
 
-    async def _answered(
+    async def _wait_for_answer(
         self,
         future: asyncio.Future[Any],
         left: timedelta | None,

@@ -27,7 +27,7 @@ class RunQueries(ABC):
         """Yield the transcript after its stored segments, each message as JSON."""
 
     @abstractmethod
-    def _stored(self) -> Segments:
+    def _stored_segments(self) -> Segments:
         """Return the segments of the transcript that are in external storage."""
 
     @workflow.query(name="status", description="The status of the run.")
@@ -60,7 +60,7 @@ class RunQueries(ABC):
         cancelled run's calls. If message `after` is in external storage, the answer is `{"stored":
         [[count, claim], ...]}`.
         """
-        stored, after = self._stored(), max(after, 0)
+        stored, after = self._stored_segments(), max(after, 0)
         first = sum(count for count, _ in stored)
         if after < first:
             data, whole = to_json({"stored": stored}), True

@@ -152,11 +152,11 @@ class ApprovalPolicy(Declaration):
 
 def in_both(left: Sequence[str], right: Sequence[str]) -> list[str]:
     """Return the tool patterns that both lists cover."""
-    narrower = [pattern for pattern in left if _covered(pattern, right)]
-    return list(dict.fromkeys([*narrower, *(pattern for pattern in right if _covered(pattern, left))]))
+    narrower = [pattern for pattern in left if _covers(pattern, right)]
+    return list(dict.fromkeys([*narrower, *(pattern for pattern in right if _covers(pattern, left))]))
 
 
-def _covered(pattern: str, by: Sequence[str]) -> bool:
+def _covers(pattern: str, by: Sequence[str]) -> bool:
     return any(
         other in (pattern, "*") or (other.endswith(".*") and pattern.startswith(other[:-1])) for other in by
     )

@@ -79,7 +79,7 @@ class ToolError(Record):
 
         An exception becomes a chain.
         """
-        return _chained(_shortened([cls(message=_clip(message)), *cls.from_error(cause).chain()]))
+        return _chain(_shorten([cls(message=_clip(message)), *cls.from_error(cause).chain()]))
 
     @classmethod
     def from_error(
@@ -103,9 +103,9 @@ class ToolError(Record):
             kind, text = safe_exceptions.kind(link), _text(link)
             message = _clip(hide(text) if hide else text) or kind
             links.append(cls(message=message, code=_code(link) or kind, place=source_location(link)))
-            if carried := _carried(link):
-                return _chained([*links, *carried]).without_repeats()
-        return _chained(_shortened(links))
+            if carried := _find_carried(link):
+                return _chain([*links, *carried]).without_repeats()
+        return _chain(_shorten(links))
 
     @classmethod
     def format(cls, fmt: str, *args: Any) -> "ToolError":
@@ -128,7 +128,7 @@ class ToolError(Record):
         """
         kept: list[ToolError] = []
         causes_text, full_text = "", ""
-        for link in reversed(_shortened([_clean(link) for link in self.chain()], _MAX_COMPARED)):
+        for link in reversed(_shorten([_clean(link) for link in self.chain()], _MAX_COMPARED)):
             message = _without(link.message, (causes_text, full_text, kept[-1].message if kept else ""))
             if message:
                 kept.append(link.model_copy(update={"message": message, "cause": None}))
@@ -138,7 +138,7 @@ class ToolError(Record):
                 changes = {"code": link.code or kept[-1].code, "outcome_unknown": open_}
                 kept[-1] = kept[-1].model_copy(update=changes)
             full_text = f"{link.message}: {full_text}" if full_text else link.message
-        return _chained(_shortened(kept[::-1] or [_clean(self)]))
+        return _chain(_shorten(kept[::-1] or [_clean(self)]))
 
     def __str__(self) -> str:
         """Return the messages joined, outermost first.
@@ -152,7 +152,7 @@ class ToolError(Record):
         return text
 
 
-def _chained(links: Iterable[ToolError]) -> ToolError:
+def _chain(links: Iterable[ToolError]) -> ToolError:
     built: ToolError | None = None
     for link in reversed(list(links)):
         built = link if link.cause is built else link.model_copy(update={"cause": built})
@@ -160,15 +160,15 @@ def _chained(links: Iterable[ToolError]) -> ToolError:
     return built
 
 
-def _shortened(links: list[ToolError], most: int = MAX_CAUSES) -> list[ToolError]:
+def _shorten(links: list[ToolError], most: int = MAX_CAUSES) -> list[ToolError]:
     if len(links) <= most:
         return links
     head, tail = links[: most // 2], links[-(most // 2 - 1) :]
-    between = sum(_counted(link) for link in links[len(head) : -len(tail)])
+    between = sum(_count(link) for link in links[len(head) : -len(tail)])
     return [*head, ToolError(message=f"({between} more)", code=LEFT_OUT), *tail]
 
 
-def _counted(link: ToolError) -> int:
+def _count(link: ToolError) -> int:
     number = link.message.removeprefix("(").removesuffix(" more)")
     return int(number) if link.code == LEFT_OUT and number.isdecimal() and len(number) < 10 else 1
 
@@ -189,7 +189,7 @@ def _clean(link: ToolError) -> ToolError:
     return link if same else link.model_copy(update={"message": message, "code": code})
 
 
-def _carried(error: BaseException) -> list[ToolError]:
+def _find_carried(error: BaseException) -> list[ToolError]:
     carried = safe_exceptions.attribute(error, "error")
     if not safe_exceptions.is_a(carried, ToolError):
         return []

@@ -160,7 +160,7 @@ def _mismatch(schema: Schema, value: Any) -> str | None:
         return f"must be {with_article(types)}, not {with_article(json_type(value))}"
     allowed: Any = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(allowed, list) and not any(_same(value, item) for item in cast("list[Any]", allowed)):
-        return f"must be one of {_listed(cast('list[Any]', allowed))}"
+        return f"must be one of {_list(cast('list[Any]', allowed))}"
     if isinstance(value, list):
         return _items_mismatch(schema, cast("list[Any]", value))
     if isinstance(value, str):
@@ -197,5 +197,5 @@ def _same(left: Any, right: Any) -> bool:
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
-def _listed(allowed: list[Any]) -> str:
+def _list(allowed: list[Any]) -> str:
     return ", ".join(json.dumps(value, ensure_ascii=False)[:80] for value in allowed[:20])

@@ -94,24 +94,24 @@ class WaitFold:
     def sent(self, record: HistoryRecord) -> Iterator[Event]:
         """Read an update or signal."""
         if record.name in KINDS_BY_NAME:
-            yield from self._answered(record)
+            yield from self._take_answer(record)
         elif record.name in (PAUSE, RESUME, STOP_ASKING):
-            yield from self._steered(record)
+            yield from self._steer(record)
         elif record.name == SEND:
-            yield from self._received(record)
+            yield from self._take_message(record)
         elif record.name == REMEMBER:
             remembered = read_remember(record.value)
             self._remember(record, "" if isinstance(remembered, Refused) else remembered)
         elif record.name == INTERRUPT:
-            yield from self._interrupted(record)
+            yield from self._interrupt(record)
         elif record.name == CLOSE:
-            yield from self._closed(record)
+            yield from self._close(record)
         elif record.name == SET_ASIDE and record.judged:
             yield from self._set_aside(record)
 
     # Messages to a conversation.
 
-    def _received(self, record: HistoryRecord) -> Iterator[Event]:
+    def _take_message(self, record: HistoryRecord) -> Iterator[Event]:
         state = self._fold.state
         sent = read_send(record.value, state.inbox, state.opening.tenant)
         if isinstance(sent, SentMessage) and state.inbox.where(sent.message_id) is not None:
@@ -149,7 +149,7 @@ class WaitFold:
             identity=record.identity or None,
         )
 
-    def _interrupted(self, record: HistoryRecord) -> Iterator[Event]:
+    def _interrupt(self, record: HistoryRecord) -> Iterator[Event]:
         state, message = self._fold.state, read_interrupt(record.value)
         if isinstance(message, Refused) or not state.opening.conversation:
             why = message.reason if isinstance(message, Refused) else "the run is no conversation"
@@ -159,7 +159,7 @@ class WaitFold:
         if after is state:
             return
         self._go_on_with(record, after)
-        yield self._noted(record, "interrupted", message)
+        yield self._steering_note(record, "interrupted", message)
 
     def _go_on_with(self, record: HistoryRecord, after: RunState) -> None:
         before, self._fold.state = self._fold.state, after
@@ -169,7 +169,7 @@ class WaitFold:
             self._fold.state = after.question_closed(self.asked)
         self._step.cut_waiting(record)
 
-    def _closed(self, record: HistoryRecord) -> Iterator[Event]:
+    def _close(self, record: HistoryRecord) -> Iterator[Event]:
         state = self._fold.state
         message = read_close(record.value)
         if isinstance(message, Refused) or not state.opening.conversation or state.closing is not None:
@@ -177,9 +177,9 @@ class WaitFold:
             yield self._note(record, f"{CLOSE} refused: {why}")
             return
         self._fold.state = copy_with(state, closing=message.reason)
-        yield self._noted(record, "closed", message)
+        yield self._steering_note(record, "closed", message)
 
-    def _noted(self, record: HistoryRecord, done: str, message: Interruption | Closing) -> Event:
+    def _steering_note(self, record: HistoryRecord, done: str, message: Interruption | Closing) -> Event:
         text = f"{done}: {message.reason}" if message.reason else done
         return self._fold.event(
             record, PlannerNoteEvent, text=text, by=message.by, identity=record.identity or None
@@ -200,13 +200,13 @@ class WaitFold:
         )
         sent = replace(sent, judged=not task.by_signal)
         if isinstance(verdict, ApproverVerdict) and verdict.allowed:
-            yield from self._answered(sent, was_judged=True)
+            yield from self._take_answer(sent, was_judged=True)
         elif task.by_signal:
             is_read = isinstance(verdict, ApproverVerdict)
             why = verdict.why if is_read else UNASKED.format(task.wait.approver_check)
             yield self._note(record, f"answer refused: {why}")
 
-    def _answered(self, record: HistoryRecord, *, was_judged: bool = False) -> Iterator[Event]:
+    def _take_answer(self, record: HistoryRecord, *, was_judged: bool = False) -> Iterator[Event]:
         values, waits = record.value, self._step.waits
         channel = "accepted" if record.judged else "signal"
         answer = waits.read(record.name, values[0] if len(values) == 1 else values, channel)
@@ -229,7 +229,7 @@ class WaitFold:
         self._remember(record, record.message_id)
         self._fold.state, settled = self._fold.state.settled_by(answer)
         for one_answer in settled:
-            yield from self._settled(record, one_answer)
+            yield from self._settle(record, one_answer)
         yield from self._continue_after(record, question, answer)
 
     def _continue_after(
@@ -244,7 +244,7 @@ class WaitFold:
             case _:
                 yield from self._step.next_form(record, wait.tool_call_id)
 
-    def _settled(self, record: HistoryRecord, answer: Answer) -> Iterator[Event]:
+    def _settle(self, record: HistoryRecord, answer: Answer) -> Iterator[Event]:
         fields: dict[str, Any] = {
             "by": answer.by,
             "identity": record.identity or None,
@@ -283,7 +283,7 @@ class WaitFold:
 
     # Steering.
 
-    def _steered(self, record: HistoryRecord) -> Iterator[Event]:
+    def _steer(self, record: HistoryRecord) -> Iterator[Event]:
         values, name = record.value, record.name
         state = self._fold.state
         message = (
@@ -302,7 +302,7 @@ class WaitFold:
         if rest := refuse_ignored_fields(name, values):
             yield self._note(record, f"left out: {rest.reason}", identity=identity)
         if isinstance(message, Released):
-            yield from self._released(record, message)
+            yield from self._release(record, message)
             return
         state, is_applied = self._fold.state.steered(message, record.time)
         if is_applied:
@@ -326,7 +326,7 @@ class WaitFold:
             who = {"by": request.by, "identity": record.identity or None}
             yield self._fold.event(record, PlannerNoteEvent, text=request.note, **who)
 
-    def _released(self, record: HistoryRecord, release: Released) -> Iterator[Event]:
+    def _release(self, record: HistoryRecord, release: Released) -> Iterator[Event]:
         named = ", ".join([*release.tools, *release.tags])[:MAX_NAMED]
         yield self._fold.event(
             record,
@@ -337,7 +337,7 @@ class WaitFold:
         )
         self._step.waits, settled = self._step.waits.released(release)
         for decision in settled:
-            yield from self._settled(record, decision)
+            yield from self._settle(record, decision)
 
     def _note(self, record: HistoryRecord, note: str, **fields: Any) -> Event:
         self._fold.state = self._fold.state.with_notes(note)
