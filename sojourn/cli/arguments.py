@@ -153,11 +153,11 @@ def parse_since(text: str, *, now: datetime | None = None) -> datetime:
     """Return the moment that `2h`, `7d`, or an ISO date or time here names."""
     try:
         if (ago := _duration_in(text)) is not None:
-            return _checked(text, (now or datetime.now(UTC)) - ago)
+            return _check(text, (now or datetime.now(UTC)) - ago)
     except OverflowError as error:
         raise _fault(text) from error
     try:
-        return _checked(text, datetime.fromisoformat(text.strip()).astimezone(UTC))
+        return _check(text, datetime.fromisoformat(text.strip()).astimezone(UTC))
     except (ValueError, OverflowError, OSError) as error:
         raise _fault(text) from error
 
@@ -167,7 +167,7 @@ def _duration_in(text: str) -> timedelta | None:
     return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else None
 
 
-def _checked(text: str, moment: datetime) -> datetime:
+def _check(text: str, moment: datetime) -> datetime:
     if moment.year < 1970:
         raise _fault(text)
     return moment

@@ -132,7 +132,7 @@ class Reloader:
 
     async def _start(self, event: str, changed: list[str]) -> None:
         """Start a worker, and stop the previous one once the new one has loaded its app."""
-        program, (queue, agent_id) = await self._loaded()
+        program, (queue, agent_id) = await self._load()
         if self._stop.is_set():
             if program is not None:
                 program.terminate()
@@ -155,7 +155,7 @@ class Reloader:
             self._is_told = True
             self._on_first(agent_id)
 
-    async def _loaded(self) -> tuple[Program | None, tuple[str, str]]:
+    async def _load(self) -> tuple[Program | None, tuple[str, str]]:
         """Return a worker, or None if the app does not load, its queue and first agent."""
         reading, writing = os.pipe()
         command = [*_COMMAND, "worker", self._target, str(writing)]
@@ -163,7 +163,7 @@ class Reloader:
         os.close(writing)
         self._programs.add(program)
         self._loading.add(program)
-        ending = asyncio.create_task(self._ended(program))
+        ending = asyncio.create_task(self._report_end(program))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         try:
@@ -177,7 +177,7 @@ class Reloader:
         queue, _, agent_id = told.rpartition(" ")
         return program, (queue, agent_id)
 
-    async def _ended(self, program: Program) -> None:
+    async def _report_end(self, program: Program) -> None:
         status = await program.wait()
         self._programs.discard(program)
         if program is self._current:

@@ -97,7 +97,7 @@ def wants_json(arguments: list[str]) -> bool:
 
 def failure_of(error: BaseException) -> Failure:
     """Return the report of an error, without a traceback."""
-    error = _unwrapped(error)
+    error = _unwrap(error)
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPT
     if isinstance(error, SystemExit):
@@ -134,7 +134,7 @@ def _is_interrupt(error: BaseException) -> bool:
     return any(isinstance(link, KeyboardInterrupt) for link in links) or "KeyboardInterrupt" in str(error)
 
 
-def _unwrapped(error: BaseException) -> BaseException:
+def _unwrap(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     service = sys.modules.get("temporalio.service")

@@ -77,7 +77,7 @@ MAX_WARNING = 2_000
 Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app, such as worker:app.")]
 
 
-def _checked_queue(name: str | None) -> str | None:
+def _check_queue(name: str | None) -> str | None:
     from sojourn.contracts.ids import task_queue_fault
 
     if name and (fault := task_queue_fault(name)):
@@ -89,7 +89,7 @@ TaskQueue = Annotated[
     str | None,
     typer.Option(
         "--task-queue",
-        callback=_checked_queue,
+        callback=_check_queue,
         help="Default: SOJOURN_TASK_QUEUE, else the app's name, or where workers serve the agent.",
     ),
 ]

@@ -132,7 +132,7 @@ def run_table(
     for gone in range(len(_GIVE_WAY) + 1):
         kept = [each for each in others if each.title not in _GIVE_WAY[:gone]]
         if sum(each.width + _GAP for each in kept) + ids.width <= width:
-            return _drawn([ids, *kept], range(len(runs)), width)
+            return _draw([ids, *kept], range(len(runs)), width)
     for gone in range(len(_GIVE_WAY) + 1):
         kept = [each for each in others if each.title not in _GIVE_WAY[:gone]]
         if sum(each.width + _GAP for each in kept) <= width or gone == len(_GIVE_WAY):
@@ -141,7 +141,7 @@ def run_table(
         *(
             part
             for row, name in enumerate(ids.cells)
-            for part in (name, Padding(_drawn(kept, [row], width - _GAP, heads=False), (0, 0, 0, _GAP)))
+            for part in (name, Padding(_draw(kept, [row], width - _GAP, heads=False), (0, 0, 0, _GAP)))
         )
     )
 
@@ -191,7 +191,7 @@ def _turn_columns(turns: "Sequence[Turns | None]") -> list[_Column]:
     ]
 
 
-def _drawn(columns: Sequence[_Column], rows: Sequence[int], width: int, *, heads: bool = True) -> Table:
+def _draw(columns: Sequence[_Column], rows: Sequence[int], width: int, *, heads: bool = True) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=heads, padding=(0, _GAP, 0, 0))
     for column in columns:
         if column.wraps:

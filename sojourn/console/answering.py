@@ -276,13 +276,13 @@ async def submit_form(visit: Visit, view: WaitForm, form: Form) -> WaitForm | No
     except (AwaitClosed, InvalidInput, MissingRole, NoWorker, ServerUnavailable, Problem) as error:
         if (problem := problem_of(error)).status == 403:
             raise
-        return await _refreshed(visit, typed, problem)
+        return await _refresh(visit, typed, problem)
     if view.is_only:
         service.note_answered(visit.asking)
     return None
 
 
-async def _refreshed(visit: Visit, typed: WaitForm, problem: Problem) -> WaitForm:
+async def _refresh(visit: Visit, typed: WaitForm, problem: Problem) -> WaitForm:
     """Return the present wait, with the submitted values and why they were refused."""
     run_id = typed.wait.run_id
     try:

@@ -142,9 +142,9 @@ async def form_with_files(request: Request) -> tuple[Form, list[File]]:
         ) as sent:
             for name, value in sent.multi_items():
                 if isinstance(value, str):
-                    fields.setdefault(_unquoted(name), []).append(value)
+                    fields.setdefault(_unquote(name), []).append(value)
                 elif (body := await value.read()) or value.filename:
-                    files.append(File(_unquoted(value.filename or ""), value.content_type or "", body))
+                    files.append(File(_unquote(value.filename or ""), value.content_type or "", body))
     except HTTPException as error:
         raise broken from error
     return Form(fields), files
@@ -154,7 +154,7 @@ def _media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     return name.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")
 
 

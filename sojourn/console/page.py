@@ -233,11 +233,11 @@ class Pages:
         return self._add("POST", path, role)
 
     def _add(self, method: str, path: str, role: Role) -> Callable[[Show], Show]:
-        def added(show: Show) -> Show:
+        def add(show: Show) -> Show:
             self._found.append((method, path, role, show))
             return show
 
-        return added
+        return add
 
     def paths(self) -> list[str]:
         return [path for _, path, _, _ in self._found]

@@ -119,7 +119,7 @@ class _Watched(LiveTimeline):
         Raises:
             SojournError: There are no more news, although the run is open.
         """
-        seen, added = self._seen(came)
+        seen, added = self._read_place(came)
         while True:
             await self.prepare(seen)
             at = self.version
@@ -134,7 +134,7 @@ class _Watched(LiveTimeline):
             await asyncio.sleep(self.PAUSE)
             await self.changed(seen, IDLE)
 
-    def _seen(self, came: str) -> tuple[int, int]:
+    def _read_place(self, came: str) -> tuple[int, int]:
         whose, version, added = (*came.split("."), "", "", "")[:3]
         if whose != self._id or not version.isdecimal():
             return -1, 0
@@ -227,12 +227,12 @@ class SharedTranscript:
         """
         while self._last.version < version:
             if self._reading is None or self._reading.done():
-                self._reading = asyncio.ensure_future(self._again(version))
+                self._reading = asyncio.ensure_future(self._render_again(version))
                 self._reading.add_done_callback(lambda done: None if done.cancelled() else done.exception())
             await asyncio.shield(self._reading)
         return self._last
 
-    async def _again(self, version: int) -> None:
+    async def _render_again(self, version: int) -> None:
         await asyncio.sleep(max(0.0, self._due - time.monotonic()))
         began = time.monotonic()
         try:

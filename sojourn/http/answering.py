@@ -87,7 +87,7 @@ async def require_same(turn: SessionTurn, message: Message, *, may_have_context:
     """
     if not turn.is_repeated:
         return
-    delivered = await _delivered(turn)
+    delivered = await _find_delivery(turn)
     if delivered is not None and not is_same_message(delivered, message, may_have_context=may_have_context):
         raise Problem(
             409,
@@ -99,7 +99,7 @@ async def require_same(turn: SessionTurn, message: Message, *, may_have_context:
         )
 
 
-async def _delivered(turn: SessionTurn) -> Delivered | None:
+async def _find_delivery(turn: SessionTurn) -> Delivered | None:
     """Return the delivery under a message's id, or None without its history."""
     after = None if turn.is_answer else turn.after or None
     events = turn.run.events(after=after, follow=False, children=turn.is_answer)

@@ -164,7 +164,7 @@ def _require_what_is_sent(document: dict[str, Any]) -> None:
             for status, answer in operation.get("responses", {}).items():
                 is_whole = status.startswith("2") and not path.endswith("/events")
                 (sent if is_whole else others).append(answer)
-    for name in _named(sent, schemas) - _named(others, schemas):
+    for name in _schemas_in(sent, schemas) - _schemas_in(others, schemas):
         if properties := schemas[name].get("properties"):
             schemas[name]["required"] = list(properties)
             for example in schemas[name].get("examples", ()):
@@ -173,7 +173,7 @@ def _require_what_is_sent(document: dict[str, Any]) -> None:
                 }  # restore the nulls that FastAPI drops
 
 
-def _named(node: Any, schemas: dict[str, Any]) -> set[str]:
+def _schemas_in(node: Any, schemas: dict[str, Any]) -> set[str]:
     """Return the names of the schemas that a part needs, also indirectly."""
     found, left = set[str](), list[Any]([node])
     while left:

@@ -83,7 +83,7 @@ class MetricsMiddleware:
         began = time.perf_counter()
         streams = 0
 
-        async def counted(message: Message) -> None:
+        async def forward(message: Message) -> None:
             nonlocal streams
             if message["type"] == "http.response.start":
                 route = scope.get("route")
@@ -96,6 +96,6 @@ class MetricsMiddleware:
             await send(message)
 
         try:
-            await self._app(scope, receive, counted)
+            await self._app(scope, receive, forward)
         finally:
             self._metrics.streams -= streams

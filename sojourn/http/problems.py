@@ -216,7 +216,7 @@ def _of_validation(error: RequestValidationError) -> Problem:
     if any(each["type"] == NOT_JSON for each in found):
         return not_sent_as_json()
     faults = [
-        Fault(place="/".join(_escaped(part) for part in each["loc"]), message=str(each["msg"])[:500])
+        Fault(place="/".join(_escape(part) for part in each["loc"]), message=str(each["msg"])[:500])
         for each in found[:MAX_FAULTS]
     ]
     detail = "; ".join(f"{fault.place}: {fault.message}" for fault in faults[:3])
@@ -229,7 +229,7 @@ def _of_validation(error: RequestValidationError) -> Problem:
     )
 
 
-def _escaped(part: Any) -> str:
+def _escape(part: Any) -> str:
     return str(part)[:100].encode(errors="replace").decode().replace("~", "~0").replace("/", "~1")
 
 
@@ -240,7 +240,7 @@ def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[st
         assert isinstance(error, RequestValidationError)
         return render_problem(_of_validation(error), request.scope)
 
-    async def refused(request: Request, error: Exception) -> Response:
+    async def answer_refusal(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code != 405:
             return render_problem(problem_of(error), request.scope)
@@ -251,11 +251,11 @@ def install(web: FastAPI, methods: Sequence[tuple[re.Pattern[str], Collection[st
         error.headers = {"Allow": ", ".join(sorted(allowed))}  # Starlette names the methods of one route only
         return render_problem(problem_of(error), request.scope)
 
-    async def known(request: Request, error: Exception) -> Response:
+    async def answer_known_error(request: Request, error: Exception) -> Response:
         return render_problem(problem_of(error), request.scope)
 
     web.add_exception_handler(RequestValidationError, validation)
-    web.add_exception_handler(HTTPException, refused)
+    web.add_exception_handler(HTTPException, answer_refusal)
     for kind in (Problem, SojournError):
-        web.add_exception_handler(kind, known)
-    web.add_exception_handler(Exception, known)  # the server logs the exception as well
+        web.add_exception_handler(kind, answer_known_error)
+    web.add_exception_handler(Exception, answer_known_error)  # the server logs the exception as well

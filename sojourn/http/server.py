@@ -299,13 +299,13 @@ class AbortedStreamMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         was_stream = False
 
-        async def sent(message: Message) -> None:
+        async def forward(message: Message) -> None:
             nonlocal was_stream
             if message["type"] == "http.response.start":
                 was_stream = is_stream(message)
             await send(message)
 
-        await self._app(scope, receive, sent)
+        await self._app(scope, receive, forward)
         _is_cut.set(was_stream or is_aborted(scope))
 
 

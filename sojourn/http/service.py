@@ -289,7 +289,7 @@ class Service:
         For any other run, the error is the same as for one that does not exist: `RunNotFound`.
         """
         run = self.client.get_run(run_id)
-        described = await self._described(run.id)
+        described = await self._describe(run.id)
         if described is None or not await self._may_see(view_of(asking), described):
             raise hidden(run.id)
         return run
@@ -308,7 +308,7 @@ class Service:
 
     async def _shows_wait(self, asking: Principal, run_id: str, await_id: str) -> bool:
         """Return whether the principal sees this wait of its tenant, open or closed."""
-        described = await self._described(run_id)
+        described = await self._describe(run_id)
         if described is None or not await may_see(View(asking.tenant), described, self.app):
             return False
         waiting = await self.reader.waits.of_run(run_id)
@@ -324,7 +324,7 @@ class Service:
                 return may_look_at(asking, call, event)
         return call is not None and may_look_at(asking, call)
 
-    async def _described(self, run_id: str) -> WorkflowExecutionDescription | None:
+    async def _describe(self, run_id: str) -> WorkflowExecutionDescription | None:
         """Return a run as Temporal describes it, or None if there is none."""
         try:
             found = await self.client.temporal.get_workflow_handle(run_id).describe()
@@ -343,7 +343,7 @@ class Service:
         if seen is not None:
             return seen
         if described.root_id not in (None, described.id):
-            root = await self._described(described.root_id)
+            root = await self._describe(described.root_id)
             return root is not None and await self._may_see(view, root)
         # It began before its agent's runs became visible to their subjects only, or has no plan yet.
         status = await self.client.get_run(described.id).status()
@@ -387,7 +387,7 @@ class Service:
         view = view_of(asking)
         is_hidden = bool(view.deciding)
         try:
-            described = await self._described(run_id)
+            described = await self._describe(run_id)
             if described is None:
                 return SeenDecisions([], is_whole=False, is_hidden=is_hidden)
             is_hidden = is_hidden and not await self._may_see(view, described)
@@ -559,7 +559,7 @@ class Service:
             principal=asking,
             visibility=self.app.visibility_of(agent_id),
         )
-        described = await self._described(session.run.id) if view_of(asking).viewer else None
+        described = await self._describe(session.run.id) if view_of(asking).viewer else None
         if described is not None and not await self._may_see(view_of(asking), described):
             raise hidden(session.run.id)
         return session

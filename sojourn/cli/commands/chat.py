@@ -59,7 +59,7 @@ def chat(
     async def main(client: "Client") -> int:
         session = found(client)
         if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return await _piped(session, who, as_json=as_json)
+            return await _run_pipe(session, who, as_json=as_json)
         from sojourn.cli.chat import TerminalChat
 
         return await TerminalChat(session, who, verbose).run()
@@ -67,7 +67,7 @@ def chat(
     return with_client(main)
 
 
-async def _piped(session: "Session", who: str | None, *, as_json: bool) -> int:
+async def _run_pipe(session: "Session", who: str | None, *, as_json: bool) -> int:
     from sojourn.cli.outcome import follow_turn
 
     code = OK

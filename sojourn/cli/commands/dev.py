@@ -186,12 +186,12 @@ def _run_line(agent_id: str, address: str) -> str:
 
 
 def _replacing_service(tell: "Tell", service: "ServiceProcess | None") -> "Tell":
-    def told(event: str, line: str, more: dict[str, Any]) -> None:
+    def tell_and_replace(event: str, line: str, more: dict[str, Any]) -> None:
         tell(event, line, more)
         if service is not None and event in ("serving", "reloaded"):
             service.replace()
 
-    return told
+    return tell_and_replace
 
 
 async def _serve(target: str, suggest: Callable[[str], None], service: "ServiceProcess | None") -> int:

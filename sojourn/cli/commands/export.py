@@ -179,7 +179,7 @@ def _safe(id: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.@=+-]", "_", id).lstrip(".") or "run"
 
 
-def _unused(name: str, folder: Path) -> str:
+def _choose_name(name: str, folder: Path) -> str:
     """Return an unused name. Different ids can have the same safe name."""
     while (folder / name).exists():
         name += "_"
@@ -217,7 +217,7 @@ async def _write(
                 report(f"{plain(run.id)}: {events.count:,} events")
             if event.type == "agent_run_started":
                 links[event.tool_call_id] = event.run_link.run_id
-            for artifact in _made_here(event):
+            for artifact in _artifacts_of(event):
                 if artifact.ref not in seen:
                     seen.add(artifact.ref)
                     whole = await _whole(run.client, artifact, export)
@@ -232,7 +232,7 @@ async def _write(
     text = status.model_dump_json(indent=2)
     write_private(work / "run.json", text + "\n")
     for call_id, child_id in links.items() if children else ():
-        name = _unused(_safe(call_id), work / CHILDREN)
+        name = _choose_name(_safe(call_id), work / CHILDREN)
         below, place = work / CHILDREN / name, folder / CHILDREN / name
         private_folder(below)
         child = Run(run.client, child_id)
@@ -260,7 +260,7 @@ class _JsonLinesFile:
         self.count += 1
 
 
-def _made_here(event: "Event") -> "list[Artifact]":
+def _artifacts_of(event: "Event") -> "list[Artifact]":
     if event.type != "tool_end":
         return []
     return [each for each in event.artifacts if each.ref.partition("#")[0] == event.run_id]

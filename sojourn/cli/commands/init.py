@@ -81,14 +81,14 @@ def _check_name(project: str) -> None:
             f"and begins with a letter; try: sojourn init {like}",
             exit_code=USAGE,
         )
-    if project.replace("_", "-") in _required():
+    if project.replace("_", "-") in _list_requirements():
         raise CommandError(
             f"the project cannot have the name of {project!r}, which it depends on; choose another",
             exit_code=USAGE,
         )
 
 
-def _required() -> set[str]:
+def _list_requirements() -> set[str]:
     """Return the names of the project's dependencies, which cannot be its own."""
     found: set[str] = set()
     waiting = [*_OWN]

@@ -154,14 +154,14 @@ async def _find_labelled(
 
     count = 0
 
-    async def looked_at() -> "AsyncGenerator[RunStatus]":
+    async def look_at() -> "AsyncGenerator[RunStatus]":
         nonlocal count
         async for run in client.list_runs(**filters, limit=MAX_LOOKED_AT + 1):
             count += 1
             if count <= MAX_LOOKED_AT:
                 yield run
 
-    found = [run async for run in with_labels(client.temporal, looked_at(), labels, limit)]
+    found = [run async for run in with_labels(client.temporal, look_at(), labels, limit)]
     if count > MAX_LOOKED_AT:
         print(
             f"sojourn: read the labels of only {MAX_LOOKED_AT:,} runs; to reach others, add --since, --status, --agent or --session",

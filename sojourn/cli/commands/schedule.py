@@ -166,7 +166,7 @@ def pause(schedule_id: ScheduleId, note: Note = "", as_json: Json = False) -> in
     \b
     sojourn schedule pause morning "until Monday"
     """
-    return _done(schedule_id, "paused", lambda each: each.pause(note), as_json=as_json)
+    return _act_on(schedule_id, "paused", lambda each: each.pause(note), as_json=as_json)
 
 
 @schedule.command()
@@ -177,7 +177,7 @@ def resume(schedule_id: ScheduleId, note: Note = "", as_json: Json = False) -> i
     \b
     sojourn schedule resume morning
     """
-    return _done(schedule_id, "resumed", lambda each: each.resume(note), as_json=as_json)
+    return _act_on(schedule_id, "resumed", lambda each: each.resume(note), as_json=as_json)
 
 
 @schedule.command()
@@ -188,7 +188,7 @@ def trigger(schedule_id: ScheduleId, as_json: Json = False) -> int:
     \b
     sojourn schedule trigger morning
     """
-    return _done(schedule_id, "triggered", lambda each: each.trigger(), as_json=as_json)
+    return _act_on(schedule_id, "triggered", lambda each: each.trigger(), as_json=as_json)
 
 
 @schedule.command()
@@ -199,10 +199,12 @@ def delete(schedule_id: ScheduleId, as_json: Json = False) -> int:
     \b
     sojourn schedule delete morning
     """
-    return _done(schedule_id, "deleted", lambda each: each.delete(), as_json=as_json)
+    return _act_on(schedule_id, "deleted", lambda each: each.delete(), as_json=as_json)
 
 
-def _done(schedule_id: str, done: str, act: "Callable[[Schedule], Awaitable[None]]", *, as_json: bool) -> int:
+def _act_on(
+    schedule_id: str, done: str, act: "Callable[[Schedule], Awaitable[None]]", *, as_json: bool
+) -> int:
     async def main(client: "Client") -> int:
         await act(client.get_schedule(schedule_id))
         said = {"schedule_id": schedule_id, "done": done}

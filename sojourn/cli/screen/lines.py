@@ -107,12 +107,12 @@ def _run_started(event: RunStartedEvent) -> list[Line]:
     origin = event.forked_from
     return [
         head,
-        *(_forked(origin) if origin else []),
+        *(_fork_lines(origin) if origin else []),
         *(text_lines(event.message.text, mark="> ") if event.message else []),
     ]
 
 
-def _forked(origin: ForkedFrom) -> list[Line]:
+def _fork_lines(origin: ForkedFrom) -> list[Line]:
     by = f" by {name_of(origin.forked_by)}" if origin.forked_by else ""
     return [
         Line(f"· forked from {plain(origin.run_id, 300)} at {plain(origin.event_id)}{by}", "dim"),
@@ -139,7 +139,7 @@ def _memory(event: MemoryChangedEvent) -> list[Line]:
     return [Line(f"· memory: {plain(json.dumps(event.patch, ensure_ascii=False), 500)}", "dim")]
 
 
-def _continued(event: RunContinuedEvent) -> list[Line]:
+def _continuation_lines(event: RunContinuedEvent) -> list[Line]:
     """Print that the beginning is gone, but not each new execution."""
     earlier = count_noun(event.executions, "earlier execution")
     return [Line(f"· the beginning is gone: Temporal has deleted {earlier}", "dim")] if event.is_start else []
@@ -168,16 +168,16 @@ def _answer_lines(event: AwaitAnsweredEvent) -> list[Line]:
     ]
 
 
-def _paused(event: RunPausedEvent) -> list[Line]:
+def _pause_lines(event: RunPausedEvent) -> list[Line]:
     return [Line(f"‖ paused{_by(event)}{_reason(event)}", "bold yellow")]
 
 
-def _resumed(event: RunResumedEvent) -> list[Line]:
+def _resume_lines(event: RunResumedEvent) -> list[Line]:
     head = Line(f"▶ resumed{_by(event)}{_reason(event)}", "bold yellow")
     return [head, *(line for message in event.messages for line in text_lines(message, mark="> "))]
 
 
-def _received(event: MessageReceivedEvent) -> list[Line]:
+def _message_lines(event: MessageReceivedEvent) -> list[Line]:
     return text_lines(event.message.text, mark="> ")
 
 
@@ -187,7 +187,7 @@ def _turn_failed(event: TurnFailedEvent) -> list[Line]:
     return chain_lines("✗ turn failed", event.error, "bold red", 1_000)
 
 
-def _completed(event: RunCompletedEvent | TurnCompletedEvent) -> list[Line]:
+def _completion_lines(event: RunCompletedEvent | TurnCompletedEvent) -> list[Line]:
     output = event.output
     if output is None:
         return [Line("= ended", "bold green")]
@@ -198,7 +198,9 @@ def _completed(event: RunCompletedEvent | TurnCompletedEvent) -> list[Line]:
     return text_lines(output.text + limit, "bold green", "= ")
 
 
-def _failed(event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent) -> list[Line]:
+def _failure_lines(
+    event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent,
+) -> list[Line]:
     kind = event.type.removeprefix("run_").replace("_", " ")
     if event.type == "run_failed" and event.error:
         codes = dict.fromkeys(
@@ -219,17 +221,17 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "retries_stopped": _limit,
     "policy_decision": _policy_decision,
     "await_answered": _answer_lines,
-    "run_continued": _continued,
-    "run_paused": _paused,
-    "run_resumed": _resumed,
-    "message_received": _received,
-    "turn_completed": _completed,
+    "run_continued": _continuation_lines,
+    "run_paused": _pause_lines,
+    "run_resumed": _resume_lines,
+    "message_received": _message_lines,
+    "turn_completed": _completion_lines,
     "turn_failed": _turn_failed,
-    "run_completed": _completed,
-    "run_failed": _failed,
-    "run_canceled": _failed,
-    "run_terminated": _failed,
-    "run_timed_out": _failed,
+    "run_completed": _completion_lines,
+    "run_failed": _failure_lines,
+    "run_canceled": _failure_lines,
+    "run_terminated": _failure_lines,
+    "run_timed_out": _failure_lines,
 }
 
 

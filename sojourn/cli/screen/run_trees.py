@@ -136,7 +136,7 @@ class RunTrees:
         end = self._open_part
         if end <= self._printed:
             return []
-        drawn = [*self._drawn(end)]
+        drawn = [*self._draw_parts(end)]
         self._printed, self._last = end, None
         return drawn
 
@@ -155,7 +155,7 @@ class RunTrees:
                 if self._is_wanted(turn):
                     yield from self._part(2 * number + 1, so_far=True)
             return
-        yield from self._drawn(self._open_part + 1)
+        yield from self._draw_parts(self._open_part + 1)
         top = self.timelines.top
         waiting = [*top.queued.values()]
         most = len(waiting) if self._all_waiting else MOST_WAITING
@@ -177,7 +177,7 @@ class RunTrees:
     def _is_wanted(self, turn: UserTurn) -> bool:
         return self._only is None or self._only in turn.ids
 
-    def _drawn(self, end: int) -> Iterator[RenderableType]:
+    def _draw_parts(self, end: int) -> Iterator[RenderableType]:
         begin = self._printed
         if begin == 0:
             yield from self._part(0, so_far=False)
@@ -304,9 +304,9 @@ class RunTrees:
             if not (is_new or self._is_new(run, call.end_event_id)):
                 return None
             known = self._ended.get((run.run_id, call.id))
-            node = known[1] if known and known[0] == call.version else self._ended_call(call)
+            node = known[1] if known and known[0] == call.version else self._draw_ended_call(call)
             self._ended[run.run_id, call.id] = call.version, node
-            node = _copied(node)
+            node = _copy(node)
         elif call.started_at and run.end is None:
             node = _PlainTree(Working(partial(running_text, call), spins=self._spins))
         else:
@@ -321,7 +321,7 @@ class RunTrees:
             node.children += results
         return node
 
-    def _ended_call(self, call: Call) -> Tree:
+    def _draw_ended_call(self, call: Call) -> Tree:
         assert call.result is not None
         mark, style = ("✓", "green") if call.result.ok else ("✗", "red")
         head, tail = f"{mark} {plain(call.result.name)}", f" {end_text(call)}"
@@ -417,7 +417,7 @@ class _Indented:
             yield Segment.line()
 
 
-def _copied(node: Tree) -> Tree:
+def _copy(node: Tree) -> Tree:
     copy = _PlainTree(node.label)
     copy.children[:] = node.children
     return copy

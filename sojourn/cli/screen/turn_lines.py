@@ -50,7 +50,7 @@ class TurnLine:
         mark, style = ("✗", "red") if turn.failure else ("✓", "green")
         when = turn.at.astimezone().strftime("%m-%d %H:%M")
         head, tail = f"{mark} {plain(turn.id):<4} {when}  ", f" ({_briefly(turn, width)})"
-        said, became = Text(_said(turn)), Text(_became(turn))
+        said, became = Text(_text_of(turn)), Text(_became(turn))
         room = max(width - Text(head).cell_len - Text(tail).cell_len - 1, 2)
         if said.cell_len + became.cell_len > room:
             half = room // 2
@@ -126,8 +126,10 @@ def message_text(message: Message) -> str:
 
 def summary(turn: UserTurn, now: datetime | None = None) -> Line:
     if turn.end is None:
-        return Line(f"so far {_used(turn)}, {format_duration((now or datetime.now(UTC)) - turn.at)}", "dim")
-    return Line(f"{_used(turn)}, took {format_duration(turn.end.at - turn.at)}", "dim")
+        return Line(
+            f"so far {_usage_text(turn)}, {format_duration((now or datetime.now(UTC)) - turn.at)}", "dim"
+        )
+    return Line(f"{_usage_text(turn)}, took {format_duration(turn.end.at - turn.at)}", "dim")
 
 
 def waiting_lines(
@@ -169,7 +171,7 @@ def _message_lines(message: Message) -> list[Line]:
     return text_lines("\n".join(filter(None, [message.text, *others])), mark="> ")
 
 
-def _said(turn: UserTurn) -> str:
+def _text_of(turn: UserTurn) -> str:
     return plain(" ".join(message_text(each.message) for each in turn.messages), _SHOWN)
 
 
@@ -185,7 +187,7 @@ def _became(turn: UserTurn) -> str:
     return ""
 
 
-def _used(turn: UserTurn) -> str:
+def _usage_text(turn: UserTurn) -> str:
     if turn.end and turn.end.output:
         return usage_text(turn.end.output)
     parts = [count_noun(turn.calls, "call")]

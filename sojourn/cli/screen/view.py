@@ -132,7 +132,7 @@ class RunView:
 
     def _drawing(self) -> Live:
         # Rich's thread would write the tree between the lines that are printed above it, as it holds no lock from cursor to text.
-        return Live(get_renderable=self._shown, console=self.console, auto_refresh=False)
+        return Live(get_renderable=self._render, console=self.console, auto_refresh=False)
 
     def _redraw(self, live: Live) -> None:
         live.refresh()
@@ -144,7 +144,7 @@ class RunView:
         if self._live:
             self._live.stop()
 
-    def _shown(self) -> RenderableType:
+    def _render(self) -> RenderableType:
         return Text("reading what was said before …", "dim") if self._is_held else self._tree
 
     def _print_done(self) -> None:
@@ -176,12 +176,12 @@ class _RunLines:
         if turn is not None and turn is not self._shown_turn:
             self._shown_turn = turn
             yield heading(turn, self._detail)
-            yield from _indented(opening_lines(turn, self._detail), pad)
+            yield from _indent(opening_lines(turn, self._detail), pad)
         if event is run.started:
-            yield from _indented(lines_of(event) if run is top else [], pad)
+            yield from _indent(lines_of(event) if run is top else [], pad)
             return
         for change in changes:
-            yield from _indented(self._lines_of(change, run), pad)
+            yield from _indent(self._lines_of(change, run), pad)
         if top.is_over and not was_over:
             waiting = [*top.queued.values()]
             yield from waiting_lines(waiting, len(waiting), self._detail, is_over=True)
@@ -217,7 +217,7 @@ def change_lines(change: EntryChange, run: Timeline, detail: Detail, *, is_below
         case Call() as call, "ended" if call.result:
             first, *rest = result_lines(call.result, detail)
             head = Line(f"← {plain(call.result.name)} {end_text(call)}: {first.text}", first.style)
-            return [head, *_indented(rest, INDENT)]
+            return [head, *_indent(rest, INDENT)]
         case (Call() | Plan()) as entry, "retried" | "progressed":
             what = entry.call.name if isinstance(entry, Call) else "the planner"
             return [Line(f"  … {what}: {progress_text(entry, run.agent_id)}", "dim")]
@@ -239,5 +239,5 @@ def _start_lines(call: Call, detail: Detail) -> list[Line]:
     return lines
 
 
-def _indented(lines: Iterable[Line], pad: str) -> Iterator[Line]:
+def _indent(lines: Iterable[Line], pad: str) -> Iterator[Line]:
     return (Line(pad + line.text, line.style) for line in lines)

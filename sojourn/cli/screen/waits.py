@@ -81,7 +81,7 @@ def _results_about(wait: WaitView) -> list[str]:
 
 def _results_commands(wait: WaitView) -> list[str]:
     run = shell_word(wait.run_id)
-    results = [f"provide {run} --result {_quoted(f'{call.tool_call_id}=JSON')}" for call in wait.calls]
+    results = [f"provide {run} --result {_quote(f'{call.tool_call_id}=JSON')}" for call in wait.calls]
     return [f"provide {run} FILE", *results]
 
 
@@ -89,7 +89,7 @@ def _target(wait: WaitView) -> str:
     return f"{shell_word(wait.run_id)} {shell_word(wait.await_id)}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Quote a text even if the JSON that replaces its placeholder alone needs it."""
     word = shell_word(text)
     return word if word.startswith(("'", "$'")) else f"'{word}'"

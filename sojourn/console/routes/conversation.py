@@ -170,11 +170,11 @@ async def live(visit: Visit, agent_id: str, session_id: str) -> Response:
 
 
 def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, begin: str) -> Generator[str]:
-    def made(name: str, of: int, template: str, **more: Any) -> RenderedPart:
+    def render(name: str, of: int, template: str, **more: Any) -> RenderedPart:
         return talk.once((*visit.audience, name), of, lambda: visit.render(template, **values, **more))
 
     def html_of(turn: UserTurn) -> str:
-        return ago_now(made(turn.key, turn.version, "talk_turn.html", turn=turn).html, datetime.now(UTC))
+        return ago_now(render(turn.key, turn.version, "talk_turn.html", turn=turn).html, datetime.now(UTC))
 
     turns = talk.timeline.turns
     if seen < 0:
@@ -186,10 +186,10 @@ def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, be
         elif turn.version > seen:
             yield part(f"turn-{turn.key}", html_of(turn))
     for name, template in SMALL.items():
-        small = made(name, talk.version, f"{template}.html")
+        small = render(name, talk.version, f"{template}.html")
         if small.since > seen:
             yield part(name, small.html)
-    if not values["is_open"] and (over := made("over", talk.version, "talk_over.html")).since > seen:
+    if not values["is_open"] and (over := render("over", talk.version, "talk_over.html")).since > seen:
         yield part("composer", over.html, "outerHTML")
 
 
@@ -210,7 +210,7 @@ async def said(visit: Visit, agent_id: str, session_id: str) -> Response:
     except ApprovalVoid:
         done = ""  # the call needs a new approval, which shows what has changed
     except (Problem, SojournError) as error:
-        return await _refused(visit, agent_id, session_id, form, problem_of(error))
+        return await _refuse(visit, agent_id, session_id, form, problem_of(error))
     if isinstance(done, Response):
         return done
     if not visit.is_part:
@@ -312,7 +312,7 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
     return part("composer", html, "outerHTML")
 
 
-async def _refused(visit: Visit, agent_id: str, session_id: str, form: Form, problem: Problem) -> Response:
+async def _refuse(visit: Visit, agent_id: str, session_id: str, form: Form, problem: Problem) -> Response:
     if visit.is_part:
         html = visit.render("problem_notice.html", problem=problem)
         if form.text("do") == "send":

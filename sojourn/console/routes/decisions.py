@@ -260,11 +260,11 @@ def csv_of(decisions: Iterable[DecisionRow], *, with_head: bool = False) -> str:
             event.await_id,
             each.asked,
         )
-        writer.writerow(map(_guarded, texts))
+        writer.writerow(map(_guard, texts))
     return to.getvalue()
 
 
-def _guarded(text: str) -> str:
+def _guard(text: str) -> str:
     plain = text.replace("\0", "")
     return f"'{plain}" if plain.startswith(_BREAKS) or _is_formula(plain) else plain
 

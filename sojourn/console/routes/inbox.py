@@ -95,7 +95,7 @@ def _path(run_id: str, await_id: str) -> str:
 @pages.get("/inbox")
 async def inbox(visit: Visit) -> Response:
     filters, cursor = _filters(visit), visit.query("cursor")
-    found = await _found(visit, filters, cursor)
+    found = await _find(visit, filters, cursor)
     view: WaitForm | None = None
     for first in found.waits[:3]:
         try:
@@ -103,16 +103,16 @@ async def inbox(visit: Visit) -> Response:
             break
         except (Problem, RunNotFound):
             continue  # it has ended in the meantime
-    shown = _shown(visit, filters, cursor, found, view, is_chosen=False)
+    shown = _show(visit, filters, cursor, found, view, is_chosen=False)
     return _answer(visit, shown)
 
 
 @pages.get("/inbox/{path:path}")
 async def one(visit: Visit, path: str) -> Response:
     filters, cursor = _filters(visit), visit.query("cursor")
-    view, found = await asyncio.gather(_of_path(visit, path), _found(visit, filters, cursor))
+    view, found = await asyncio.gather(_of_path(visit, path), _find(visit, filters, cursor))
     view = without_calls(view, visit.query("given").split())
-    shown = _shown(visit, filters, cursor, found, view, is_chosen=True)
+    shown = _show(visit, filters, cursor, found, view, is_chosen=True)
     return _answer(visit, replace(shown, done=_confirmation(visit, view)))
 
 
@@ -124,9 +124,9 @@ async def settle(visit: Visit, path: str) -> Response:
         refused = await submit_form(visit, view, form)
     except ApprovalVoid as error:
         return visit.go(_path(run_id, error.await_id or ""), done="void", **filters.query)
-    found = await _found(visit, filters, "")
+    found = await _find(visit, filters, "")
     if refused:
-        return _answer(visit, _shown(visit, filters, "", found, refused, is_chosen=True), refused.http_status)
+        return _answer(visit, _show(visit, filters, "", found, refused, is_chosen=True), refused.http_status)
     after = next((each for each in found.waits if entry and each.place > entry.place), None)
     then = after.view.key if after else ""
     back = form.text("back") if _is_of(run_id, form.text("back")) else ""
@@ -152,7 +152,7 @@ async def live(visit: Visit) -> Response:
         sent: Any = None
         fate = "open"
         while not visit.service.feeds.is_closed:
-            found = await _found(visit, filters, cursor, LIVE)
+            found = await _find(visit, filters, cursor, LIVE)
             rows = [each.view for each in found.waits]
             now = rows, found.count, found.unread, found.cursor
             html = ""
@@ -186,7 +186,7 @@ async def _fate(visit: Visit, run_id: str, await_id: str, digest: str) -> tuple[
     return "closed", visit.render("inbox_fate.html", view=view, fate="closed", path=_path(run_id, await_id))
 
 
-async def _found(visit: Visit, filters: InboxFilters, cursor: str, patience: float = HURRY) -> FoundWaits:
+async def _find(visit: Visit, filters: InboxFilters, cursor: str, patience: float = HURRY) -> FoundWaits:
     return await visit.service.waits(
         visit.asking,
         filters.selection,
@@ -209,7 +209,7 @@ async def _of_path(visit: Visit, path: str) -> WaitForm:
     raise fault or no_wait(path)
 
 
-def _shown(
+def _show(
     visit: Visit,
     filters: InboxFilters,
     cursor: str,

@@ -92,7 +92,7 @@ async def _changes(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int
         come = await newer(visit, watched, seen, added)
         head = part("head", _part(visit, watched, "run_head.html", head_values(watched, links)))
         return Changes(head + come.html, {"overfull": ["1"]} if come.is_full else {}, come.added)
-    moved = _moved(watched, seen)
+    moved = _find_moved(watched, seen)
     news, added = _news(visit, watched, links, seen, added)
     return Changes("".join(news), {"child": moved} if moved else {}, added)
 
@@ -101,7 +101,7 @@ _NEWER = {"events": newer_events, "transcript": newer_messages}
 """The functions that read newer entries, by tab."""
 
 
-def _moved(watched: WatchedRun, seen: int) -> list[str]:
+def _find_moved(watched: WatchedRun, seen: int) -> list[str]:
     if seen < 0:
         return [call.child.run_id for call in watched.timeline.calls if call.child]
     return [child for child, version in watched.children.items() if version > seen]

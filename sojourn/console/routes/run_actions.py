@@ -159,15 +159,15 @@ async def fork(visit: Visit, run_id: str) -> Response:
     run = await visit.service.run(visit.asking, run_id)
     form = await visit.form()
     try:
-        body, result = _asked(form)
+        body, result = _read_form(form)
         audit.bind(at=body.at, change=form.text("change"))
         made = await _fork(visit, run, form, body, result)
     except (InvalidInput, ValidationError) as error:
-        return await _form(visit, run, form.text("at").strip(), form, _told(error, run.id))
+        return await _form(visit, run, form.text("at").strip(), form, _explain(error, run.id))
     return visit.go(f"/runs/{made.id}")
 
 
-def _told(error: InvalidInput | ValidationError, run_id: str) -> Problem:
+def _explain(error: InvalidInput | ValidationError, run_id: str) -> Problem:
     if isinstance(error, ValidationError):
         detail = str(error.errors(include_url=False, include_input=False)[0]["msg"])
     else:
@@ -176,7 +176,7 @@ def _told(error: InvalidInput | ValidationError, run_id: str) -> Problem:
     return Problem(422, "invalid_input", detail, then="Correct it, and start the fork again.")
 
 
-def _asked(form: Form) -> tuple[ForkBody, Any]:
+def _read_form(form: Form) -> tuple[ForkBody, Any]:
     at, change = form.text("at").strip() or None, form.text("change")
     if change == "message":
         return ForkBody(at=at, message=form.text("message")), MISSING

@@ -90,14 +90,14 @@ WHOLE = 2_000_000
 """Maximum length of a message or event on a page of its own, in characters."""
 
 
-async def _watched(visit: Visit, run_id: str) -> WatchedRun:
+async def _watch(visit: Visit, run_id: str) -> WatchedRun:
     run = await visit.service.run(visit.asking, run_id)
     return await visit.console.runs.look(run.id)
 
 
 @pages.get("/runs/{run_id:path}/timeline")
 async def timeline(visit: Visit, run_id: str) -> Response:
-    watched = await _watched(visit, run_id)
+    watched = await _watch(visit, run_id)
     now = datetime.now(UTC)
     links = await links_of(visit, watched)
     return visit.page(
@@ -160,7 +160,7 @@ def _number(visit: Visit, name: str) -> int | None:
 @pages.get("/runs/{run_id:path}/events")
 async def events(visit: Visit, run_id: str) -> Response:
     """The events, the last ones, those before one, or those after one; or one of them whole."""
-    watched = await _watched(visit, run_id)
+    watched = await _watch(visit, run_id)
     at, before, after = (visit.event_id(name) for name in ("at", "before", "after"))
     kind = visit.query("type")
     # Take the mark before the reads below: they include everything up to it, so live updates miss nothing.
@@ -202,7 +202,7 @@ async def events(visit: Visit, run_id: str) -> Response:
 @pages.get("/runs/{run_id:path}/policy")
 async def policy(visit: Visit, run_id: str) -> Response:
     """The limits and rules that the run has, and the errors that its safeguards count."""
-    watched = await _watched(visit, run_id)
+    watched = await _watch(visit, run_id)
     found = await policy_in_history(visit.service.client.temporal, watched.run_id)
     fields: dict[str, Any] = found.model_dump(mode="json")
     links = await links_of(visit, watched)

@@ -89,7 +89,7 @@ class RunFilters(Filters):
         return parse_labels(self.label.replace(",", " ").split())
 
 
-async def _found(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPage:
+async def _find(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPage:
     service, asking, selection, labels = visit.service, visit.asking, filters.selection, filters.labels
     stuck, counts = await asyncio.gather(service.stuck(asking), _counts(visit, selection))
     if filters.status == "stuck":
@@ -136,7 +136,7 @@ async def home(visit: Visit) -> Response:
 @pages.get("/runs")
 async def runs(visit: Visit) -> Response:
     filters, cursor = RunFilters.of(visit), visit.query("cursor")
-    found = await _found(visit, filters, cursor or None)
+    found = await _find(visit, filters, cursor or None)
     agents = visit.service.app.list_agents()
     return visit.page(
         "runs.html", found=found, filters=filters, cursor=cursor, agents=agents, periods=PERIODS, words=WORDS
@@ -151,7 +151,7 @@ async def live(visit: Visit) -> Response:
     async def parts() -> AsyncGenerator[News]:
         sent = ""
         while not visit.service.feeds.is_closed:
-            found = await _found(visit, filters, None)
+            found = await _find(visit, filters, None)
             html = _parts(visit, filters, found)
             yield News(html if html != sent else "")
             sent = html

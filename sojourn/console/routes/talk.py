@@ -105,7 +105,7 @@ class TalkPage:
     """
 
 
-async def _found(visit: Visit, filters: TalkFilters, cursor: str = "") -> TalkPage:
+async def _find(visit: Visit, filters: TalkFilters, cursor: str = "") -> TalkPage:
     text = filters.q
     page = await visit.service.runs(
         visit.asking,
@@ -127,7 +127,7 @@ def _activity(row: SessionRow) -> float:
 @pages.get("/talk")
 async def talk(visit: Visit) -> Response:
     filters, cursor = TalkFilters.of(visit), visit.query("cursor")
-    found = await _found(visit, filters, cursor)
+    found = await _find(visit, filters, cursor)
     return visit.page("talk.html", **_values(visit, filters, found), cursor=cursor, words=_STATUSES)
 
 
@@ -138,7 +138,7 @@ async def live(visit: Visit) -> Response:
     async def parts() -> AsyncGenerator[News]:
         sent = ""
         while not visit.service.feeds.is_closed:
-            found = await _found(visit, filters)
+            found = await _find(visit, filters)
             html = part("list", visit.render("talk_list.html", **_values(visit, filters, found), cursor=""))
             yield News(html if html != sent else "")
             sent = html

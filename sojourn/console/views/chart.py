@@ -93,7 +93,7 @@ def _work(entry: Entry, now: datetime) -> _Work | None:
         return _Work(entry, "plan", "plan", [("plan", span)], entry.is_open)
     if isinstance(entry, WaitEntry):
         span = entry.at, _wait_end(entry, now)
-        return _Work(entry, "question", "waiting", [("wait", span)], entry.is_waiting, _waited_for(entry))
+        return _Work(entry, "question", "waiting", [("wait", span)], entry.is_waiting, _answerer_of(entry))
     return _of_call(entry, now) if isinstance(entry, Call) else None
 
 
@@ -108,7 +108,7 @@ def _of_call(call: Call, now: datetime) -> _Work:
             spans.append(("running", (begin, since)))
         spans.append(("wait", (since, until)))
         begin = until
-        who = _waited_for(call)
+        who = _answerer_of(call)
     if since is None or (call.decision and end > begin):
         spans.append((call.state, (begin, max(begin, end))))
     return _Work(call, call.call.name, call.state, spans, call.ended_at is None, who)
@@ -118,7 +118,7 @@ def _wait_end(entry: Call | WaitEntry, now: datetime) -> datetime:
     return entry.decision.at if entry.decision else entry.closed_at or now
 
 
-def _waited_for(entry: Call | WaitEntry) -> str:
+def _answerer_of(entry: Call | WaitEntry) -> str:
     return entry.decision.who if entry.decision else "a person"
 
 

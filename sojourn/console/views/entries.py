@@ -357,11 +357,11 @@ def event_row(event: Event) -> EventRow:
     call_id = str(getattr(event, "tool_call_id", "") or "")
     name = str(getattr(event, "tool_name", "") or "")
     return EventRow(
-        event.event_id, event.time, event.type, one_line(f"{name} {_said(event)}".strip(), 300), call_id
+        event.event_id, event.time, event.type, one_line(f"{name} {_text_of(event)}".strip(), 300), call_id
     )
 
 
-def _said(event: Event) -> str:
+def _text_of(event: Event) -> str:
     if isinstance(event, RunStartedEvent | AssistantMessageEvent | MessageReceivedEvent):
         message = event.message
         if message is None or message.text:

@@ -94,10 +94,10 @@ def rendered(text: str) -> Markup:
     if len(text) > MOST:
         return _plain(text)
     if len(text) <= LITTLE:
-        return _made(text)
+        return _make(text)
     html = _cache.peek(text)
     if html is None:
-        html = _made(text)
+        html = _make(text)
         _cache.put(text, html)
     return html
 
@@ -106,7 +106,7 @@ def _plain(text: str) -> Markup:
     return Markup('<p class="plain">{}</p>').format(readable(text))
 
 
-def _made(text: str) -> Markup:
+def _make(text: str) -> Markup:
     plain = readable(text)
     if weight(plain) > HEAVIEST:
         return Markup('<p class="plain">{}</p>').format(plain)
@@ -132,7 +132,7 @@ async def prepare(texts: Iterable[str]) -> None:
     """Render texts in a thread, so that `rendered` finds them in its cache."""
     wanted = {text for text in texts if LITTLE < len(text) <= MOST and _cache.peek(text) is None}
     if wanted:
-        for text, html in await run_in_thread(lambda: [(each, _made(each)) for each in wanted]):
+        for text, html in await run_in_thread(lambda: [(each, _make(each)) for each in wanted]):
             _cache.put(text, html)
 
 

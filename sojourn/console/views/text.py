@@ -64,10 +64,10 @@ def ago(moment: datetime, now: datetime) -> str:
 def ago_now(html: str, now: datetime) -> str:
     """Return rendered HTML with the ages of its moments updated."""
 
-    def told(found: re.Match[str]) -> str:
+    def explain(found: re.Match[str]) -> str:
         return f"{found[1]}{ago(datetime.fromisoformat(found[2]), now)}<"
 
-    return _MOMENT.sub(told, html)
+    return _MOMENT.sub(explain, html)
 
 
 def exact(moment: datetime) -> str:

@@ -299,7 +299,7 @@ def _consequences(wait: WaitView, spec: ToolSpec | None) -> tuple[Consequence, .
     if of is None:
         why = "This service does not know the tool, or its effects."
         return (*found, Consequence("unknown", why))
-    found += _declared(of, repeats=wait.outcome_unknown)
+    found += _list_declared(of, repeats=wait.outcome_unknown)
     shown_tool = wait.call.shown if wait.call else None
     agent = (shown_tool.agent_id if shown_tool else None) or (spec.agent_id if spec else None)
     if agent:
@@ -309,7 +309,7 @@ def _consequences(wait: WaitView, spec: ToolSpec | None) -> tuple[Consequence, .
     return tuple(found)
 
 
-def _declared(of: Annotations, *, repeats: bool) -> Iterator[Consequence]:
+def _list_declared(of: Annotations, *, repeats: bool) -> Iterator[Consequence]:
     if of.read_only:
         yield Consequence("calm", "Changes nothing.")
     elif of.destructive:

@@ -235,7 +235,7 @@ async def submit_answers(
     An answer that the same principal gave before is ignored. The answers before one that is refused are submitted.
     """
     submitted: dict[tuple[str, str], list[str]] = {}
-    given = [(each, wait, _given(each, wait)) for each in answers if (wait := waits.get(each.id))]
+    given = [(each, wait, _submission_of(each, wait)) for each in answers if (wait := waits.get(each.id))]
     for answer, wait, sent in given:
         await submit_answer(service, asking, wait.view, sent, message_id=answer.message_id, conversation=run)
         submitted.setdefault((wait.view.run_id, wait.view.await_id), []).append(answer.id)
@@ -246,7 +246,7 @@ async def submit_answers(
     return submitted
 
 
-def _given(answer: ClientAnswer, wait: ClientWait) -> GivenAnswer:
+def _submission_of(answer: ClientAnswer, wait: ClientWait) -> GivenAnswer:
     return answer.as_given(wait.view, wait.view.calls[0].tool_call_id if wait.view.calls else "")
 
 
@@ -275,13 +275,13 @@ def disconnect_callback(turn: TurnStream, asking: Principal) -> DisconnectCallba
     A message whose turn has not begun stays queued.
     """
 
-    async def left() -> None:
+    async def leave() -> None:
         with suppress(SojournError):
             turn_id = turn.turn_id or ("" if turn.message_id else (await turn.run.status()).turn_id)
             if turn_id:
                 await turn.run.interrupt("the client left", by=asking.subject, turn_id=turn_id)
 
-    return left if "user" in asking.roles else None
+    return leave if "user" in asking.roles else None
 
 
 @dataclass(slots=True)

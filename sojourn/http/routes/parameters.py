@@ -192,7 +192,7 @@ class KnownQueryRoute(APIRoute):
         handle = super().get_route_handler()
         known = sorted(set(_names(self.dependant)))
 
-        async def checked(request: Request) -> Response:
+        async def check_names(request: Request) -> Response:
             if unknown := [name for name in request.query_params if name not in known]:
                 faults = [
                     {"type": "extra_forbidden", "loc": ("query", name), "msg": _fault(name, known)}
@@ -201,7 +201,7 @@ class KnownQueryRoute(APIRoute):
                 raise RequestValidationError(faults)
             return await handle(request)
 
-        return checked
+        return check_names
 
 
 def _names(dependant: Dependant) -> Iterator[str]:

@@ -94,12 +94,12 @@ class AuditLog:
             line.read(message)
             return message
 
-        async def sent(message: Message) -> None:
+        async def forward(message: Message) -> None:
             line.see(message)
             await send(message)
 
         try:
-            await self._app(scope, read, sent)
+            await self._app(scope, read, forward)
         except Exception:
             line.write(500)
             raise

@@ -84,7 +84,7 @@ class Disconnect:
             if self._has_left or self.is_refused:
                 return _GONE
             if self._is_let_in is None:
-                return self._seen(await self._receive())
+                return self._note(await self._receive())
             # A caller that only checks whether the client is connected may have given up and left a pending message.
             if self._coming is None:
                 self._coming = asyncio.ensure_future(self._receive())
@@ -94,9 +94,9 @@ class Disconnect:
                     self.is_refused = True
                     return _GONE
             coming, self._coming = self._coming, None
-            return self._seen(coming.result())
+            return self._note(coming.result())
 
-    def _seen(self, message: Message) -> Message:
+    def _note(self, message: Message) -> Message:
         self._has_left = self._has_left or message["type"] == "http.disconnect"
         return message
 
@@ -146,14 +146,14 @@ class DisconnectMiddleware:
             return
         is_begun = False
 
-        async def sent(message: Message) -> None:
+        async def forward(message: Message) -> None:
             nonlocal is_begun
             is_begun = True
             await send(message)
 
-        disconnect = scope[_KEY] = Disconnect(receive, self._again(scope))
+        disconnect = scope[_KEY] = Disconnect(receive, self._recheck_of(scope))
         try:
-            await self._app(scope, disconnect.receive, sent)
+            await self._app(scope, disconnect.receive, forward)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if disconnect.is_ended and task is not None and not task.uncancel():
@@ -169,7 +169,7 @@ class DisconnectMiddleware:
         finally:
             await disconnect.close()
 
-    def _again(self, scope: Scope) -> Callable[[], Awaitable[bool]] | None:
+    def _recheck_of(self, scope: Scope) -> Callable[[], Awaitable[bool]] | None:
         auth, asking = self._auth, principal_of(scope)
         if auth is None or asking is None:
             return None

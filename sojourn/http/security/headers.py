@@ -151,7 +151,7 @@ class SecurityHeaders:
 
         site = bind_site(self._site, scope, path_of(scope))
 
-        async def guarded(message: Message) -> None:
+        async def forward(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(_OF_A_SITE if site else _ALWAYS)
@@ -163,7 +163,7 @@ class SecurityHeaders:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, guarded)
+        await self._app(scope, receive, forward)
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -189,7 +189,7 @@ class OriginCheck:
     ) -> None:
         named = None if hosts is None else {name.lower() for name in hosts}
         self._hosts = named if is_authenticated else {*LOOPBACK, *(named or ())}
-        self._origins = {_checked_origin(origin) for origin in origins}
+        self._origins = {_check_origin(origin) for origin in origins}
         self._app = app
         if self._origins:
             self._app = Cors(app, origins=self._origins)
@@ -270,7 +270,7 @@ def _foreign(origin: str) -> Problem:
     )
 
 
-def _checked_origin(origin: str) -> str:
+def _check_origin(origin: str) -> str:
     """Return an origin in the form that browsers send."""
     parts = urlsplit(origin.lower())
     plain = f"{parts.scheme}://{parts.netloc}"

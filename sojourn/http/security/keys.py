@@ -231,7 +231,7 @@ def _digest(text: str) -> str:
 
 
 def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
-    with _locked(path):
+    with _lock(path):
         keys = change(read_keys(path) if path.exists() else [])
         data = _Keys(keys=keys).model_dump(mode="json", exclude_defaults=True)
         descriptor, place = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # its mode is 0600
@@ -250,7 +250,7 @@ def _change(path: Path, change: Callable[[list[Key]], list[Key]]) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Generator[None]:
+def _lock(path: Path) -> Generator[None]:
     """Hold the lock of a file, which is another file, since this one is replaced."""
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {path.parent} for {path.name}; make it, or name another file")

@@ -132,7 +132,7 @@ class RateLimitMiddleware:
         _slot.set(slot)
         is_cut = False
 
-        async def checked(message: Message) -> None:
+        async def forward(message: Message) -> None:
             nonlocal is_cut
             if is_cut:
                 return  # a library that has handled the exception sends a response of its own
@@ -145,7 +145,7 @@ class RateLimitMiddleware:
             await send(message)
 
         try:
-            await self._app(scope, receive, checked)
+            await self._app(scope, receive, forward)
         except Exception:
             if not is_cut:
                 raise

@@ -52,7 +52,7 @@ def work(text: str) -> int:
 
     sys.setprofile(count)
     try:
-        markdown._made(text)
+        markdown._make(text)
     finally:
         sys.setprofile(None)
     return calls
@@ -110,13 +110,13 @@ def test_the_pieces_of_a_draft_stay_while_it_grows(parts):
 def test_a_growing_draft_is_not_rendered_anew(monkeypatch):
     """With each of 600 pieces at most 8,000 characters are parsed, and all in all a small multiple of what a piece holds."""
     parsed = list[int]()
-    made = markdown._made
+    made = markdown._make
 
     def counted(text):
         parsed.append(len(text))
         return made(text)
 
-    monkeypatch.setattr(markdown, "_made", counted)
+    monkeypatch.setattr(markdown, "_make", counted)
     text = ""
     for number in range(600):
         text += f"Line {number} of what is written, *slowly*.\n\n"

@@ -71,7 +71,7 @@ async def test_of_two_who_begin_a_session_id_at_once_one_has_it(world: World, mo
     """By every door one of each pair begins the conversation, and the other learns that there is none: 404, and no word of it."""
     looked, both = Counter[str](), dict[str, asyncio.Event]()
     service = world.web.state.service
-    describe = service._described
+    describe = service._describe
 
     async def at_once(run_id: str):
         """Look for the conversation, and go on when both of a pair have looked."""
@@ -82,7 +82,7 @@ async def test_of_two_who_begin_a_session_id_at_once_one_has_it(world: World, mo
         await both.setdefault(run_id, asyncio.Event()).wait()
         return found
 
-    monkeypatch.setattr(service, "_described", at_once)
+    monkeypatch.setattr(service, "_describe", at_once)
 
     async def begin(number: int) -> None:
         door = DOORS[number % len(DOORS)]
@@ -119,14 +119,14 @@ async def test_what_a_stranger_says_answers_no_question_of_a_conversation_begun_
     begun = await world.send("POST", path, value, who="bo")
     assert begun.value["awaits"], begun.text
     service, run_id = world.web.state.service, begun.value["run_id"]
-    describe, looked = service._described, list[str]()
+    describe, looked = service._describe, list[str]()
 
     async def before_it_began(id: str):
         """The first look was before the conversation began."""
         looked.append(id)
         return await describe(id) if looked.count(run_id) > 1 else None
 
-    monkeypatch.setattr(service, "_described", before_it_began)
+    monkeypatch.setattr(service, "_describe", before_it_began)
     path, value = openai(session_id, "the stranger's word")
     refused = await world.send("POST", path, value, who="col")
     assert (refused.status, refused.code) == (404, "run_not_found")

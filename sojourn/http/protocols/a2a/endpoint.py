@@ -213,7 +213,7 @@ async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
     held: list[Message] = []
     is_sent = False
 
-    async def sent(message: Message) -> None:
+    async def forward(message: Message) -> None:
         nonlocal is_sent
         if message["type"] == "http.response.start":
             held.append(message)
@@ -226,7 +226,7 @@ async def _answer(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
         await send(message)
 
     try:
-        await answer_with_heartbeats(app, scope, receive, sent)
+        await answer_with_heartbeats(app, scope, receive, forward)
     except RuntimeError as error:  # Starlette raises it if an exception handler runs too late
         if isinstance(error.__cause__, _KNOWN) and not is_sent:
             raise error.__cause__ from None
@@ -250,10 +250,10 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def _error_handler(rpc: _Rpc) -> Any:
-    async def handled(_request: Request, error: Exception) -> JSONResponse:
+    async def answer_error(_request: Request, error: Exception) -> JSONResponse:
         return _error(error, rpc)
 
-    return handled
+    return answer_error
 
 
 def _error(error: Exception, rpc: _Rpc) -> JSONResponse:

@@ -320,7 +320,7 @@ async def read_thread(run: Run, app: App, feeds: Feeds) -> Thread:
     turn = TurnStream(feeds, run, Begin("", None))
     thread, faults = Thread(turn.tree.top), list[Exception]()
     encoder: Any = AguiEncoder(turn, app, run.id, run.id, [])
-    async with aclosing(encoder.transform_stream(_past(run, thread, encoder, faults))) as events:
+    async with aclosing(encoder.transform_stream(_replay_turns(run, thread, encoder, faults))) as events:
         async for event in events:
             thread.fold(event)
     if faults:
@@ -329,7 +329,7 @@ async def read_thread(run: Run, app: App, feeds: Feeds) -> Thread:
     return thread
 
 
-async def _past(
+async def _replay_turns(
     run: Run, thread: Thread, encoder: AguiEncoder, faults: list[Exception]
 ) -> AsyncGenerator[Any]:
     """Yield the native events of all turns so far.

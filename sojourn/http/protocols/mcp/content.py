@@ -219,7 +219,7 @@ def with_mcp_errors(
 ) -> Callable[[Context, Params], Awaitable[Response]]:
     """Return a handler that raises problems as errors of the protocol."""
 
-    async def handled(context: Context, params: Params) -> Response:
+    async def handle_request(context: Context, params: Params) -> Response:
         try:
             return await handle(context, params)
         except (Problem, SojournError) as error:
@@ -229,4 +229,4 @@ def with_mcp_errors(
             data = {"code": problem.code, "then": problem.then, **problem.more}
             raise MCPError(code, problem.detail, data) from error
 
-    return handled
+    return handle_request

@@ -239,7 +239,7 @@ class OpenAIRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
-        async def handled(request: Request) -> Response:
+        async def handle_request(request: Request) -> Response:
             try:
                 return await handle(request)
             except RequestValidationError as error:
@@ -250,7 +250,7 @@ class OpenAIRoute(APIRoute):
                 _log.error("request_failed", path=request.url.path, exc_info=error)
                 return _answer(error)
 
-        return handled
+        return handle_request
 
 
 def _answer(error: Exception) -> JSONResponse:
