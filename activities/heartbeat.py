@@ -25,7 +25,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from sojourn.authoring.progress import ProgressNote, reporter
+from sojourn.authoring.runnable import ProgressNote, reporter
 from sojourn.connection.announcements import read_workers
 from sojourn.contracts.dispatch import WRONG_WORKER
 from sojourn.events.pending import BLOCKS_LOOP

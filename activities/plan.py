@@ -35,9 +35,8 @@ from sojourn.serving.artifact_reader import ArtifactReader, reading_artifacts
 from sojourn.serving.hardening.lost_workers import MAX_LOST, FirstTime, earlier_attempts
 from sojourn.values.wire import MAX_LOCAL_BYTES, size_of
 
-from .failures import notices_of
 from .heartbeat import check_worker, send_heartbeats
-from .planning import Planning
+from .planning import Planning, notices_of
 from .transcripts import PICTURES, Key, Transcripts, memory_of, storage_of
 
 __all__ = ["PlanActivity", "check_local", "is_quick", "limit_local", "local_outcome"]

@@ -30,16 +30,19 @@ from sojourn.contracts.plan import (
     PolicyInput,
     RunContext,
 )
+from sojourn.contracts.run import NoticeKind
 from sojourn.contracts.run_policy import Caps, Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.converter.failures import to_sendable
 from sojourn.core.awaits.factories import point_to_fields, question_for
 from sojourn.core.awaits.form import form_of, is_closed
 from sojourn.core.payload.boundary import is_normalized, normalize_call, parse_call
 from sojourn.core.payload.hints import CUT_OFF
+from sojourn.core.payload.memory import memory_fault
 from sojourn.core.payload.reading import fits_for_certain
 from sojourn.core.repair.advice import add_advice
 from sojourn.core.run import retry
@@ -65,14 +68,13 @@ from sojourn.core.run.transcript import call_ids
 from sojourn.serving.hardening.attempt import NotWantedError, still_wanted
 from sojourn.serving.hardening.overtime import is_cancellation
 from sojourn.serving.pace import run_in_thread
-from sojourn.values.json_fault import ParseFault, memory_fault
+from sojourn.values.json_fault import ParseFault
 from sojourn.values.timers import bound_duration
 
 from .dispatch import Dispatcher, ForkedDispatches
 from .effects import Repetitions, knows_effects
-from .failures import notices_of, to_sendable
 
-__all__ = ["Planning"]
+__all__ = ["Planning", "notices_of"]
 
 MAX_UNFINISHED = 500
 """Most characters of the text that answers a call in which a response was cut off."""
@@ -513,6 +515,15 @@ class Planning:
             memory=plan.memory,
             usage=plan.usage,
         )
+
+
+def notices_of(app: App) -> list[dict[str, list[NoticeKind]]]:
+    """Return the details of a plan's failure.
+
+    They name the kinds of notices that the app has functions for. A run without a plan has no other
+    way to learn them.
+    """
+    return [{"notices": list(app.notices)}] if app.notices else []
 
 
 def _unwritable(error: Exception) -> str:

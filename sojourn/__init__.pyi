@@ -6,7 +6,7 @@ Type checkers read this file, and `__init__.py` imports from it. The other publi
 
 from .authoring.agent import Agent as Agent, AgentTool as AgentTool
 from .authoring.app import App as App
-from .authoring.progress import progress as progress
+from .authoring.runnable import progress as progress
 from .authoring.toolset import Toolset as Toolset
 from .client.client import Client as Client
 from .client.run import Run as Run

@@ -7,8 +7,8 @@ import sys
 from types import TracebackType
 from typing import Any
 
+from sojourn.contracts.record import declaration_fault
 from sojourn.errors import DefinitionError
-from sojourn.values.declaration import declaration_fault
 
 __all__ = ["check_target", "load_target"]
 

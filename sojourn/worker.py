@@ -113,7 +113,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     plan = importlib.import_module(f"{prefix}activities.plan")
     execute_tool = importlib.import_module(f"{prefix}activities.execute_tool")
     approvals = importlib.import_module(f"{prefix}activities.approvals")
-    archive = importlib.import_module(f"{prefix}activities.archive")
+    archive = importlib.import_module(f"{prefix}activities.transcripts")
     delivery = importlib.import_module(f"{prefix}activities.delivery")
     first_time = FirstTime()
     return Shell(

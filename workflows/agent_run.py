@@ -28,6 +28,7 @@ from sojourn.converter.failures import chain_of, closing, failure_of
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.awaits.waits import Released
+from sojourn.core.payload.memory import task_fields
 from sojourn.core.run import outcomes
 from sojourn.core.run.continuation import (
     Continuation,
@@ -36,8 +37,7 @@ from sojourn.core.run.continuation import (
     transcript_fault,
     write_continuation,
 )
-from sojourn.core.run.manual_completion import correct_usage, plan_fault, unusable_plan
-from sojourn.core.run.memory import task_fields
+from sojourn.core.run.outcomes import correct_usage, plan_fault, unusable_plan
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.run_input import opening_fault, read_run_input

@@ -43,13 +43,13 @@ from sojourn.core.awaits.factories import (
     with_payload,
 )
 from sojourn.core.payload.boundary import state_bounds
+from sojourn.core.payload.memory import task_fields
 from sojourn.core.run import child_runs, outcomes
 from sojourn.core.run.child_runs import ChildTime, inherit_limits
 from sojourn.core.run.continuation import CallProgress, EarlierAttempts, StepProgress
 from sojourn.core.run.ids import child_run_id
 from sojourn.core.run.limits import limits_of
-from sojourn.core.run.manual_completion import correct_result, unusable_result
-from sojourn.core.run.memory import task_fields
+from sojourn.core.run.outcomes import correct_result, unusable_result
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.run_input import summarize, viewers_of
 from sojourn.core.run.state import call_status

@@ -32,6 +32,7 @@ from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import AGENT_ID, TOOL_NAME, TOOLSET_ID, ToolId, task_queue_fault
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Visibility
+from sojourn.contracts.record import declared_at
 from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -41,7 +42,6 @@ from sojourn.core.payload.template import fill_template
 from sojourn.core.schema.validate import Validator
 from sojourn.errors import DefinitionError
 from sojourn.planner import PlanFunction, Planner, as_planner
-from sojourn.values.declaration import declared_at
 from sojourn.values.text import count_noun
 from sojourn.values.timers import duration_fault
 

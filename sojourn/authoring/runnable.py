@@ -1,10 +1,12 @@
-"""A tool that a worker can execute, local or remote.
+"""A tool that a worker can execute, and the progress that it reports.
 
 Functions, methods of services and executors are bound to an app as `BoundTool`; the tools of a remote
 toolset, such as an MCP server's, implement it themselves.
 """
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
@@ -13,7 +15,18 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.schema.validate import Validator
 from sojourn.values.text import closest_name
 
-__all__ = ["LISTING", "Filler", "RemoteToolset", "Runnable", "instructions_of", "left_out_of", "why_left_out"]
+__all__ = [
+    "LISTING",
+    "Filler",
+    "ProgressNote",
+    "RemoteToolset",
+    "Runnable",
+    "instructions_of",
+    "left_out_of",
+    "progress",
+    "reporter",
+    "why_left_out",
+]
 
 Filler = Callable[[ToolCallMeta], Any]
 
@@ -132,3 +145,42 @@ def why_left_out(toolset: RemoteToolset, tool_id: str) -> str | None:
     close = closest_name(tool_id.removeprefix(f"{toolset.id}."), list(ids))
     similar = f"; a similar one in it is {ids[close]}" if close else ""
     return f"it is not in the list of its server's tools: {why}{similar}"
+
+
+MAX_NUMBER = 1e15
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressNote:
+    note: str
+    done: float | None = None
+    total: float | None = None
+
+    def numbers(self) -> dict[str, Any]:
+        """Return `done` and `total`, unless they would cost a call its heartbeat."""
+        numbers = {"done": self.done, "total": self.total}
+        return {name: value for name, value in numbers.items() if _can_be_sent(value)}
+
+
+reporter: ContextVar[Callable[[ProgressNote], None] | None] = ContextVar("reporter", default=None)
+"""Accepts the notes of this context's call, from any thread."""
+
+
+def progress(note: str, *, done: float | None = None, total: float | None = None) -> None:
+    """Report progress, from a coroutine or from the thread of a sync tool or planner.
+
+    The last note is sent with the call's next heartbeat, at most every 2 s and not in its first 3 s. It is
+    cut to 200 characters on one line. Outside of a call this function does nothing.
+
+    Args:
+        note: The progress of the call in words, for a person: "read 300 of 1,000 rows".
+        done: How much is done, in any unit.
+        total: How much there is to do, in the same unit.
+    """
+    report = reporter.get()
+    if report is not None:
+        report(ProgressNote(str(note), done, total))
+
+
+def _can_be_sent(value: Any) -> bool:
+    return isinstance(value, (int, float)) and abs(value) <= MAX_NUMBER

@@ -32,12 +32,12 @@ from sojourn.authoring.tool_options import (
     given_options,
 )
 from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId, task_queue_fault
+from sojourn.contracts.record import declared_at
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.payload.masking import advertised_schema
 from sojourn.core.schema.enforceable import field_descriptions
 from sojourn.errors import DefinitionError
-from sojourn.values.declaration import declared_at
 from sojourn.values.text import count_noun
 
 __all__ = ["Tool", "ToolOptions", "Toolset"]

@@ -1,12 +1,16 @@
-"""Check the workers of task queues, with their agents, versions and stuck runs."""
+"""Check the workers of task queues, with their agents, versions and stuck runs.
+
+Each stuck run comes with its remedy.
+"""
 
 import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import combinations, islice
+from typing import Any
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
@@ -16,8 +20,8 @@ from temporalio.service import RPCError
 
 import sojourn
 from sojourn.checks import Check
-from sojourn.checks.shell_options import connection_options
-from sojourn.checks.stuck import stuck_runs
+from sojourn.checks.shell_options import connection_options, server_options
+from sojourn.client import stuck
 from sojourn.client.client import Client
 from sojourn.client.listing import quoted
 from sojourn.connection.announcements import POLLER_SEEN, AnnouncedWorker, read_workers
@@ -27,16 +31,18 @@ from sojourn.values.visible import plain, shell_word
 __all__ = [
     "ServedQueue",
     "ServingWorker",
+    "Stuck",
     "check_agents",
     "check_elsewhere",
     "check_once",
     "check_queue",
     "check_runs",
     "find_served_queues",
+    "mend_of",
     "pollers",
     "queues_in",
+    "stuck_runs",
 ]
-
 
 _MAX_NAMED = 10
 
@@ -298,3 +304,32 @@ def _build(poll: PollerInfo | None) -> str:
 
 def _last_seen(poll: PollerInfo | None) -> datetime | None:
     return poll.last_access_time.ToDatetime(UTC) if poll else None
+
+
+_NEXT = {
+    "task": "fix the error in the worker's log, and deploy the fix; or end the run: temporal workflow terminate --workflow-id {run}",
+    "planner": "mend what the planner needs, and the run continues by itself; or end the run: sojourn cancel {run}",
+    "blocked": "make the tool await, or make it a plain function: it then runs in a thread",
+    "unserved": "sojourn worker MODULE:APP --task-queue {queue}",
+}
+
+Stuck = dict[str, Any]
+"""`attempt`, `since` (aware datetime or None), `reason` (a text, empty if the history gives none) and `next`."""
+
+
+async def stuck_runs(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]:
+    """Return those of these open runs that are stuck, by run id."""
+    found = await stuck.stuck_runs(client, run_ids)
+    return {run_id: _with_next(run_id, each) for run_id, each in found.items()}
+
+
+def mend_of(run_id: str, found: stuck.Stuck) -> str:
+    """Return a command, or an instruction that may end in a colon and a command."""
+    options = {"task": server_options, "blocked": str}.get(found.kind, connection_options)()
+    return _NEXT[found.kind].format(run=shell_word(run_id), queue=shell_word(found.queue)) + options
+
+
+def _with_next(run_id: str, found: stuck.Stuck) -> Stuck:
+    fields = asdict(found)
+    del fields["kind"], fields["queue"]
+    return {**fields, "next": mend_of(run_id, found)}

@@ -20,7 +20,7 @@ from sojourn.cli.screen.text import format_duration, local, plain
 from sojourn.cli.screen.turn_lines import message_text
 
 if TYPE_CHECKING:
-    from sojourn.checks.stuck import Stuck
+    from sojourn.checks.workers import Stuck
     from sojourn.contracts.run import RunStatus
     from sojourn.reader import Turns
 

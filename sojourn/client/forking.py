@@ -41,8 +41,8 @@ from sojourn.core.run.effects import has_acted, is_settled
 from sojourn.core.run.run_input import messages_fault
 from sojourn.core.run.transcript import Packed
 from sojourn.errors import InvalidInput, NoWorker
-from sojourn.events.exported import histories_in
 from sojourn.events.fork_point import ForkOrigin, origin_in_file, origin_on_server
+from sojourn.events.one_run import histories_in
 from sojourn.serving.pace import run_in_thread
 from sojourn.timeline import Call
 from sojourn.values.frozen import copy_with

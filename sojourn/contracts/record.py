@@ -6,7 +6,8 @@ A policy with a misspelt field would run without the limit that it should set, s
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from difflib import get_close_matches
 from types import CodeType
@@ -21,6 +22,7 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic.errors import PydanticErrorMixin
 
 from sojourn.contracts import safe_exceptions
 from sojourn.contracts.definition import DefinitionError
@@ -28,7 +30,15 @@ from sojourn.contracts.definition import DefinitionError
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-__all__ = ["Declaration", "PositiveDuration", "faults_of", "refusing_record", "suggestion"]
+__all__ = [
+    "Declaration",
+    "PositiveDuration",
+    "declaration_fault",
+    "declared_at",
+    "faults_of",
+    "refusing_record",
+    "suggestion",
+]
 
 
 class Record(BaseModel):
@@ -142,4 +152,25 @@ def refusing_record(error: BaseException) -> str | None:
             made: Any = step.tb_frame.f_locals.get("self")
             return type(made).__name__ if safe_exceptions.is_a(made, Record) else None
         step = step.tb_next
+    return None
+
+
+@contextmanager
+def declared_at(place: str) -> Generator[None]:
+    """Raise what pydantic refuses in this block as a `DefinitionError` of the place."""
+    try:
+        yield
+    except ValidationError as error:
+        raise DefinitionError(f"{place}: {faults_of(error)}") from error
+
+
+def declaration_fault(error: BaseException) -> str | None:
+    """Return what pydantic refuses, after the class that refuses it.
+
+    None for an exception of another library.
+    """
+    if isinstance(error, ValidationError):
+        return f"{error.title}: {faults_of(error)}"
+    if isinstance(error, PydanticErrorMixin):
+        return " ".join(error.message.split())
     return None

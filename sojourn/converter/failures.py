@@ -4,9 +4,14 @@ Temporal's server holds the last failure of an activity that it will attempt aga
 (`limit.mutableStateActivityFailureSize`). Of a larger one it keeps a message of its own, "Failure exceeds size
 limit.", and of the cause the clear text only, which an encrypted failure does not have: its message and its stack
 trace are one payload. So a failure is shortened before it is encrypted: first its stack traces, then its messages.
+
+A failure that cannot be sent (a cause of 10 MB, half of a surrogate pair, a `__str__` that raises) is never
+reported: the attempt ends with a heartbeat time-out, the reason is lost, and the attempt is repeated. So
+`to_sendable` bounds the exception of a planner first.
 """
 
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, cast
 
 from temporalio.api.failure.v1 import Failure
@@ -21,8 +26,9 @@ from temporalio.exceptions import (
     TimeoutType,
 )
 
+from sojourn.contracts import safe_exceptions
 from sojourn.contracts.run import Spent
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import MAX_CAUSES, MAX_CODE, ToolError
 from sojourn.core.run.totals import read_spent
 from sojourn.values.json_value import is_object
 
@@ -39,6 +45,7 @@ __all__ = [
     "is_in_doubt",
     "may_be_held",
     "spent_of",
+    "to_sendable",
 ]
 
 TERMINATED = ToolError(message="the run was terminated", outcome_unknown=True)
@@ -171,3 +178,48 @@ def _end(text: str, most: int) -> str:
         return text
     _, _, lines = data[len(data) - max(most - 4, 0) :].partition(b"\n")
     return f"{_CUT}\n{lines.decode(errors='ignore')}" if most > 4 and lines else ""
+
+
+MAX_FRAMES = 8
+"""Most frames kept of each exception, the innermost ones."""
+
+_MAX_LINKS = 1_000
+"""Most exceptions of a chain that are read."""
+
+
+def to_sendable(error: BaseException) -> ApplicationError:
+    """Convert an exception and its causes to errors of bounded size.
+
+    Each has its type, bounded text, source location and a few frames. Of a long chain, the
+    outermost and the root causes remain.
+    """
+    links = list(safe_exceptions.chain(error, _MAX_LINKS))
+    if len(links) > MAX_CAUSES:
+        links = [*links[: MAX_CAUSES // 2], *links[-MAX_CAUSES // 2 :]]
+    made: ApplicationError | None = None
+    for link in reversed(links):
+        cause, made = made, _application_error(link)
+        made.__cause__ = cause
+    assert made is not None
+    return made
+
+
+def _application_error(error: BaseException) -> ApplicationError:
+    bounded_error = ToolError.from_error(error)
+    message, kind = bounded_error.text, safe_exceptions.kind(error)
+    if safe_exceptions.is_a(error, ApplicationError):
+        # The text of an ApplicationError repeats its type.
+        message = ToolError.new(str(error.message)).message
+        kind = ToolError.new(str(error.type or kind)).message[:MAX_CODE]
+        message = message if message.strip() else kind
+    return ApplicationError(message, type=kind).with_traceback(_innermost(safe_exceptions.trace(error)))
+
+
+def _innermost(innermost: TracebackType | None) -> TracebackType | None:
+    depth, frame = 0, innermost
+    while frame is not None:
+        depth, frame = depth + 1, frame.tb_next
+    for _ in range(depth - MAX_FRAMES):
+        assert innermost is not None
+        innermost = innermost.tb_next
+    return innermost

@@ -1,15 +1,19 @@
 """The events of one run, through restarts, resets and continued executions.
 
-The restarts are those of the server.
+The restarts are those of the server. A file has all executions of a run as Temporal's JSON: the last execution in
+Temporal's own format, with a further field, `earlier`. It has the executions before, oldest first, unless retention has
+deleted them. So other programs read the file as the history of the last execution.
 """
 
-from collections.abc import AsyncIterator, Generator, Mapping
+import json
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from google.protobuf.json_format import ParseError
 from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -38,7 +42,10 @@ __all__ = [
     "beginning_of",
     "events_of",
     "executions_before",
+    "exported",
+    "fetch_histories",
     "first_execution",
+    "histories_in",
     "memory_in_history",
     "policy_in_history",
     "present_execution",
@@ -360,3 +367,37 @@ async def _read(client: Client, storage: StorageDriver, run_id: str, claim: Clai
 def unreadable_archive(run_id: str, error: Exception) -> RunUnreadable:
     why = ToolError.from_error(error).message
     return RunUnreadable(f"the archived events of run {run_id} cannot be read: {why}", run_id=run_id)
+
+
+EARLIER = "earlier"
+
+
+async def fetch_histories(client: Client, run_id: str) -> list[WorkflowHistory]:
+    present = await present_execution(client, run_id)
+    executions = [*reversed(await executions_before(client, run_id, present, MAX_CHAIN)), present]
+    return [
+        await client.get_workflow_handle(run_id, run_id=execution).fetch_history() for execution in executions
+    ]
+
+
+def exported(histories: Sequence[WorkflowHistory]) -> dict[str, Any]:
+    *earlier, last = (json.loads(history.to_json()) for history in histories)
+    return {**last, EARLIER: earlier} if earlier else last
+
+
+def histories_in(text: str) -> list[WorkflowHistory]:
+    """Return the histories of one run in the content of a file, oldest first."""
+    try:
+        last: dict[str, Any] = json.loads(text)
+        earlier: list[dict[str, Any]] = last.pop(EARLIER, [])
+        run_id = _run_id_of(last)
+        if any(_run_id_of(each) != run_id for each in earlier):
+            raise ValueError("it has executions of more than one run")
+        return [WorkflowHistory.from_json(run_id, each) for each in (*earlier, last)]
+    except (KeyError, IndexError, TypeError, AttributeError, RecursionError, ParseError) as error:
+        why = f"; {error}" if isinstance(error, ParseError) else ""
+        raise ValueError(f"not a history{why}") from error
+
+
+def _run_id_of(history: dict[str, Any]) -> str:
+    return cast("str", history["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"])

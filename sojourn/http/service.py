@@ -34,8 +34,7 @@ from sojourn.errors import DefinitionError, RunAlreadyExists, RunNotFound, RunUn
 from sojourn.events.one_run import events_of
 from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.metrics import Metrics
-from sojourn.http.problems import Problem
-from sojourn.http.redaction import redact
+from sojourn.http.problems import Problem, redact
 from sojourn.http.security import audit
 from sojourn.http.security.disconnect import StoppableServer, signaled_server, wait_until_stopping
 from sojourn.http.security.tenancy import View, chosen_id, may_look_at, may_see, view_of

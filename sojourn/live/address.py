@@ -6,8 +6,7 @@ from contextlib import aclosing
 from functools import cache
 
 from sojourn.errors import DefinitionError
-from sojourn.live.local import LocalTransport
-from sojourn.live.transport import Delta, LiveTransport
+from sojourn.live.transport import Delta, LiveTransport, LocalTransport
 from sojourn.live.unix import SCHEME, socket_at, socket_of
 
 __all__ = ["NearbyTransport", "as_transport"]

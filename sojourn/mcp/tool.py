@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sojourn.authoring.progress import ProgressNote, reporter
-from sojourn.authoring.runnable import Filler
+from sojourn.authoring.runnable import Filler, ProgressNote, reporter
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.tool_call import InputRequired, ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import FieldIssue, RetryHint, RetryReason, ToolError

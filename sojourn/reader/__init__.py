@@ -5,7 +5,6 @@ viewer, and the selection is part of the cache key.
 """
 
 from sojourn.reader.cache import Cache
-from sojourn.reader.ends import Preview, RunEnd, Turns
 from sojourn.reader.history import (
     MAX_TURNS,
     TURNS,
@@ -21,7 +20,7 @@ from sojourn.reader.history import (
     read_snapshot,
 )
 from sojourn.reader.live_timeline import LiveConversation, LiveRun, LiveTimeline, LiveTimelines
-from sojourn.reader.reader import Detail, Reader, StuckRuns
+from sojourn.reader.reader import Detail, Preview, Reader, RunEnd, StuckRuns, Turns
 from sojourn.reader.runs import ListedRun, Runs, decode_cursor, encode_cursor
 from sojourn.reader.subscription import (
     STOPPED,

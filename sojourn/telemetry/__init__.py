@@ -12,9 +12,9 @@ records a run.
   a program's own; both are marked experimental.
 - Their spans, and those of `TracingInterceptor`, hold the text of exceptions, which may quote a payload or a secret.
 - `OpenTelemetryInterceptor` names spans for Temporal's operations (`RunWorkflow:AgentRun`), not for those of an agent, and
-  `TracingInterceptor` gives a workflow spans without a duration: `interceptor`, `activities` and `observation` do neither.
+  `TracingInterceptor` gives a workflow spans without a duration: `interceptor` and `observation` do neither.
 - `TemporalIdGenerator` draws ids from a random generator of the workflow, so that they depend on the order in which spans
-  begin; `trace_context` derives them, so that another worker, and a child run, can compute them.
+  begin; `recorder` derives them, so that another worker, and a child run, can compute them.
 - The functions for their header are private, and write baggage into the history; the header itself is theirs.
 - `MetricsExporter` exports the metrics of Temporal's core, which a worker serves to Prometheus already.
 """

@@ -24,8 +24,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.telemetry import names
 from sojourn.telemetry.names import AGENT, ERROR, KIND, OTHER, OUTCOME, TOOL, Attributes
 from sojourn.telemetry.observer import Observer
-from sojourn.telemetry.recorder import TelemetryRecorder, fail
-from sojourn.telemetry.trace_context import span_id_of
+from sojourn.telemetry.recorder import TelemetryRecorder, fail, span_id_of
 
 __all__ = ["Observation"]
 

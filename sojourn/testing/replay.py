@@ -30,8 +30,8 @@ from sojourn.core.history.fold import Fold
 from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.transcript import Packed
-from sojourn.events.exported import histories_in
 from sojourn.events.history import HistoryReader
+from sojourn.events.one_run import histories_in
 from sojourn.worker import shell
 
 __all__ = ["RecordedPlan", "RecordedTranscript", "difference", "recorded_plans", "replays"]

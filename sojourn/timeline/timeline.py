@@ -16,6 +16,7 @@ from sojourn.contracts.event import Event, wait_in
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.payload.memory import memory_after
 from sojourn.timeline.entries import (
     Attempt,
     Call,
@@ -36,7 +37,6 @@ from sojourn.timeline.entries import (
     WaitEnd,
     WaitEntry,
 )
-from sojourn.values.json_fault import memory_after
 
 __all__ = ["MOST_ENTRIES", "Timeline"]
 

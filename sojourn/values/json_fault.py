@@ -1,18 +1,17 @@
-"""Find values that a payload cannot carry, and merge memory patches (RFC 7396).
+"""Find values that a payload cannot carry.
 
 Every integer of at most 300 digits has a float, so arithmetic never overflows.
 """
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.contracts.memory import MAX_MEMORY_BYTES
 from sojourn.values.json_value import is_array, is_object
 from sojourn.values.text import echo
-from sojourn.values.wire import MAX_PAYLOAD_BYTES, size_of
+from sojourn.values.wire import MAX_PAYLOAD_BYTES
 
 __all__ = [
     "MAX_DEPTH",
@@ -21,9 +20,6 @@ __all__ = [
     "ParseFault",
     "depth_of",
     "json_fault",
-    "memory_after",
-    "memory_fault",
-    "patch_fault",
     "too_deep",
     "too_many_digits",
     "wrong_figure",
@@ -144,35 +140,3 @@ def wrong_figure(figures: Iterable[tuple[str, Any]]) -> str | None:
         if figure is not None and not (is_number and 0 <= figure <= MAX_FIGURE):
             return f"`{name}` is {echo(figure)}, and is a number from 0 to 2^53"
     return None
-
-
-def patch_fault(patch: Any) -> str | None:
-    if not is_object(patch):
-        return "a patch of the memory is a JSON object"
-    if not patch:
-        return None
-    fault = json_fault(patch, max_bytes=MAX_MEMORY_BYTES)
-    return fault and f"the patch of the memory: {fault.message}"
-
-
-def memory_fault(memory: Mapping[str, Any], patch: Mapping[str, Any]) -> str | None:
-    if fault := patch_fault(patch):
-        return fault
-    size = size_of(memory_after(memory, patch)) if patch else 0
-    if size <= MAX_MEMORY_BYTES:
-        return None
-    return f"it would have {size:,} bytes, and has at most {MAX_MEMORY_BYTES:,}; remove fields by setting them to null"
-
-
-def memory_after(memory: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the memory after a merge patch."""
-    merged = dict(memory)
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        elif is_object(value):
-            known = merged.get(name)
-            merged[name] = memory_after(known if is_object(known) else {}, value)
-        else:
-            merged[name] = value
-    return merged

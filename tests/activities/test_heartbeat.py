@@ -13,7 +13,7 @@ from temporalio.testing import ActivityEnvironment
 from activities import heartbeat
 from activities.heartbeat import send_heartbeats
 from sojourn import PlanResult, ToolRequest, Toolset
-from sojourn.authoring.progress import progress, reporter
+from sojourn.authoring.runnable import progress, reporter
 from sojourn.serving.hardening.loop_watch import LATE
 from sojourn.serving.hardening.lost_workers import Earlier
 from sojourn.testing import ScriptedPlanner

@@ -11,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities import heartbeat
 from activities.heartbeat import send_heartbeats
-from sojourn.authoring.progress import progress
+from sojourn.authoring.runnable import progress
 from sojourn.serving.hardening import loop_watch
 from sojourn.serving.hardening.loop_guard import new_event_loop
 

@@ -39,8 +39,8 @@ from sojourn import (
 )
 from sojourn.errors import NotApprover, NoWorker, RunAlreadyExists, RunCanceled, RunUnreadable
 from sojourn.events import Event
-from sojourn.events.open_waits import waiting_in_history
 from sojourn.policy import PolicyDecision, PolicyInput
+from sojourn.reader.waits import waiting_in_history
 from sojourn.testing.scripted import ScriptedPlanner
 from tests.conftest import Serve
 

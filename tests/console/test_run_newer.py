@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
 from sojourn.asgi import create_app
-from sojourn.console import newer
+from sojourn.console import live
 from sojourn.console.watched import MAX_MESSAGES, SharedTranscript
 from sojourn.contracts.message import Message
 from sojourn.network import http_client
@@ -198,7 +198,7 @@ async def test_a_page_that_nobody_knows_gets_what_it_lacks(probing):
 
 async def test_a_page_that_would_grow_too_long_is_opened_anew(probing, visit, monkeypatch):
     """Then the line leads to the last events, and no more come by themselves."""
-    monkeypatch.setattr(newer, "MOST_ROWS", 5)
+    monkeypatch.setattr(live, "MOST_ROWS", 5)
     run = await probing.waiting("begin")
     page = await visit(f"{probing.url}/runs/{run.id}/events")
     await expect(page.locator("#connection")).to_have_text("Live")

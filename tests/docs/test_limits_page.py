@@ -25,8 +25,7 @@ from sojourn.core.run.limits import _ENDINGS
 from sojourn.core.safeguards import error_classes
 from sojourn.core.safeguards.error_classes import ERROR_CLASSES, classify
 from sojourn.core.safeguards.error_patterns import MAX_ENTRIES, STRIKES
-from sojourn.core.safeguards.judge import RETRIES_STOPPED
-from sojourn.core.safeguards.loops import _LIMITS, MAX_CALLS
+from sojourn.core.safeguards.judge import _LIMITS, MAX_CALLS, RETRIES_STOPPED
 from sojourn.events import RetriesStoppedEvent
 from sojourn.policy import Caps, PolicyDecision
 from sojourn.testing import ScriptedPlanner

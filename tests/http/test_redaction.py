@@ -11,7 +11,7 @@ import pytest
 
 from sojourn import Message, RunStatus, ToolError, ToolResult
 from sojourn.contracts.event import MessageReceivedEvent, RunFailedEvent
-from sojourn.http.redaction import redact, redact_text
+from sojourn.http.problems import redact, redact_text
 from tests.http.protocols.test_mcp import call, connect
 
 SECRET = re.compile(rf"shop_app\.py|{os.getpid()}@|{re.escape(socket.gethostname())}")

@@ -14,7 +14,7 @@ from sojourn.contracts.ids import place_of
 from sojourn.events import Cursor
 from sojourn.http import event_streams
 from sojourn.http.metrics import Metrics
-from sojourn.http.redaction import redact
+from sojourn.http.problems import redact
 from sojourn.live.transport import topic_of
 from sojourn.network import http_client
 from sojourn.reader import Feeds, SlowSubscriber

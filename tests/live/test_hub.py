@@ -17,7 +17,7 @@ from sojourn.live import hub as module
 from sojourn.live import unix as unix_module
 from sojourn.live.address import NearbyTransport, as_transport
 from sojourn.live.hub import CurrentAnswers, serving
-from sojourn.live.local import LocalTransport
+from sojourn.live.transport import LocalTransport
 from sojourn.live.unix import MAX_FRAME, Frame, UnixTransport, socket_of
 
 

@@ -11,7 +11,7 @@ from opentelemetry import trace
 from pydantic import BaseModel, ConfigDict, Field
 
 from sojourn import Toolset, mcp
-from sojourn.authoring.progress import reporter
+from sojourn.authoring.runnable import reporter
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.core.payload import boundary
 

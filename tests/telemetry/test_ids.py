@@ -5,8 +5,7 @@ from itertools import pairwise
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import get_current_span
 
-from sojourn.telemetry.recorder import TelemetryRecorder
-from sojourn.telemetry.trace_context import derived, span_id_of
+from sojourn.telemetry.recorder import TelemetryRecorder, derived, span_id_of
 
 
 def test_ids_are_derived_from_run_and_call():

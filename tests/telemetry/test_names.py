@@ -8,7 +8,7 @@ from sojourn import RetryHint, ToolError, ToolRequest
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.telemetry import names
-from sojourn.telemetry.trace_context import context_in, with_context
+from sojourn.telemetry.recorder import context_in, with_context
 
 
 def failed(code: str | None, reason: str | None = None) -> ToolResult:

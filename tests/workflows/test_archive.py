@@ -127,7 +127,7 @@ async def test_without_an_archive_nothing_is_recorded_for_one(short, serve, stor
 async def test_an_archive_that_was_out_of_order_is_made_up_for(short, serve, storage, tmp_path, monkeypatch):
     """Its failures end no run, and a later execution archives what is missing."""
     monkeypatch.setattr(workflow_archive, "STORE_ATTEMPTS", 1)
-    archived = importlib.import_module("activities.archive")
+    archived = importlib.import_module("activities.transcripts")
     store, failures = archived.store_part, []
 
     async def failing(*args, **options):
@@ -203,7 +203,7 @@ async def test_an_archive_of_another_run_is_not_read(short, serve, storage):
 
 async def test_a_canceled_run_does_not_wait_for_its_archive(short, serve, storage, monkeypatch, until):
     """It ends at once, and its archive is that of the execution before."""
-    archived = importlib.import_module("activities.archive")
+    archived = importlib.import_module("activities.transcripts")
     begun, store = asyncio.Event(), archived.store_part
 
     async def slow(*args, **options):

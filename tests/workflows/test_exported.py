@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.events.exported import exported, fetch_histories
+from sojourn.events.one_run import exported, fetch_histories
 from sojourn.storage import FolderStorage
 from sojourn.testing import replays
 from tests.workflows.test_archive import app_of, delete, executions_of

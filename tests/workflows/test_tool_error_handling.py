@@ -1,7 +1,7 @@
 """Tool error handling: what repeated failures of a run's tools lead to (ME-8 to ME-10, ME-15, ME-19).
 
 The port of `function_call_error_handler_spec`: the core's own rules are in `tests/core/safeguards/test_error_patterns.py` and
-`tests/core/safeguards/test_loops.py`, the network's in `tests/network/test_network.py`.
+`tests/core/safeguards/test_judge.py`, the network's in `tests/network/test_network.py`.
 """
 
 import pytest

@@ -110,7 +110,7 @@ def _export_history(run_id: str, file: Path, *, force: bool, as_json: bool) -> i
         from temporalio.service import RPCError
 
         from sojourn.connection.rpc_errors import translate_error
-        from sojourn.events.exported import exported, fetch_histories
+        from sojourn.events.one_run import exported, fetch_histories
 
         await client.get_run(run_id).status()  # an unknown run leaves no file behind
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from sojourn.checks.stuck import Stuck
+    from sojourn.checks.workers import Stuck
     from sojourn.client.client import Client
     from sojourn.contracts.run import RunStatus
     from sojourn.reader import Turns
@@ -188,7 +188,7 @@ async def _watch(
 
 
 async def _find_stuck(client: "Client", runs: "list[RunStatus]") -> "dict[str, Stuck]":
-    from sojourn.checks.stuck import stuck_runs
+    from sojourn.checks.workers import stuck_runs
 
     if len(runs) > MAX_LOOKED_AT:
         print(

@@ -28,10 +28,12 @@ from sojourn.cli.screen.calls import (
     running_text,
 )
 from sojourn.cli.screen.lines import is_drawn, lines_of, spoken_lines
-from sojourn.cli.screen.renderables import AnswerMarkdown, CallLine, Working
 from sojourn.cli.screen.text import Line, draft_lines, plain, text_lines
 from sojourn.cli.screen.turn_lines import (
+    AnswerMarkdown,
+    CallLine,
     TurnLine,
+    Working,
     heading,
     joined_lines,
     opening_lines,

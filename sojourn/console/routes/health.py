@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from sojourn.checks import Check
-from sojourn.checks.stuck import mend_of
+from sojourn.checks.workers import mend_of
 from sojourn.client.listing import Selection
 from sojourn.client.stuck import Stuck
 from sojourn.console.live import Live, part

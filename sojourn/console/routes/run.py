@@ -12,8 +12,7 @@ from typing import Any
 from starlette.responses import Response
 
 from sojourn.client.listing import Selection
-from sojourn.console.live import Live, part
-from sojourn.console.newer import newer_events, newer_messages
+from sojourn.console.live import Live, newer_events, newer_messages, part
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.chart import WIDTH, chart_of
 from sojourn.console.views.entries import markdown_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sojourn.answers import wait_view
-from sojourn.checks.stuck import mend_of
+from sojourn.checks.workers import mend_of
 from sojourn.client.conversation_id import is_conversation
 from sojourn.client.stuck import Stuck
 from sojourn.console.views.markdown import spoken

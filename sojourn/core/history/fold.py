@@ -45,7 +45,7 @@ from sojourn.core.history.record import FoldState, HistoryRecord, OpenCall
 from sojourn.core.payload.boundary import state_bounds
 from sojourn.core.run import child_runs, outcomes
 from sojourn.core.run.continuation import Continuation
-from sojourn.core.run.manual_completion import (
+from sojourn.core.run.outcomes import (
     correct_result,
     correct_usage,
     plan_fault,

@@ -34,10 +34,10 @@ from sojourn.core.awaits.factories import (
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.history.record import FoldState, HistoryRecord, OpenCall
+from sojourn.core.payload.memory import MemoryChange, apply_patches
 from sojourn.core.run import outcomes
 from sojourn.core.run.child_runs import ChildTime
 from sojourn.core.run.continuation import CallProgress, StepProgress
-from sojourn.core.run.memory import MemoryChange, apply_patches
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.state import RunState, call_status
 from sojourn.values.frozen import copy_with

@@ -18,10 +18,10 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import hints
 from sojourn.core.payload.example import Judge
 from sojourn.core.payload.masking import split_issues
+from sojourn.core.payload.memory import patch_fault
 from sojourn.core.payload.parse import ParseFault, json_fault
 from sojourn.core.payload.reading import read_payload, read_text, wrapper_issues
 from sojourn.core.schema.validate import Validator, stray_issues
-from sojourn.values.json_fault import patch_fault
 from sojourn.values.json_value import Schema, expand, is_object
 from sojourn.values.text import clip, echo
 from sojourn.values.wire import encode_readable

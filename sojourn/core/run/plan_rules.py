@@ -16,7 +16,8 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.values.json_fault import ParseFault, json_fault, patch_fault, wrong_figure
+from sojourn.core.payload.memory import patch_fault
+from sojourn.values.json_fault import ParseFault, json_fault, wrong_figure
 from sojourn.values.text import count_noun
 from sojourn.values.timers import LONGEST
 from sojourn.values.wire import (

@@ -24,6 +24,7 @@ from sojourn.core.awaits.kinds import Answer, PlannerAnswer
 from sojourn.core.awaits.principals import acting_principal, askers_of, is_same
 from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
+from sojourn.core.payload.memory import MemoryChange, apply_patches, memory_after, memory_fault
 from sojourn.core.payload.unknown_outcome import Doubt, mark_doubts
 from sojourn.core.run.effects import (
     carried_after,
@@ -47,7 +48,6 @@ from sojourn.core.run.limits import (
     turn_policy,
     used_up_limit,
 )
-from sojourn.core.run.memory import MemoryChange, apply_patches
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.run_input import (
     MAX_VIEWERS,
@@ -70,7 +70,6 @@ from sojourn.core.run.totals import (
 from sojourn.core.run.transcript import Claim, for_planner, reply
 from sojourn.core.safeguards.judge import SafeguardState
 from sojourn.values.frozen import copy_with
-from sojourn.values.json_fault import memory_after, memory_fault
 from sojourn.values.timers import seconds_of
 
 __all__ = ["INTERRUPTED", "MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]

@@ -3,6 +3,11 @@
 Calls are judged in call order. A run that an earlier version of the rules has judged stays with that
 version, so that its history replays. The state by each version is stored. A patch is requested and
 recorded only if the verdicts of the versions differ.
+
+A model that debugs its own work can go round for ever without one call failing the same way twice. So a loop of steps with
+the same results is detected too. Only an exact repetition counts: the same names, the same arguments and the same results,
+since polling a job whose answer changes is progress. There must be no wait between the steps. The unit is the step, all
+calls of one plan: equal calls within one plan are not a loop.
 """
 
 import hashlib
@@ -11,6 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 
 from pydantic_core import from_json
 
@@ -20,11 +26,139 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.safeguards.error_classes import RULES
 from sojourn.core.safeguards.error_patterns import STRIKES, CallOutcome, ErrorPatterns
-from sojourn.core.safeguards.loops import PastCall, ToolCalls, suggestion
 from sojourn.values.frozen import copy_with
+from sojourn.values.text import MAX_NAME, plain
 from sojourn.values.wire import encode
 
-__all__ = ["PATCHES", "RETRIES_STOPPED", "SafeguardState", "is_waiting_tool", "was_tried"]
+__all__ = [
+    "MAX_CALLS",
+    "PATCHES",
+    "RETRIES_STOPPED",
+    "PastCall",
+    "PastStep",
+    "SafeguardState",
+    "ToolCalls",
+    "is_waiting_tool",
+    "suggestion",
+    "was_tried",
+]
+
+MAX_CALLS = 20
+"""Steps kept, and calls kept for version 1 of the rules."""
+
+_LIMITS = ((1, 5, 8), (2, 3, 5), (3, 3, 5))
+"""Steps of a cycle; repetitions that make it a loop when one of its calls failed; repetitions when none did.
+
+The shortest loop has five steps, so four or fewer never are one.
+"""
+
+_MAX_NAMED = 3
+
+_STEPS = (
+    "Say what you want to have changed or found out; the same question gets the same answer.",
+    "Give what is missing: other values, a file, a permission.",
+    "Ask for another tool or a smaller step.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """One executed call.
+
+    Two are equal if name, arguments and result are equal, whether or not they failed.
+    """
+
+    name: str
+    arguments_hash: str
+    result_hash: str
+    """Hash of the result or error."""
+    failed: bool = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PastStep:
+    """The executed calls of one plan.
+
+    Two are equal if they hold equal calls, in any order and number.
+    """
+
+    key: str
+    names: str = field(compare=False)
+    failed: bool = field(compare=False)
+
+    @classmethod
+    def of(cls, calls: Sequence[PastCall]) -> "PastStep":
+        keys = sorted({f"{call.name} {call.arguments_hash} {call.result_hash}" for call in calls})
+        key = (
+            keys[0]
+            if len(keys) == 1
+            else hashlib.blake2b("\n".join(keys).encode(), digest_size=16).hexdigest()
+        )
+        names = list(dict.fromkeys(plain(call.name, MAX_NAME) for call in calls))
+        more = [f"{len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else []
+        return cls(key, " + ".join([*names[:_MAX_NAMED], *more]), any(call.failed for call in calls))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    steps: tuple[PastStep, ...] = ()
+    """The last twenty steps, oldest first."""
+    calls: tuple[PastCall, ...] = ()
+    """The last twenty calls, which version 1 of the rules searches for loops."""
+
+    def record(self, name: str, arguments_hash: str, result_hash: str, failed: bool) -> "ToolCalls":
+        return self.record_step([PastCall(name, arguments_hash, result_hash, failed)])
+
+    def record_step(self, calls: Sequence[PastCall]) -> "ToolCalls":
+        """Return the state after a step with these executed calls."""
+        if not calls:
+            return self
+        return ToolCalls(
+            (*self.steps[1 - MAX_CALLS :], PastStep.of(calls)), (*self.calls, *calls)[-MAX_CALLS:]
+        )
+
+    def loop(self) -> str | None:
+        """Return the cycle that the last steps repeat, as `a → b → a`, or None.
+
+        A cycle of one step is a loop from five repetitions with a failure among them, or eight
+        without; one of two or three steps from three with a failure, or five without.
+        """
+        cycle = _cycle(self.steps)
+        return " → ".join(step.names for step in cycle) if cycle else None
+
+    def loop_of_calls(self) -> str | None:
+        """Return the cycle that the last calls repeat, by version 1 of the rules.
+
+        In that version, calls of one plan count separately.
+        """
+        cycle = _cycle(self.calls)
+        return " → ".join(plain(call.name, MAX_NAME) for call in cycle) if cycle else None
+
+
+def suggestion(loop: str) -> str:
+    text = f"The same calls kept coming back with the same results: {loop}."
+    return "\n".join([text, "What you can do:", *(f"- {step}" for step in _STEPS)])
+
+
+_Past = TypeVar("_Past", PastCall, PastStep)
+
+
+def _cycle(past: Sequence[_Past]) -> Sequence[_Past]:
+    for length, failing, clean in _LIMITS:
+        times = _repetitions(past, length)
+        if times < failing:
+            continue
+        if times >= clean or any(each.failed for each in past[-times * length :]):
+            return (*past[-length:], past[-length])
+    return ()
+
+
+def _repetitions(past: Sequence[_Past], length: int) -> int:
+    same = 0
+    while same + length < len(past) and past[-1 - same] == past[-1 - same - length]:
+        same += 1
+    return same // length + 1
+
 
 RETRIES_STOPPED = "retries_stopped"
 """The reason of a final turn that a safeguard demands."""

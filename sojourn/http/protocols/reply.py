@@ -20,10 +20,10 @@ from sojourn.errors import RunNotFound
 from sojourn.events import Cursor
 from sojourn.events.stream import stream
 from sojourn.http.event_streams import HEARTBEAT
+from sojourn.http.problems import redact
 from sojourn.http.protocols.markup import close_markup
 from sojourn.http.protocols.reply_token import MarkFilter, ReplyToken, remove_marks
 from sojourn.http.protocols.waits import chat_prompt, chat_text
-from sojourn.http.redaction import redact
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.service import Service
 from sojourn.timeline import ChangeKind, Delivery, End, Plan, TimelineTree

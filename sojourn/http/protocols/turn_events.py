@@ -36,12 +36,11 @@ from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.http.event_streams import StreamCut
-from sojourn.http.problems import Problem
+from sojourn.http.problems import Problem, redact
 from sojourn.http.protocols.reply import SentText
 from sojourn.http.protocols.reply_token import MarkFilter
 from sojourn.http.protocols.turn import Blocked, SeenEvent, TurnStream
 from sojourn.http.protocols.waits import ClientWait, client_waits
-from sojourn.http.redaction import redact
 from sojourn.timeline import Call, ChangeKind, End, Note, Plan, Timeline, WaitEntry
 from sojourn.values.numbers import write_exact
 

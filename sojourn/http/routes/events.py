@@ -16,7 +16,7 @@ from sojourn.contracts.ids import place_of
 from sojourn.errors import InvalidInput
 from sojourn.events import Cursor, event_line
 from sojourn.http.event_streams import RunEventResponse, wants_stream
-from sojourn.http.redaction import redact
+from sojourn.http.problems import redact
 from sojourn.http.routes.parameters import STREAM, problems
 from sojourn.http.security.byte_limits import reserve
 from sojourn.http.security.limits import heavy_read

@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from starlette.types import Scope
 
 from sojourn.contracts.record import suggestion
-from sojourn.http.problems import MEDIA_TYPE, Problem
-from sojourn.http.redaction import redact
+from sojourn.http.problems import MEDIA_TYPE, Problem, redact
 from sojourn.http.security.authentication import unauthenticated
 from sojourn.http.security.disconnect import disconnect_of
 from sojourn.http.security.limits import count_stream

@@ -16,8 +16,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFound
 from sojourn.http.bodies import StartBody
-from sojourn.http.problems import Problem
-from sojourn.http.redaction import redact
+from sojourn.http.problems import Problem, redact
 from sojourn.http.replies import Outcome, Started
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.parameters import (

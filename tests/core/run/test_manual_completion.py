@@ -13,7 +13,7 @@ from sojourn import (
 )
 from sojourn.contracts import ToolTelemetry
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.run.manual_completion import (
+from sojourn.core.run.outcomes import (
     correct_result,
     correct_usage,
     plan_fault,

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from sojourn.contracts.message import Message
-from sojourn.core.run.inbox import MAX_KNOWN, Inbox, SentMessage
-from sojourn.core.run.message_ids import pack, unpack
+from sojourn.core.run.inbox import MAX_KNOWN, Inbox, SentMessage, pack, unpack
 
 INBOX = TypeAdapter(Inbox)
 EACH = 9

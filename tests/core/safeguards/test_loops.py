@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.core.safeguards.loops import MAX_CALLS, PastCall, ToolCalls, suggestion
+from sojourn.core.safeguards.judge import MAX_CALLS, PastCall, ToolCalls, suggestion
 
 
 def calls(names: str, *, failed: int | None = None, before: str = "") -> ToolCalls:

@@ -41,7 +41,7 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.errors import RunFailed, SojournError
-from sojourn.http.problems import Problem
+from sojourn.http.problems import Problem, redact
 from sojourn.http.protocols.reply import FREE
 from sojourn.http.protocols.turn import Begin, SeenEvent, TurnStream
 from sojourn.http.protocols.turn_events import (
@@ -54,7 +54,6 @@ from sojourn.http.protocols.turn_events import (
     status_snapshot,
 )
 from sojourn.http.protocols.waits import ClientWait
-from sojourn.http.redaction import redact
 from sojourn.http.security.limits import heavy_read
 from sojourn.reader import Feeds
 from sojourn.timeline import EntryChange, Timeline, UserMessage

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn.contracts.memory import MAX_MEMORY_BYTES
-from sojourn.values.json_fault import memory_after, memory_fault, patch_fault
+from sojourn.core.payload.memory import memory_after, memory_fault, patch_fault
 
 RFC = [
     ('{"a":"b"}', '{"a":"c"}', '{"a":"c"}'),
