@@ -1,6 +1,7 @@
 """A kind of wait has its row in every table, so that one that is added is missing nowhere in silence.
 
-Type checkers find the places that tell kinds apart by `match`. This test finds the tables.
+Type checkers find the places that tell kinds apart by `match`. This test finds the tables, and the tests
+of each face its texts and forms.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,15 +12,12 @@ import pytest
 from temporalio.workflow import _Definition
 
 from sojourn.answers import GivenAnswer, parse_answer, wait_view
-from sojourn.cli.screen.waits import TEXTS
 from sojourn.console.views.waits import KINDS as CONSOLE_KINDS
 from sojourn.contracts.awaits import Await, KindName
 from sojourn.contracts.event import Event, WaitOpenedEvent, wait_in
 from sojourn.contracts.wire_names import MESSAGES
 from sojourn.core.awaits.kinds import KINDS, KINDS_BY_NAME, WaitKind
 from sojourn.errors import InvalidInput
-from sojourn.http.protocols.agui import stream as agui
-from sojourn.http.protocols.vercel import stream as vercel
 from sojourn.http.routes.waits import routes
 from tests.waits import SAMPLES
 from workflows.agent_run import AgentRun
@@ -69,13 +67,10 @@ PLACES: Mapping[str, Callable[[WaitKind], bool]] = {
     ),
     "_FIELDS of sojourn/answers/wait_view.py": has_view,
     "parse_answer of sojourn/answers/texts.py": is_read,
-    "TEXTS of sojourn/cli/screen/waits.py": lambda kind: kind.record.kind in TEXTS,
     "KINDS of sojourn/console/views/waits.py": lambda kind: kind.record.kind in CONSOLE_KINDS,
     "a path of sojourn/http/routes/waits.py": lambda kind: (
         f"/v1/runs/{{run_id:path}}/{kind.record.answer_path}" in PATHS
     ),
-    "_REASONS of sojourn/http/protocols/agui/stream.py": lambda kind: kind.record.kind in agui._REASONS,
-    "_PARTS of sojourn/http/protocols/vercel/stream.py": lambda kind: kind.record.kind in vercel._PARTS,
 }
 
 

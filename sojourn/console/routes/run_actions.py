@@ -16,7 +16,8 @@ from sojourn.console.routes.run import call_of, head_values, links_of
 from sojourn.console.templating import new_mark
 from sojourn.console.views.values import json_text
 from sojourn.console.watched import WatchedRun
-from sojourn.contracts.event import AwaitClarificationEvent, AwaitConfirmationEvent, Event, ToolEndEvent
+from sojourn.contracts.awaits import PlannerQuestion
+from sojourn.contracts.event import AwaitConfirmationEvent, Event, ToolEndEvent, wait_in
 from sojourn.contracts.ids import EVENT_ID
 from sojourn.errors import InvalidInput
 from sojourn.http.bodies import ForkBody
@@ -115,7 +116,7 @@ async def _form(
     is_failed = isinstance(event, ToolEndEvent) and not event.result.ok
     if isinstance(event, ToolEndEvent):
         texts["result"] = "" if is_failed else json_text(event.result.result)
-    if isinstance(event, AwaitClarificationEvent):
+    if event and isinstance(wait_in(event), PlannerQuestion):
         texts["answer"] = ""
     warning = ""
     if call := await _call(visit, watched, event):

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sojourn.answers import WaitView, wait_view
-from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import PlannerNoteEvent, RunPausedEvent, RunResumedEvent
 from sojourn.contracts.ids import place_of
 from sojourn.timeline import Call, Entry, Note, OpenWait, Plan, Timeline, UserMessage, WaitEnd, WaitEntry
@@ -97,10 +97,9 @@ def _steps(entry: Entry) -> Iterator[HistoryStep]:
             )
         case Call():
             yield from _call_steps(entry)
-        case WaitEntry(wait=AwaitClarification(question=question)):
-            yield HistoryStep("agent", "Asked", question, entry.at, entry.event_id)
-            yield from _decision_step(entry.decision)
-        case WaitEntry():
+        case WaitEntry(wait=wait):
+            if wait.is_for_people:  # else its calls are steps
+                yield HistoryStep("agent", "Asked", wait.summary, entry.at, entry.event_id)
             yield from _decision_step(entry.decision)
         case Note(event=RunPausedEvent() | RunResumedEvent() as event):
             did = "paused" if isinstance(event, RunPausedEvent) else "resumed"
