@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from mkdocs.structure.nav import Page
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,8 +45,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if target == path:  # neither a page that is added nor in docs/
             return text
         file = files.get_file_from_path(target)
-        if text == posixpath.basename(path) and file and file.page and file.page.title:
-            text = str(file.page.title)
+        if text == posixpath.basename(path) and file:
+            text = str(getattr(file.page, "title", None) or text)
         return f"[{text}]({posixpath.relpath(target, posixpath.dirname(name))}{anchor})"
 
     parts = _FENCE.split(markdown)
