@@ -1,7 +1,8 @@
-"""A hook of MkDocs: pages of the repository outside docs/ are on the site, and links between all pages lead there.
+"""Hooks of MkDocs: pages of the repository outside docs/ are on the site, and links between all pages lead there.
 
 In the repository a link is a path, so that it works wherever the files are read. On the site a link whose text is a file
-name gets the title of the page, and a link to source code, which the site does not have, becomes plain text.
+name gets the title of the page, and a link to source code, which the site does not have, becomes plain text. In a search,
+pages that explain come before those that list.
 """
 
 import posixpath
@@ -36,6 +37,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - MkDocs names it
     """Turn each link between files of the repository into one between pages of the site."""
     name = page.file.src_uri
+    if name.startswith(("reference/", "dev/", "changelog")):
+        page.meta["search"] = {"boost": 0.3}
     homes = {site: path for path, site in OUTSIDE.items()}
     here = posixpath.dirname(homes.get(name, f"docs/{name}"))
 
