@@ -38,7 +38,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Turn each link between files of the repository into one between pages of the site."""
     name = page.file.src_uri
     if name.startswith(("reference/", "dev/", "changelog")):
-        page.meta["search"] = {"boost": 0.3}
+        page.meta["search"] = {"boost": 0.05}
     homes = {site: path for path, site in OUTSIDE.items()}
     here = posixpath.dirname(homes.get(name, f"docs/{name}"))
 
