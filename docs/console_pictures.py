@@ -43,7 +43,7 @@ async def _open_failed(page: Page) -> None:
 async def _open_alone(page: Page) -> None:
     """Go to the page of the call that failed."""
     await _open_failed(page)
-    await page.locator("#tree > .is-state-failed").first.get_by_role("link", name="This call alone").click()
+    await page.locator("#tree > .is-state-failed").first.get_by_role("link", name="Open call").click()
     await page.locator(".call-title").wait_for()
 
 

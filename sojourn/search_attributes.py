@@ -17,6 +17,7 @@ __all__ = [
     "AGENT",
     "AWAITING",
     "FORK_OF",
+    "GAVE_UP",
     "HOW_TO_REGISTER",
     "IDLE",
     "NAMES",
@@ -42,6 +43,9 @@ TENANT = SearchAttributeKey.for_keyword("SojournTenant")
 
 VISIBLE_TO = SearchAttributeKey.for_keyword_list("SojournVisibleTo")
 """The marks of principals that may see the run, beside operators; unset if all its tenant may."""
+
+GAVE_UP = SearchAttributeKey.for_keyword("SojournGaveUp")
+"""The limit or safeguard that ended the run, as `RunOutput.reason`. Unset for every other run."""
 
 IDLE = "(idle)"
 PAUSED = "(paused)"

@@ -165,6 +165,7 @@ class AgentRun(RunQueries, MessageHandlers):
             self._clock.watch()
             self._archive.begin()
             output = await (self.conversation.run() if self._state.opening.conversation else self._go())
+            self.awaits.listed.end(output)
             await self._archive.done()
             await self.notices.ended(output)
         except (asyncio.CancelledError, FailureError) as error:

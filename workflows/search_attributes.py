@@ -8,8 +8,11 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from sojourn.contracts import wire_names
+from sojourn.contracts.run import RunOutput
 from sojourn.contracts.wire_names import STARTED_AT
-from sojourn.search_attributes import AGENT, TENANT, VISIBLE_TO
+from sojourn.search_attributes import AGENT, GAVE_UP, TENANT, VISIBLE_TO
+
+from .current_state import patched
 
 
 class Listed:
@@ -42,6 +45,11 @@ class Listed:
         if self.may_set():
             workflow.upsert_search_attributes([VISIBLE_TO.value_set(list(viewers))])  # pyright: ignore[reportUnknownMemberType]
         workflow.upsert_memo({wire_names.VISIBLE_TO: list(viewers)})
+
+    def end(self, output: RunOutput) -> None:
+        """Record that the run gave up, if a limit or a safeguard ended it."""
+        if output.error and self.is_listed and patched("gave-up-listed") and self.may_set():
+            workflow.upsert_search_attributes([GAVE_UP.value_set(output.reason)])  # pyright: ignore[reportUnknownMemberType]
 
 
 def memo_since(started: datetime) -> dict[str, Any]:

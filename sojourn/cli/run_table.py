@@ -33,6 +33,8 @@ STATUSES = (
     "paused",
     "idle",
     "completed",
+    "answered",
+    "gave_up",
     "failed",
     "canceled",
     "terminated",
@@ -59,6 +61,7 @@ def run_to_json(run: "RunStatus", stuck: "Stuck | None" = None) -> dict[str, Any
         "session_id": run.session_id,
         "status": run.status,
         "awaiting": run.awaiting if run.closed_at is None else "",
+        "gave_up": run.gave_up,
         "forked_from": run.forked_from.run_id if run.forked_from else None,
         "started_at": _iso(run.started_at),
         "closed_at": _iso(run.closed_at),
@@ -91,6 +94,7 @@ _COLORS = {
     "paused": "yellow",
     "idle": "cyan",
     "completed": "green",
+    "gave_up": "yellow",
     "canceled": "dim",
     "running": "cyan",
 }
@@ -167,7 +171,8 @@ def _origin(run: "RunStatus") -> str:
 
 
 def _status(run: "RunStatus", *, is_stuck: bool) -> Text:
-    return Text("stuck", "red") if is_stuck else Text(plain(run.status), _COLORS.get(run.status, "red"))
+    status = "stuck" if is_stuck else "gave_up" if run.gave_up else run.status
+    return Text(plain(status).replace("_", " "), _COLORS.get(status, "red"))
 
 
 def _about(run: "RunStatus", stuck: "Stuck | None") -> str:

@@ -6,7 +6,7 @@ Labels never change, so each is read once from the input of its run, however man
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from weakref import WeakKeyDictionary
 
@@ -15,10 +15,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
 from sojourn.client.conversation_id import is_conversation
-from sojourn.client.readable_run import status_name
+from sojourn.client.readable_run import gave_up, status_name
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.run import ForkedFrom, RunInput, RunStatus
-from sojourn.contracts.wire_names import MESSAGE, STARTED_AT
+from sojourn.contracts.wire_names import MESSAGE, STARTED_AT, STARTED_BY
 from sojourn.core.run.continuation import Continuation
 from sojourn.errors import InvalidInput
 from sojourn.events.history import HistoryReader
@@ -56,8 +56,12 @@ async def message_of(found: WorkflowExecution) -> str:
 
     Empty if the memo cannot be read or is not Sojourn's.
     """
+    return await _memo_of(found, MESSAGE)
+
+
+async def _memo_of(found: WorkflowExecution, name: str) -> str:
     try:
-        told = await found.memo_value(MESSAGE, "")
+        told = await found.memo_value(name, "")
     except Exception:  # noqa: BLE001 - as above
         return ""
     return told if isinstance(told, str) else ""
@@ -180,12 +184,18 @@ MAX_PAGES = 10
 MAX_PAGES_OF_TEXT = 20
 """The same limit for a search for text, which the store cannot do."""
 
+MAX_BY_IDS = 200
+"""Most runs that a search finds by the beginning of their id or session."""
+
 _BY_AWAITING = {
     "paused": f"= '{search_attributes.PAUSED}'",
     "idle": f"= '{search_attributes.IDLE}'",
     "waiting": f"IS NOT NULL AND SojournAwaiting != '{search_attributes.IDLE}'",
 }
 """Statuses of open runs that the store knows by `SojournAwaiting`."""
+
+_BY_GIVING_UP = {"answered": "IS NULL", "gave_up": "IS NOT NULL"}
+"""The two kinds of completed runs, which the store knows by `SojournGaveUp`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +218,9 @@ class Selection:
     only_sessions: bool = False
     """Only conversations that a `Session` finds by its ids: not their forks."""
     text: str = ""
-    """Only runs whose message contains this text, ignoring case. The store has only the beginning of each message."""
+    """Only runs with this text in the beginning of their message or in their starter's name, ignoring case, or at the
+    beginning of their id or session.
+    """
 
     @property
     def query(self) -> str:
@@ -230,14 +242,17 @@ class Selection:
             clauses.append(
                 f"SojournTenant = {quoted(self.tenant)}" if self.tenant else "SojournTenant IS NULL"
             )
-        clauses += self._viewer_queries
-        if which := _BY_AWAITING.get(self.status or ""):
-            clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
-        elif self.status:
-            clauses.append(f"ExecutionStatus = {quoted(_visibility_name(self.status))}")
-        else:
-            clauses.append("ExecutionStatus != 'ContinuedAsNew'")
-        return " AND ".join(clauses)
+        return " AND ".join([*clauses, *self._viewer_queries, self._in_status])
+
+    @property
+    def _in_status(self) -> str:
+        if not self.status:
+            return "ExecutionStatus != 'ContinuedAsNew'"
+        if which := _BY_AWAITING.get(self.status):
+            return f"SojournAwaiting {which} AND ExecutionStatus = 'Running'"
+        if which := _BY_GIVING_UP.get(self.status):
+            return f"SojournGaveUp {which} AND ExecutionStatus = 'Completed'"
+        return f"ExecutionStatus = {quoted(_visibility_name(self.status))}"
 
     @property
     def _viewer_queries(self) -> list[str]:
@@ -257,7 +272,16 @@ class Selection:
         """Whether every run that the query finds belongs to the selection."""
         return self.since is None and not self.only_sessions
 
-    def takes(self, run: RunStatus, asked: str = "") -> bool:
+    @property
+    def query_of_ids(self) -> str:
+        """The query for the runs whose id or session begins with the text."""
+        begin = f"STARTS_WITH {quoted(self.text)}"
+        return f"{self.query} AND (WorkflowId {begin} OR SojournSession {begin})"
+
+    def is_of_ids(self, run: RunStatus) -> bool:
+        return run.run_id.startswith(self.text) or run.session_id.startswith(self.text)
+
+    def takes(self, run: RunStatus, asked: str = "", by: str = "") -> bool:
         """Return whether a run that the query found belongs to the selection.
 
         The store selects by the start of the last execution, and does not know which runs are
@@ -265,7 +289,8 @@ class Selection:
         """
         if self.since and (run.started_at is None or run.started_at < self.since):
             return False
-        if self.text.casefold() not in asked.casefold():
+        text = self.text.casefold()
+        if text and text not in asked.casefold() and text not in by.casefold():
             return False
         return not self.only_sessions or is_conversation(run.run_id, run.agent_id, run.session_id)
 
@@ -310,13 +335,16 @@ async def page_of(
     runs: list[RunStatus] = []
     asked: dict[str, str] = {}
     try:
+        first, asked_first = await _by_ids(client, selection) if selection.text and not after else ([], {})
         found = client.list_workflows(selection.query, page_size=most, next_page_token=after)
         for _ in range(MAX_PAGES_OF_TEXT if selection.text else MAX_PAGES):
             await found.fetch_next_page()
             page = found.current_page or ()
-            asked = {each.id: await message_of(each) for each in page}
-            listed = [await _run_of(each) for each in page]
-            runs = [run for run in listed if selection.takes(run, asked[run.run_id])]
+            asked = {each.id: await message_of(each) for each in page} | asked_first
+            listed = [(await _run_of(each), await _memo_of(each, STARTED_BY)) for each in page]
+            runs = [run for run, by in listed if selection.takes(run, asked[run.run_id], by)]
+            if selection.text:
+                runs = [*first, *(run for run in runs if not selection.is_of_ids(run))]
             if labels:
                 runs = [run async for run in with_labels(client, _each(runs), labels)]
             if runs or not found.next_page_token:
@@ -326,6 +354,17 @@ async def page_of(
         if search_attributes.is_unknown(error):
             raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
         raise translate_error(error, None) from error
+
+
+async def _by_ids(client: Client, selection: Selection) -> tuple[list[RunStatus], dict[str, str]]:
+    """Return the newest runs whose id or session begins with the text.
+
+    With them comes the beginning of each one's message.
+    """
+    found = [each async for each in client.list_workflows(selection.query_of_ids, limit=MAX_BY_IDS)]
+    runs = [await _run_of(each) for each in found]
+    taken = [run for run in runs if replace(selection, text="").takes(run)]
+    return taken, {each.id: await message_of(each) for each in found}
 
 
 async def count_of(client: Client, selection: Selection) -> int:
@@ -356,6 +395,7 @@ async def _run_of(found: WorkflowExecution) -> RunStatus:
         forked_from=ForkedFrom(run_id=origin, event_id="") if origin else None,
         status=_status_of(found),
         awaiting="" if found.close_time else attributes.get(search_attributes.AWAITING) or "",
+        gave_up=gave_up(found),
         started_at=await started_at_of(found),
         closed_at=found.close_time,
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
+    WorkflowExecution,
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
@@ -53,8 +54,9 @@ from sojourn.events.history import sender_of
 from sojourn.events.one_run import memory_in_history, status_in_history, transcript_of
 from sojourn.events.pending import retrying
 from sojourn.events.stream import stream
+from sojourn.search_attributes import GAVE_UP
 
-__all__ = ["CANCEL_REQUESTED", "ReadableRun", "status_name"]
+__all__ = ["CANCEL_REQUESTED", "ReadableRun", "gave_up", "status_name"]
 
 CANCEL_REQUESTED = "cancel was requested; the run ends once a worker has handled that"
 """The hint of an open run with a request to cancel."""
@@ -85,6 +87,11 @@ _STATUS = {
 def status_name(status: WorkflowExecutionStatus | None) -> str:
     """Return the name of Temporal's status in `RunStatus`."""
     return _STATUS.get(status or WorkflowExecutionStatus.RUNNING, "running")
+
+
+def gave_up(found: WorkflowExecution) -> str:
+    """Return the limit or safeguard that ended a run, or an empty text."""
+    return found.typed_search_attributes.get(GAVE_UP) or ""
 
 
 class ReadableRun:
@@ -244,6 +251,7 @@ class ReadableRun:
                 "status": found.status if closed == "running" else closed,
                 "started_at": found.started_at or described.start_time,
                 "closed_at": described.close_time,
+                "gave_up": gave_up(described),
                 "hints": hints,
                 "child_awaits": below,
             }

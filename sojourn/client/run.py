@@ -221,7 +221,7 @@ class Run(ReadableRun):
         return answered
 
     async def _open_calls(self, await_id: str | None) -> list[AwaitConfirmation]:
-        status = await self._queried() or await status_in_history(self.client.temporal, self.id)
+        status = await self._query_status() or await status_in_history(self.client.temporal, self.id)
         calls = [wait for wait in status.awaits if isinstance(wait, AwaitConfirmation)]
         return [call for call in calls if await_id in (None, "", call.id)]
 

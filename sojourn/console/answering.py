@@ -69,7 +69,7 @@ def no_wait(name: str) -> Problem:
         404,
         "wait_not_found",
         f"no run waits, or has waited, for {name!r}",
-        then="The inbox lists what is open.",
+        then="Open the inbox to see what is open.",
     )
 
 
@@ -145,7 +145,7 @@ async def _history_in(events: AsyncGenerator[Event], run_id: str, await_id: str)
 
 # Read a form.
 
-_ELSEWHERE = "Approve the call by the command that shows all of them, or deny it."
+_ELSEWHERE = "Approve it with the command that shows all arguments, or deny it."
 
 
 def read_answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
@@ -158,7 +158,7 @@ def read_answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
     try:
         match do, view.wait.kind:
             case (("approve" | "approve_tool"), "approval") if not view.is_whole:
-                return None, replace(view, fault="The arguments were not shown whole.", then=_ELSEWHERE)
+                return None, replace(view, fault="The arguments were not shown in full.", then=_ELSEWHERE)
             case (("approve" | "approve_tool" | "deny"), "approval"):
                 return _decision(view, do, form), view
             case "decline", "question":
@@ -168,11 +168,11 @@ def read_answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
             case "provide", "tool_results":
                 return _results(view, form)
             case _:
-                fault = "This form is of another kind of wait."
-                return None, replace(view, fault=fault, then="Answer it as it is now.")
+                fault = "This form belongs to another kind of wait."
+                return None, replace(view, fault=fault, then="Reload the page and answer again.")
     except ValidationError as error:
         message = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        return None, replace(view, fault=message, then="Correct it, and send it again.")
+        return None, replace(view, fault=message, then="Correct it and send again.")
 
 
 def _decision(view: WaitForm, do: str, form: Form) -> ApprovalBody:
@@ -193,15 +193,15 @@ def _answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
     said: Any = words.values.get("answer")
     if said is not None and not words.has_faults:
         if words.fields[0].kind == "json" and not isinstance(said, dict):
-            faulty = replace(words.fields[0], fault="This is no object of values by field.")
+            faulty = replace(words.fields[0], fault="Enter a JSON object with one value per field.")
             return None, replace(view, words=faulty)
         view = replace(view, fields=tuple(replace(each, fault="") for each in view.fields))
         return AnswerBody(await_id=await_id, answer=cast("str | dict[str, Any]", said)), view
     if sent.has_faults or (words.has_faults and not view.fields):
         return None, view
     if not sent.values and not (view.fields and view.wait.tool_call_id):
-        what = "Fill in a field, or answer in words." if view.fields else "Write an answer."
-        return None, replace(view, fault="There is no answer in the form.", then=what)
+        what = "Fill in a field, or answer in your own words." if view.fields else "Enter an answer."
+        return None, replace(view, fault="The answer is empty.", then=what)
     return AnswerBody(await_id=await_id, answer=dict(sent.values)), view
 
 
@@ -227,7 +227,9 @@ def _results(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
     if any(field.fault for call in calls for field in call.fields):
         return None, view
     if not results:
-        return None, replace(view, fault="There is no result in the form.", then="Fill in that of one call.")
+        return None, replace(
+            view, fault="No result was entered.", then="Enter the result of at least one call."
+        )
     return ToolResultsBody(await_id=view.wait.await_id, results=results), view
 
 
@@ -292,13 +294,13 @@ async def _refresh(visit: Visit, typed: WaitForm, problem: Problem) -> WaitForm:
     detail, then = problem.detail.removeprefix(f"{run_id}: "), problem.then
     if problem.code == "stale_digest":
         detail, then = (
-            "The call has changed since you saw it. It has not run.",
-            "Look at it as it is now, and decide again.",
+            "The call changed after you saw it. It has not run.",
+            "Review the new version and decide again.",
         )
     elif now.found is None:
-        detail, then = "It is no longer open.", ""
+        detail, then = "No longer open.", ""
     elif problem.code == "invalid_input":
-        then = "Correct it, and send it again."
+        then = "Correct it and send again."
     return replace(
         now,
         fields=_at_fields(typed, detail),

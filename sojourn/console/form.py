@@ -111,7 +111,7 @@ async def form_of(request: Request) -> Form:
         Problem: It sends no form, or one that is not text in UTF-8 (400).
     """
     if _media_type(request) != "application/x-www-form-urlencoded":
-        raise Problem(400, "bad_request", "this path takes a form", then="Send the form of the page.")
+        raise Problem(400, "bad_request", "this path expects a form", then="Submit the form of the page.")
     try:
         text = (await request.body()).decode("utf-8")  # Starlette's parser replaces invalid UTF-8
         return Form(parse_qs(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"))
@@ -131,7 +131,7 @@ async def form_with_files(request: Request) -> tuple[Form, list[File]]:
     """
     if _media_type(request) != "multipart/form-data":
         return await form_of(request), []
-    broken = Problem(400, "bad_request", "the form is not whole", then="Send the form of the page again.")
+    broken = Problem(400, "bad_request", "the form is incomplete", then="Submit the form again.")
     if not (await request.body()).rstrip(b"\r\n").endswith(b"--"):
         raise broken  # Starlette's parser accepts a truncated form
     fields: dict[str, list[str]] = {}
@@ -170,10 +170,10 @@ def message_in(form: Form, files: list[File]) -> str | Message:
             413,
             "too_large",
             f"the files have more than {MOST_BYTES // 1000} kB together",
-            then="Attach smaller ones, or say where they are.",
+            then="Attach smaller files, or send links to them.",
         )
     if not text.strip() and not files:
-        raise Problem(422, "invalid_input", "there is no message", then="Write something, and send it again.")
+        raise Problem(422, "invalid_input", "the message is empty", then="Write a message and send again.")
     if not files:
         return text
     texts = [TextPart(type="text", text=text)] if text.strip() else []

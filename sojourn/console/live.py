@@ -45,7 +45,7 @@ SLOW = 10.0
 SOON = 2.0
 """The same, while the server does not answer."""
 
-UNAVAILABLE = "Temporal does not answer"
+UNAVAILABLE = "Temporal does not respond"
 """Text that a page displays in place of "Live"."""
 
 _COME_BACK = ("service_stops", "slow_subscriber")

@@ -142,7 +142,7 @@ def _nothing_there(site: ConsoleSite, otherwise: _Answer) -> _Answer:
             404,
             "not_found",
             f"there is no page at {path[:200]}",
-            then="Check the address, or begin at the runs.",
+            then="Check the address, or start at the list of runs.",
         )
         answer = site.refused(problem, request.scope)
         answer.headers.update(site.headers)

@@ -339,8 +339,8 @@ OPEN_STATUSES = ("running", "waiting", "paused", "idle")
 class RunStatus(Record):
     """The status of a run at one moment: its phase, open waits, calls, and the rest of its limits.
 
-    A listing (`Client.list_runs`) knows `run_id`, `agent_id`, `session_id`, `status`, `awaiting`, `started_at`,
-    `closed_at` and, of `forked_from`, the `run_id`; `Run.status()` knows all fields.
+    A listing (`Client.list_runs`) knows `run_id`, `agent_id`, `session_id`, `status`, `awaiting`, `gave_up`,
+    `started_at`, `closed_at` and, of `forked_from`, the `run_id`; `Run.status()` knows all fields.
     """
 
     run_id: str
@@ -393,6 +393,8 @@ class RunStatus(Record):
     """When the run started, by the server's clock."""
     closed_at: datetime | None = None
     """When the run ended; None while it is open."""
+    gave_up: str = ""
+    """The limit or safeguard that ended a completed run, as `RunOutput.reason`; empty if it answered."""
     failure: str | None = None
     """Why the run failed; None when it did not."""
     failure_code: str | None = None

@@ -38,6 +38,7 @@ __all__ = [
     "SEND",
     "SET_ASIDE",
     "STARTED_AT",
+    "STARTED_BY",
     "STATUS",
     "STOP_ASKING",
     "STORE_TRANSCRIPT",
@@ -133,6 +134,8 @@ FORKED_FROM: Final = "forked_from"
 """In a fork: the id of the run that it was forked from."""
 TENANT: Final = "tenant"
 """The tenant of the principal that started the run."""
+STARTED_BY: Final = "started_by"
+"""The subject of the principal that started the run."""
 VISIBLE_TO: Final = "visible_to"
 """Marks of the principals who may see a run of the visibility `subject`."""
 STARTED_AT: Final = "started_at"
@@ -146,7 +149,9 @@ history does not show that plan.
 IN_DOUBT: Final = "in_doubt"
 """A run was canceled while a call might have taken effect."""
 
-MEMOS: Final = frozenset({MESSAGE, FORKED_FROM, TENANT, VISIBLE_TO, STARTED_AT, TURN_ENDED, IN_DOUBT})
+MEMOS: Final = frozenset(
+    {MESSAGE, FORKED_FROM, TENANT, STARTED_BY, VISIBLE_TO, STARTED_AT, TURN_ENDED, IN_DOUBT}
+)
 
 SEARCH_ATTRIBUTES: Final = {
     "SojournAgent": "Keyword",
@@ -155,6 +160,7 @@ SEARCH_ATTRIBUTES: Final = {
     "SojournForkOf": "Keyword",
     "SojournTenant": "Keyword",
     "SojournVisibleTo": "KeywordList",
+    "SojournGaveUp": "Keyword",
 }
 """The type of each search attribute, by name."""
 
@@ -175,6 +181,7 @@ PATCHES: Final = {
     "error-tells-doubt": 4,
     "every-approval-checked": 4,
     "figures-by-hand": 1,
+    "gave-up-listed": 5,
     "history-limit": 1,
     "interrupted-plan-stays": 1,
     "large-inputs-in-turn": 1,

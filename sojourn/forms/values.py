@@ -195,7 +195,7 @@ def _read_json(text: str) -> Any:
         raise ValueError(f"{str(error).capitalize()}.") from error
     except (ValueError, RecursionError) as error:
         where = f": {error.msg}, line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise ValueError(f"This is not JSON{where}.") from error
+        raise ValueError(f"Not valid JSON{where}.") from error
     if fault := json_fault(value, max_bytes=None):
         raise ValueError(fault.message)
     return value

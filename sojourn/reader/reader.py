@@ -71,6 +71,8 @@ class Preview:
     text: str = ""
     is_agent: bool = False
     """Whether the agent wrote it."""
+    error: ToolError | None = None
+    """Why the last turn failed or gave up. None if it did not, or a later message has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,9 @@ async def decode_preview(client: Access, events: Sequence[HistoryEvent]) -> Prev
         text, is_agent = _message_in(record) if record else ("", False)
         if text:
             found = Preview(at, text[:MAX_TEXT], is_agent)
+        elif record and record.kind == "turn_ended":
+            error = record.error or (record.value.error if isinstance(record.value, RunOutput) else None)
+            found = replace(found, error=error if error and error.code != "interrupted" else None)
     return found
 
 

@@ -35,6 +35,8 @@ class ListedRun(BaseModel):
     """The beginning of the run's first user message, or empty if this process cannot read it."""
     awaiting: str
     """The id of the oldest wait, or `(paused)`; empty for a run that waits for nothing."""
+    gave_up: str = ""
+    """The limit or safeguard that ended a completed run; empty if it answered."""
     forked_from: ForkedFrom | None
     """In a fork: the run it was forked from, without the place."""
     started_at: datetime | None

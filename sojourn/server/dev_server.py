@@ -63,6 +63,7 @@ _SEARCH_ATTRIBUTES = (
     "SojournForkOf=Keyword",
     "SojournTenant=Keyword",
     "SojournVisibleTo=KeywordList",
+    "SojournGaveUp=Keyword",
 )
 
 

@@ -5,10 +5,10 @@ from itertools import product
 
 import pytest
 
-from sojourn import Agent, App, AwaitClarification, InvalidInput, PlanResult, RunPolicy, RunStatus
+from sojourn import Agent, App, AwaitClarification, InvalidInput, PlanResult, RunPolicy, RunStatus, Toolset
 from sojourn.testing.scripted import ScriptedPlanner
 
-LISTED = {"run_id", "agent_id", "session_id", "status", "awaiting", "started_at", "closed_at"}
+LISTED = {"run_id", "agent_id", "session_id", "status", "awaiting", "gave_up", "started_at", "closed_at"}
 
 
 async def test_runs_are_found_by_agent_session_and_status(serve, until, status_when):
@@ -73,6 +73,42 @@ async def test_runs_are_found_by_agent_session_and_status(serve, until, status_w
         await client.get_run(ids["asks", session]).answer("q", "this")
         await client.get_run(ids["asks", session]).result()
     await becomes([], agent_id=asks, status="waiting")
+
+
+async def test_a_run_that_gave_up_is_no_run_that_answered(serve, until):
+    """Completed runs are listed by whether they answered or a limit ended them, and their status says which limit."""
+    agent, tools = f"s{uuid.uuid4().hex[:8]}.agent", Toolset("test.tools")
+
+    @tools.tool
+    async def note(text: str) -> str:
+        """Take a note."""
+        return text
+
+    async def plan(turn):
+        text = turn.messages[0].text
+        is_last = text == "answer" or getattr(turn, "finalize", None)
+        return (
+            PlanResult.final("done") if is_last else PlanResult.calls(note.call(text=f"{len(turn.messages)}"))
+        )
+
+    policy = RunPolicy(max_tool_rounds=1)
+    client = await serve(App(agents=[Agent(agent, planner=plan, uses=[tools], policy=policy)]))
+    answered, stopped = [await client.start(agent, text) for text in ("answer", "go on for ever")]
+    outputs = [await run.result() for run in (answered, stopped)]
+    assert [output.reason for output in outputs] == ["answered", "max_tool_rounds"]
+    wanted = {
+        "completed": {answered.id: "", stopped.id: "max_tool_rounds"},
+        "answered": {answered.id: ""},
+        "gave_up": {stopped.id: "max_tool_rounds"},
+    }
+    for status, expected in wanted.items():
+
+        async def fits(status=status, expected=expected):
+            runs = client.list_runs(agent_id=agent, status=status)
+            return {run.run_id: run.gave_up async for run in runs} == expected
+
+        await until(fits)
+    assert [(await run.status()).gave_up for run in (answered, stopped)] == ["", "max_tool_rounds"]
 
 
 async def test_an_unknown_status_is_refused(serve):

@@ -53,14 +53,14 @@ async def test_the_limits_that_an_agent_sets_come_before_those_that_are_everywhe
     """Each limit has its value and what it means; what is as everywhere is folded."""
     page = await visit(f"{console.url}/agents/shop.clerk")
     own = page.get_by_role("table", name="Limits that the agent sets")
-    row = own.get_by_role("row").filter(has_text="Calls of tools")
+    row = own.get_by_role("row").filter(has_text="Tool calls")
     await expect(row).to_contain_text("1,000")
     await expect(row).to_contain_text("Calls in a run and its child runs.")
     await expect(own).not_to_contain_text("SR-")
-    usual = page.get_by_role("table", name="Limits that are as everywhere")
+    usual = page.get_by_role("table", name="Default limits")
     await expect(usual).to_be_hidden()
-    await page.get_by_text("more, as everywhere").click()
-    await expect(usual.get_by_role("row").filter(has_text="Time of one call")).to_contain_text("2 min")
+    await page.get_by_text("more at their defaults").click()
+    await expect(usual.get_by_role("row").filter(has_text="Time per call")).to_contain_text("2 min")
 
 
 async def test_an_agent_that_no_worker_serves_says_how_to_start_one(shop, temporal_address, visit):
@@ -69,10 +69,10 @@ async def test_an_agent_that_no_worker_serves_says_how_to_start_one(shop, tempor
     web = create_app(app, client=await Client.connect(temporal_address))
     async with listening(web) as url:
         page = await visit(f"{url}/agents")
-        await expect(page.locator(".card")).to_contain_text("no worker serves it")
+        await expect(page.locator(".card")).to_contain_text("no worker")
         await page.get_by_role("link", name="alone.agent").click()
         await expect(page.locator("main")).to_contain_text("sojourn worker MODULE:APP")
-        await expect(page.locator("main")).to_contain_text("It has no tools")
+        await expect(page.locator("main")).to_contain_text("No tools")
         page = await visit(f"{url}/agents/alone.nobody")
         await expect(page.get_by_role("alert")).to_contain_text("the app has no agent 'alone.nobody'")
 

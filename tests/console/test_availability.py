@@ -8,7 +8,7 @@ from sojourn.network import http_client
 from sojourn.server import Server
 from tests.http.conftest import listening
 
-SILENT = "Temporal does not answer"
+SILENT = "Temporal does not respond"
 
 
 async def test_a_silent_server_is_told_until_it_answers_again(shop, serve, visit, status_when):

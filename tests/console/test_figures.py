@@ -201,7 +201,7 @@ async def test_an_inbox_shows_what_it_knows_while_the_rest_is_read(serve, measur
     assert others <= measured.asked.held
     text = await measured.get(f"/inbox/{runs[0].id}/go")
     assert f'<li id="wait-{runs[0].id}-go"' in text
-    assert "more runs are being read" in text
+    assert "more runs are loading" in text
     assert f'action="/inbox/{runs[0].id}/go' in text
     measured.asked.held.clear()
 
@@ -223,7 +223,7 @@ async def test_an_inbox_says_that_it_is_read_before_the_first_list_has_come(
     await until(lambda: _lists(client, {run.id}))
     measured.asked.holds_lists = True
     text = await measured.get("/inbox")
-    assert re.search(r"Reading what runs wait for</p><p>[1-9][\d,]* runs are being read", text)
+    assert re.search(r"Loading open waits</p><p>[1-9][\d,]* runs are loading", text)
     measured.asked.holds_lists = False
 
     async def is_there() -> bool:
@@ -287,7 +287,7 @@ async def test_runs_without_a_worker_hold_up_no_row(serve, measure, temporal_add
         assert measured.asked.count["query_workflow"] == 0
         page = await measured.get(f"/runs/{left[0].id}")
         await asyncio.gather(*(terminated(run) for run in left))
-    assert "It does not go on" in page
+    assert "This run is stuck" in page
     assert f"sojourn worker MODULE:APP --task-queue nobody-{session}" in page
     assert text.count(f"no worker polls task queue nobody-{session}") == 40
     assert text.count("done</bdi>") == 1

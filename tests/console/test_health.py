@@ -29,7 +29,7 @@ async def test_the_checks_of_doctor_say_what_is_and_what_to_do(console, visit, s
     }.items():
         row = page.locator(f"[id='check-{name}']")
         await expect(row).to_contain_text(found)
-        await expect(row).to_contain_text("Fine:")
+        await expect(row).to_contain_text("OK:")
     if script:
         await expect(page.locator("#connection")).to_have_text("Live")
 

@@ -48,8 +48,8 @@ async def test_an_approval_shows_what_it_would_do_and_runs_after_two_clicks(offi
     opened = page.locator("#open")
     await expect(opened.get_by_role("heading", name="Refund 12.5 EUR for order 7314?")).to_be_visible()
     for text in (
-        "May destroy or overwrite.",
-        "Reaches systems outside the service.",
+        "Destructive: can delete or overwrite data.",
+        "Reaches external systems.",
         "It cannot be taken back.",
     ):
         await expect(opened).to_contain_text(text)
@@ -241,10 +241,10 @@ async def test_a_long_question_is_whole_and_what_is_cut_says_where_all_of_it_is(
     async with http_client(base_url=office.url, timeout=60) as http:
         answer = await http.get(office.page_of(run, wait))
         assert "x" * 7_900 in answer.text.partition('class="prose"')[2]
-        assert "This is only its beginning" not in answer.text
+        assert "Full text:" not in answer.text
         answer = await http.get(office.page_of(other, approval))
-        place = re.search('This is only its beginning: <a href="([^"]*)"', answer.text)[1]
-        assert "y" * 30_000 not in answer.text.partition('aria-label="What it is about"')[2]
+        place = re.search('Full text: <a href="([^"]*)"', answer.text)[1]
+        assert "y" * 30_000 not in answer.text.partition('aria-label="Context"')[2]
         assert place == f"/runs/{other.id}/transcript"
         assert "y" * 30_000 in (await http.get(place, params={"message": "0"})).text
 
@@ -289,7 +289,7 @@ async def test_a_question_is_answered_in_words_or_declined(office, visit, script
     await expect(page.locator("#open .receipt")).to_contain_text("Answered by local")
     await page.get_by_role("link", name="Next (1)").click()
     await expect(page.locator("#open")).to_contain_text(other.id)
-    await page.get_by_role("button", name="Decline").click()
+    await page.get_by_role("button", name="Skip").click()
     await expect(page.locator("#said")).to_contain_text("Declined")
     assert (await one.result()).text == "the <b>second</b>"
 
@@ -318,8 +318,8 @@ async def test_there_may_be_no_result(office, visit, script):
     """Why there is none is sent in place of the fields, which are empty; the planner is told."""
     run, wait = await office.asks("weigh")
     page = await visit(office.page_of(run, wait), script=script)
-    await page.get_by_text("There is no result").click()
-    await page.get_by_label("Or why there is none").fill("the scale is broken")
+    await page.get_by_text("Report a failure").click()
+    await page.get_by_label("What went wrong").fill("the scale is broken")
     await page.get_by_role("button", name="Send the result").click()
     await expect(page.locator("#said")).to_contain_text("Sent")
     assert "the scale is broken" in (await run.result()).text
@@ -334,7 +334,7 @@ async def test_results_are_given_in_parts(office, visit, script):
     await second.get_by_label("Grams").fill("700")
     await second.get_by_label("Scale").fill("b")
     await page.get_by_role("button", name="Send the results").click()
-    await expect(page.locator("#said")).to_contain_text("Further results are waited for")
+    await expect(page.locator("#said")).to_contain_text("Saved. Waiting for the other results")
     calls = page.locator("form.answer fieldset.of-call")
     await expect(calls).to_have_count(1)
     await calls.get_by_label("Grams").fill("800")
@@ -353,7 +353,7 @@ async def test_a_value_that_is_not_flat_is_json_and_checked_while_it_is_written(
     page = await visit(office.page_of(run, wait))
     area, fault = page.locator("form.answer textarea[data-json]"), page.locator("#open .fault").first
     await area.fill("[[1, 2]")
-    await expect(fault).to_contain_text("This is not JSON")
+    await expect(fault).to_contain_text("Not valid JSON")
     await area.fill('[["a"]]')
     await expect(fault).to_have_text("")
     await page.get_by_role("button", name="Send the result").click()
@@ -406,7 +406,7 @@ async def test_a_decision_on_other_arguments_is_refused_and_shows_those_that_are
     await page.locator("[name=digest]").evaluate("field => field.value = 'f'.repeat(64)")
     await page.locator("[name=reason]").fill("fine")
     await page.get_by_role("button", name="Approve", exact=False).first.click()
-    await expect(page.get_by_role("alert")).to_contain_text("has changed since you saw it")
+    await expect(page.get_by_role("alert")).to_contain_text("changed after you saw it")
     await expect(page.locator("#open .arguments")).to_contain_text("12.5")
     await expect(page.locator("[name=reason]")).to_have_value("fine")
     assert (await run.status()).awaits
@@ -418,7 +418,7 @@ async def test_approving_and_not_being_asked_again(office, visit):
     """With the scope of the tool, its next call runs without a question."""
     run, wait = await office.asks("refund Ana")
     page = await visit(office.page_of(run, wait))
-    await page.get_by_role("button", name="stop asking").click()
+    await page.get_by_role("button", name="Approve all calls of this tool").click()
     await expect(page.locator("#said")).to_contain_text("not asked again for now")
     assert "refunded 1250.0" in (await run.result()).text
 
@@ -439,7 +439,7 @@ async def test_the_inbox_is_filtered_by_tool_kind_agent_and_label(office, visit)
         await page.reload()  # a wait that comes to a page that is open is not opened by itself
         await expect(page.locator("#open")).to_contain_text(there.id)
     page = await visit(f"{office.url}/inbox?agent=office.nobody")
-    await expect(page.get_by_text("Nothing is open as you asked for")).to_be_visible()
+    await expect(page.get_by_text("No matching items")).to_be_visible()
 
 
 async def test_hostile_texts_stay_texts(office, visit):
@@ -527,8 +527,8 @@ async def test_a_form_that_fails_is_told(office, browser):
 
     failing = [
         (foreign, "may not use this service"),
-        (lambda route: route.fulfill(status=502, body="<h1>bad gateway</h1>"), "It was not done: 502."),
-        (lambda route: route.abort(), "The service does not answer."),
+        (lambda route: route.fulfill(status=502, body="<h1>bad gateway</h1>"), "That didn't work (502)."),
+        (lambda route: route.abort(), "The service does not respond."),
     ]
     for fail, told in failing:
         await page.route(lambda url: "/inbox" in url, only_posts(fail))

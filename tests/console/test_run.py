@@ -29,6 +29,26 @@ def call(page, tool):
 
 
 @pytest.mark.parametrize(("size", "script"), [("phone", True), ("tablet", False), ("desk", True)])
+async def test_an_id_is_copied_and_times_are_exact_on_demand(console, visit):
+    """The run's id is one click away from a terminal, and the switch of the times is kept for the next page."""
+    run = await console.start("hello")
+    await run.result()
+    page = await visit(f"{console.url}/runs/{run.id}")
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.locator("#head [data-copy]").click()
+    await expect(page.locator("#head [data-copy]")).to_have_text("Copied")
+    assert await page.evaluate("navigator.clipboard.readText()") == run.id
+    await expect(page.locator("#head time").first).to_have_text(re.compile("ago|now"))
+    await page.locator("#times").click()
+    await expect(page.locator("#head time").first).to_have_text(
+        re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+    )
+    await page.goto(f"{console.url}/runs")
+    await expect(page.locator(".run time").first).to_have_text(re.compile(r"^\d{4}-"))
+    page = await visit(f"{console.url}/runs/{run.id}", script=False)
+    await expect(page.locator("#head [data-copy]")).to_be_hidden()
+
+
 async def test_a_run_says_what_was_asked_and_all_that_happened(desk, visit, size, script):
     """At every size, with and without a script: who asked, the state, the cost, each call, what was wrong with one, and the answer."""
     run = await desk.ended(WHY, principal=Principal(subject="ana"), labels={"desk": "3"})
@@ -39,7 +59,7 @@ async def test_a_run_says_what_was_asked_and_all_that_happened(desk, visit, size
     await expect(page.locator("#tree > .call")).to_have_count(6)
     wrong = page.locator("#tree > .is-state-failed")
     await expect(wrong).to_contain_text("`hours` must be at most 48")
-    await expect(wrong).to_contain_text("repeated with other arguments")
+    await expect(wrong).to_contain_text("Retried with new arguments")
     await wrong.locator("summary").first.click()
     await expect(wrong.locator(".repair")).to_contain_text("at most 48")
     await expect(wrong.locator(".repair")).to_contain_text("kWh, W")
@@ -132,7 +152,7 @@ async def test_a_call_that_has_changed_is_not_approved_from_the_page_of_its_run(
     form = {"do": "approve", "digest": "0" * 64, "back": run.id}
     async with http_client(base_url=desk.url, headers={"Origin": desk.url}) as http:
         answer = await http.post(f"/inbox/{run.id}/{wait.id}", data=form)
-    assert (answer.status_code, "has changed since you saw it" in answer.text) == (409, True)
+    assert (answer.status_code, "changed after you saw it" in answer.text) == (409, True)
     await expect(page.locator("#side .waits")).to_have_count(1)
     assert (await run.status()).awaits
 
@@ -213,7 +233,7 @@ async def test_a_call_is_made_again_with_other_arguments(desk, visit):
     run = await desk.ended(WHY)
     page = await visit(f"{desk.url}/runs/{run.id}", size="phone")
     await call(page, "devices.read").locator("summary").first.click()
-    await call(page, "devices.read").get_by_role("link", name="This call alone").click()
+    await call(page, "devices.read").get_by_role("link", name="Open call").click()
     await page.get_by_role("link", name="Fork from here").click()
     await page.get_by_label("The arguments of the call").check()
     field = page.get_by_label("The arguments, as JSON")
@@ -474,14 +494,14 @@ async def test_the_head_links_to_all_that_belongs_to_a_run(desk, visit, until):
     assert len({f"/runs/{fork.id}" for fork in forks} & set(links)) == 3
     assert links[f"/runs?fork_of={run.id}"] == "all forks"
     place = f"{TEMPORAL_UI}/namespaces/default/workflows/{run.id}/{described.run_id}"
-    assert links[place] == "In Temporal"
+    assert links[place] == "Open in Temporal"
     await page.get_by_role("link", name="all forks").click()
     await expect(page.locator(".run")).to_have_count(4)
     await page.goto(f"{desk.url}/runs/{forks[0].id}")
     await expect(page.locator("#head .facts").get_by_role("link", name=run.id)).to_be_visible()
     await page.goto(f"{desk.url}/runs/{child}")
     await expect(page.locator("#head .over").get_by_role("link", name=run.id)).to_be_visible()
-    below = page.locator("#head").get_by_role("link", name="In Temporal")
+    below = page.locator("#head").get_by_role("link", name="Open in Temporal")
     assert f"/workflows/{child.replace('/', '%2F')}/" in await below.get_attribute("href")
 
 
@@ -496,7 +516,7 @@ async def test_only_who_sees_the_deployment_is_sent_to_temporal(desk):
         async with listening(web) as url, http_client(base_url=url, timeout=60) as http:
             run = await desk.ended("Echo hello", principal=Principal(subject="ana", tenant=tenant))
             answer = await http.get(f"/runs/{run.id}")
-            assert (answer.status_code, "In Temporal" in answer.text) == (200, is_linked)
+            assert (answer.status_code, "Open in Temporal" in answer.text) == (200, is_linked)
     for wrong in ("javascript:alert(1)", "temporal.example.org", "https://", "https://a/?b=c"):
         with pytest.raises(DefinitionError, match="the address of Temporal's UI"):
             create_app(desk_app.app, temporal_ui=wrong)

@@ -1,11 +1,12 @@
 """The page of runs: what it lists, filters, counts and says of each, and that it is live."""
 
 import uuid
+from urllib.parse import urlencode
 
 import pytest
 from playwright.async_api import expect
 
-from sojourn import Principal
+from sojourn import Principal, RunPolicyOverride
 from sojourn.asgi import create_app
 from sojourn.contracts.principal import ROLES
 from sojourn.network import http_client
@@ -35,7 +36,7 @@ async def test_a_row_says_what_is_asked_and_what_the_run_does_now(console, liste
     row = page.locator(f"[id='run-{run.id}']")
     await expect(row).to_contain_text("ask me")
     await expect(row).to_contain_text("Waiting")
-    await expect(row).to_contain_text("asks: Which one?")
+    await expect(row).to_contain_text("Question: Which one?")
     await expect(row).to_contain_text("shop.clerk")
 
 
@@ -47,7 +48,7 @@ async def test_the_list_is_live(console, listed, visit):
     page = await visit(f"{console.url}/runs?session={session}")
     await expect(page.locator("#connection")).to_have_text("Live")
     another = await console.waiting("ask again", session_id=session)
-    await expect(page.locator(f"[id='run-{another.id}']")).to_contain_text("asks: Which one?")
+    await expect(page.locator(f"[id='run-{another.id}']")).to_contain_text("Question: Which one?")
     await run.answer("the second")
     await expect(page.locator(f"[id='run-{run.id}'] .status")).to_have_text("Completed")
     await expect(page.locator(f"[id='run-{run.id}']")).to_contain_text("the second")
@@ -67,7 +68,33 @@ async def test_what_is_filtered_by_is_in_the_url_and_in_the_form(console, listed
         assert await page.locator(f"[name={name}]").input_value() == value.replace("%3D", "=")
     await page.locator("[name=q]").fill("nothing like this")
     await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_text("No run is as you asked for")).to_be_visible()
+    await expect(page.get_by_text("No matching runs")).to_be_visible()
+
+
+async def test_one_search_finds_a_run_by_its_words_id_session_or_person(desk, visit, until):
+    """What an operator has of a run finds it, and each run is listed once; what is in the middle of an id does not."""
+    mark = uuid.uuid4().hex[:8]
+    maria = Principal(subject=f"maria-{mark}", roles=["user"])
+    run = await desk.client.start(
+        "ops.assistant",
+        f"Echo heron {mark}",
+        run_id=f"id{mark}-1",
+        session_id=f"talk{mark}",
+        principal=maria,
+    )
+    await run.result()
+
+    async def is_listed():
+        return [each.run_id async for each in desk.client.list_runs(session_id=f"talk{mark}")] == [run.id]
+
+    await until(is_listed)
+    page = await visit(f"{desk.url}/runs", script=False)
+    for text in (f"id{mark}-1", f"id{mark}", f"talk{mark}", f"HERON {mark}", f"Maria-{mark}"):
+        await page.goto(f"{desk.url}/runs?{urlencode({'q': text})}")
+        await expect(page.locator(".run")).to_have_count(1)
+        await expect(page.locator(f"[id='run-{run.id}']")).to_be_visible()
+    await page.goto(f"{desk.url}/runs?q=d{mark}")
+    await expect(page.locator(".run")).to_have_count(0)
 
 
 async def test_a_run_that_ended_says_how(console, listed, visit):
@@ -81,6 +108,31 @@ async def test_a_run_that_ended_says_how(console, listed, visit):
     page = await visit(f"{console.url}/runs?session={session}", scheme="dark")
     await expect(page.locator(f"[id='run-{good.id}'] .now")).to_have_text("the answer is 42")
     await expect(page.locator(f"[id='run-{bad.id}'] .now")).to_contain_text("the shop is closed")
+
+
+async def test_a_run_that_gave_up_is_not_shown_as_completed(desk, visit, until):
+    """A run that a limit ended has a word, a color and a filter of its own, in the list, the counts and the head of its page."""
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    limit = RunPolicyOverride(max_tool_rounds=1)
+    stopped = await desk.client.start("ops.assistant", "Count 120", session_id=session, policy=limit)
+    answered = await desk.client.start("ops.assistant", "Echo done", session_id=session)
+    assert [(await run.result()).reason for run in (stopped, answered)] == ["max_tool_rounds", "answered"]
+
+    async def is_listed():
+        return [run.run_id async for run in desk.client.list_runs(session_id=session, status="gave_up")] == [
+            stopped.id
+        ]
+
+    await until(is_listed)
+    page = await visit(f"{desk.url}/runs?session={session}", script=False)
+    await expect(page.locator(f"[id='run-{stopped.id}'] .status.is-gave_up")).to_have_text("Gave up")
+    await expect(page.locator("#count-gave_up b")).to_have_text("1")
+    await expect(page.locator("#count-completed b")).to_have_text("1")
+    await page.locator("#count-completed a").click()
+    await expect(page.locator(f"[id='run-{answered.id}']")).to_be_visible()
+    await expect(page.locator(f"[id='run-{stopped.id}']")).to_have_count(0)
+    await page.goto(f"{desk.url}/runs/{stopped.id}")
+    await expect(page.locator("#head .state")).to_have_text("Gave up max tool rounds")
 
 
 async def test_an_open_run_says_what_it_has_cost_so_far(desk, visit, until):
@@ -139,7 +191,7 @@ async def test_the_numbers_agree_with_the_inbox(desk, listed, visit):
     await expect(page.locator("#count-paused")).to_contain_text("1 paused")
     await page.locator("#count-waiting a").click()
     await expect(page.locator("[id^='run-']")).to_have_count(1)
-    await expect(page.locator("[id^='run-']")).to_contain_text("asks: Which fuse box")
+    await expect(page.locator("[id^='run-']")).to_contain_text("Question: Which fuse box")
 
 
 async def test_a_conversation_is_listed_by_its_first_message(console, until):

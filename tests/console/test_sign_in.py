@@ -29,7 +29,7 @@ async def test_a_key_opens_the_page_that_was_asked_for(locked, visit, script):
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     await page.get_by_label("Key or token").fill("sojourn_wrong")
     await page.get_by_role("button", name="Sign in").click()
-    await expect(page.get_by_role("alert")).to_contain_text("does not open anything here")
+    await expect(page.get_by_role("alert")).to_contain_text("is not valid here")
     await page.get_by_label("Key or token").fill(key)
     await page.get_by_role("button", name="Sign in").click()
     await expect(page).to_have_url(f"{url}/runs?status=failed")

@@ -11,6 +11,7 @@ import pytest
 from playwright.async_api import expect
 
 from sojourn.console.page import Visit
+from sojourn.errors import RunError
 from sojourn.network import http_client
 from sojourn.reader import live_timeline, read_conversation
 from tests.console.office import office
@@ -146,7 +147,7 @@ async def test_a_call_that_was_changed_is_refused_with_its_digest(console, talk)
     form = {"do": "approve", "await_id": status.awaits[0].id, "digest": "0" * 64}
     async with http_client(headers={"Origin": console.url}) as http:
         answer = await http.post(talk.url, data=form)
-        assert (answer.status_code, "has changed since you saw it" in answer.text) == (409, True)
+        assert (answer.status_code, "changed after you saw it" in answer.text) == (409, True)
         answer = await http.post(talk.url, data={**form, "digest": ""})
         assert answer.status_code == 422
         answer = await http.post(
@@ -192,6 +193,55 @@ async def test_a_question_is_answered_in_its_place(console, visit, talk, script)
     await console.status_when(talk.session.run, lambda status: status.status == "idle")
 
 
+@pytest.mark.parametrize("script", [True, False])
+async def test_the_composer_answers_the_open_question(console, visit, talk, until, script):
+    """What is typed where one types is the answer to what was asked, also below; once it is closed, it is a message again."""
+    await talk("hello")
+    await talk.session.send("ask", by="ana")
+    await console.status_when(talk.session.run, lambda status: status.awaits)
+    page = await visit(talk.url, script=script)
+    await expect(page.locator("#modes .hint")).to_have_text("Question: Which one?")
+    await expect(page.get_by_label("Answer the question")).to_be_checked()
+    await page.locator("#write").fill("the second")
+    await page.locator("#send").click()
+    await console.status_when(talk.session.run, lambda status: status.status == "idle")
+    await page.goto(talk.url)
+    await expect(page.locator(".ask .outcome")).to_contain_text("Answered by local: the second")
+    await expect(page.locator("#queue .said")).to_have_count(0)
+    await talk.session.send("below", by="ana")
+    await console.status_when(talk.session.run, lambda status: status.child_awaits)
+    await page.goto(talk.url)
+    await page.locator("#write").fill("that one")
+    await page.locator("#send").click()
+    await console.status_when(talk.session.run, lambda status: status.status == "idle")
+    await page.goto(talk.url)
+    await expect(page.locator(".turn").last.locator(".prose")).to_have_text("that one")
+    await expect(page.get_by_label("Answer the question")).to_have_count(0)
+
+
+async def test_an_answer_to_a_question_that_is_closed_is_kept_and_not_sent(console, visit, talk):
+    """Somebody else was quicker: the text stays in the composer, and is no message of which nobody said so."""
+    await talk("hello")
+    await talk.session.send("ask", by="ana")
+    status = await console.status_when(talk.session.run, lambda status: status.awaits)
+    form = {
+        "do": "send",
+        "mode": "answer",
+        "text": "mine",
+        "run_id": status.run_id,
+        "await_id": status.awaits[0].id,
+    }
+    await talk.session.run.answer(status.awaits[0].id, "theirs")
+    await console.status_when(talk.session.run, lambda status: status.status == "idle")
+    page = await visit(talk.url)
+    answer = await page.request.post(talk.url, multipart=form, headers={"Origin": console.url})
+    assert answer.status == 409
+    html = await answer.text()
+    assert "the question is no longer open" in html
+    assert "mine</textarea>" in html
+    assert (await talk.session.run.status()).turns == 2
+
+
 async def test_a_question_of_a_child_run_is_answered_here(console, visit, talk):
     """What a run below asks stands under the turn, with a link to that run, and is answered there."""
     await talk.session.send("below", by="ana")
@@ -227,13 +277,13 @@ async def test_a_message_waits_steers_or_interrupts(console, visit, talk):
     await expect(page.locator("#modes")).to_be_visible()
     await send(page, "first")
     await expect(page.locator("#queue .words")).to_have_text("first")
-    await page.get_by_label("Steer").check()
+    await page.get_by_label("Add to this turn").check()
     await send(page, "look here")
     await expect(page.locator("#queue .said").last).to_contain_text("steers")
-    await page.get_by_label("Interrupt").check()
+    await page.get_by_label("Stop and replace").check()
     await send(page, "second")
     await expect(page.locator(".turn")).to_have_count(4)
-    await expect(page.locator(".turn").nth(1)).to_contain_text("stopped here")
+    await expect(page.locator(".turn").nth(1)).to_contain_text("Stopped")
     await expect(page.locator("#queue .said")).to_have_count(0)
 
 
@@ -256,13 +306,13 @@ async def test_what_is_written_while_two_messages_are_on_their_way_stays(console
     await send(page, "second")
     may_answer["first"].set()
     await expect(page.locator("#queue .words")).to_have_text(["first", "second"])
-    await page.get_by_label("Steer").check()
+    await page.get_by_label("Add to this turn").check()
     await page.locator("#write").fill("third")
     await page.locator("#composer").evaluate("form => form.classList.add('is-second')")
     may_answer["second"].set()
     await expect(page.locator("#composer.is-second")).to_have_count(0)
     await expect(page.locator("#write")).to_have_value("third")
-    await expect(page.get_by_label("Steer")).to_be_checked()
+    await expect(page.get_by_label("Add to this turn")).to_be_checked()
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -275,12 +325,12 @@ async def test_a_turn_is_stopped_and_a_conversation_closed(console, visit, talk,
     await page.get_by_role("button", name="Stop this turn").click()
     await console.status_when(talk.session.run, lambda status: status.status == "idle")
     await page.goto(talk.url)
-    await expect(page.locator(".turn").last).to_contain_text("stopped here")
+    await expect(page.locator(".turn").last).to_contain_text("Stopped")
     await page.get_by_text("Close the conversation").click()
-    await page.get_by_role("button", name="Close it").click()
+    await page.get_by_role("button", name="Close").click()
     await console.status_when(talk.session.run, lambda status: status.status == "completed")
     await page.goto(talk.url)
-    await expect(page.get_by_text("This conversation is over")).to_be_visible()
+    await expect(page.get_by_text("This conversation has ended")).to_be_visible()
     await expect(page.locator("form#composer")).to_have_count(0)
 
 
@@ -290,7 +340,7 @@ async def test_a_conversation_that_is_closed_elsewhere_is_over_here(console, vis
     page = await visit(talk.url)
     await expect(page.locator("#connection")).to_have_text("Live")
     await session.close("done")
-    await expect(page.get_by_text("This conversation is over")).to_be_visible()
+    await expect(page.get_by_text("This conversation has ended")).to_be_visible()
     await expect(page.locator("#write")).to_have_count(0)
     await expect(page.locator("#state .status")).to_have_text("Completed")
     await expect(page.locator("#connection")).to_have_attribute("data-state", "ended")
@@ -543,7 +593,7 @@ async def test_only_a_page_takes_files(console):
         assert answer.json()["code"] == "bad_encoding"
         for broken in (body[:-6], body.replace(b'name="files"; ', b""), b""):
             answer = await http.post("/talk/new", content=broken, headers=headers)
-            assert (answer.status_code, "not whole" in answer.text) == (400, True)
+            assert (answer.status_code, "incomplete" in answer.text) == (400, True)
 
 
 async def test_a_long_conversation_opens_with_its_last_turns(console, visit, talk, monkeypatch):
@@ -590,10 +640,31 @@ async def test_the_list_is_live_and_filtered(console, visit, talk, until):
     await expect(row).to_contain_text("Agent: second words")
     await page.locator("[name=agent]").select_option("shop.helper")
     await page.get_by_role("button", name="Filter").click()
-    await expect(page.get_by_text("No conversation is as you asked for")).to_be_visible()
+    await expect(page.get_by_text("No matching conversations")).to_be_visible()
 
 
 @pytest.mark.parametrize("script", [True, False])
+async def test_the_list_says_what_a_conversation_waits_for_and_that_a_turn_failed(desk, visit, until):
+    """A question and a failure stand in the row, not just the last words of the person."""
+    mark = uuid.uuid4().hex[:8]
+    asking = desk.client.session("ops.assistant", f"asks-{mark}")
+    await asking.send("Which one?", by="ana")
+    failed = desk.client.session("ops.assistant", f"fails-{mark}")
+    with pytest.raises(RunError):
+        await (await failed.send("Break", by="ana")).result()
+    page = await visit(f"{desk.url}/talk", script=False)
+
+    async def is_listed():
+        await page.goto(f"{desk.url}/talk?q={mark}")
+        return (
+            await page.locator(".session").count() == 2 and await page.locator(".now.is-waiting").count() == 1
+        )
+
+    await until(is_listed)
+    await expect(page.locator(".now.is-waiting")).to_contain_text("Question: Which meter")
+    await expect(page.locator(".now.bad")).to_contain_text("Last turn failed: the price list has no column")
+
+
 async def test_a_conversation_is_found_by_its_last_words_or_its_id(console, visit, until, script):
     """In whichever case; the page says what was looked at, leads further back, and shows by itself what has the words later."""
     mark = uuid.uuid4().hex[:8]
@@ -606,7 +677,7 @@ async def test_a_conversation_is_found_by_its_last_words_or_its_id(console, visi
 
     await until(are_listed)
     page = await visit(f"{console.url}/talk", script=script, size="phone")
-    await page.get_by_label("Last words or id").fill(f"heron {mark}".upper())
+    await page.get_by_label("Search").fill(f"heron {mark}".upper())
     await page.get_by_role("button", name="Filter").click()
     await expect(page.locator(".session .title")).to_have_text([f"{mark}-blue"])
     await expect(page.locator("#list")).to_contain_text("the newest 200 conversations")
@@ -618,7 +689,7 @@ async def test_a_conversation_is_found_by_its_last_words_or_its_id(console, visi
         await sessions[1].send(f"a heron {mark}")
         await expect(page.locator(".session")).to_have_count(2)
     await page.goto(f"{console.url}/talk?q=none+{mark}")
-    await expect(page.get_by_text("No conversation is as you asked for")).to_be_visible()
+    await expect(page.get_by_text("No matching conversations")).to_be_visible()
 
 
 async def test_a_search_goes_on_where_a_page_of_it_ends(console, visit, until, monkeypatch):
@@ -636,7 +707,7 @@ async def test_a_search_goes_on_where_a_page_of_it_ends(console, visit, until, m
     await expect(page.locator(".session")).to_have_count(2)
     await page.get_by_role("link", name="Older conversations").click()
     await expect(page.locator(".session .title")).to_have_text([f"{mark}-0"])
-    await expect(page.locator("#list")).to_contain_text("words, as they are listed, of the next")
+    await expect(page.locator("#list")).to_contain_text("last messages of the next")
 
 
 async def test_hostile_text_stays_text(console, visit, talk):
@@ -792,7 +863,7 @@ async def test_many_who_look_cost_one_reader_and_one_rendering(console, talk, mo
         await talk("rounds 1")
         await session.close("done")
         texts = await asyncio.gather(*looking)
-    assert all("rounds 1" in text and "This conversation is over" in text for text in texts)
+    assert all("rounds 1" in text and "This conversation has ended" in text for text in texts)
     changes = made["talk_turn.html"] - 3
     assert 1 <= changes <= 12, "each change of the last turn, and not once for each who looks"
     assert max(made.values()) <= 30, made

@@ -78,8 +78,8 @@ def test_a_call_that_may_have_taken_effect_says_so(is_known):
     )
     assert "An earlier attempt may have taken effect" in again[0]
     assert not any("earlier attempt" in text for text in first)
-    assert ("Repeating it changes nothing more." in first) is is_known
-    assert "Repeating it changes nothing more." not in again
+    assert ("Safe to repeat (idempotent)." in first) is is_known
+    assert "Safe to repeat (idempotent)." not in again
 
 
 def test_an_approval_that_a_flow_asks_for_is_not_said_to_change_nothing():
@@ -90,8 +90,8 @@ def test_an_approval_that_a_flow_asks_for_is_not_said_to_change_nothing():
         tool: [each.text for each in view_of(AwaitConfirmation(tool=tool, shown=shown, **call)).consequences]
         for tool in ("sojourn.approvals.approve", "shop.orders.find")
     }
-    assert told["sojourn.approvals.approve"] == ["The flow continues with the approved value."]
-    assert told["shop.orders.find"] == ["Changes nothing."]
+    assert told["sojourn.approvals.approve"] == ["The flow continues with what you approve."]
+    assert told["shop.orders.find"] == ["Read-only: changes nothing."]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_an_outcome_that_is_unknown_is_said_wherever_the_call_is_shown(said, is_
     source = '{% from "wait_form.html" import wait_in_place %}{{ wait_in_place(view, "/here", visit) }}'
     in_place = templates().from_string(source).render(view=view_of(wait), visit=visit)
     told = {each.text for each in view_of(wait).consequences}
-    assert ("Repeating it changes nothing more." in told) is not is_unknown
+    assert ("Safe to repeat (idempotent)." in told) is not is_unknown
     assert ("An earlier attempt may have taken effect; its outcome is unknown." in told) is is_unknown
     in_tree = tree_of(ToolError(message=said, outcome_unknown=is_unknown))
     assert ("An earlier attempt may have taken effect" in in_place) is is_unknown
@@ -123,8 +123,8 @@ def test_a_plain_exception_is_no_alarm():
     html = tree_of(ToolError(message="missing argument", code="TypeError", outcome_unknown=True))
     assert "Outcome unknown" not in html
     assert "outcome is unknown" not in html
-    assert html.index("missing argument") < html.index("What the tool did before it raised this stands.")
-    assert "stands." not in tree_of(ToolError(message="no money", code="ToolFailed"))
+    assert html.index("missing argument") < html.index("Effects before this error are not undone.")
+    assert "not undone" not in tree_of(ToolError(message="no money", code="ToolFailed"))
 
 
 def tree_of(error: ToolError) -> str:

@@ -119,9 +119,9 @@ def test_what_is_no_value_is_told_at_its_field_and_kept(subtests: pytest.Subtest
         ("f3", "1e400", "This is no number."),
         ("f7", "7", "Choose one of the list."),
         ("f7", "-1", "Choose one of the list."),
-        ("f10", "{", "This is not JSON"),
+        ("f10", "{", "Not valid JSON"),
         ("f10", "NaN", ""),
-        ("f10", "[" * 100_000, "This is not JSON"),
+        ("f10", "[" * 100_000, "Not valid JSON"),
     ]
     for key, text, fault in rows:
         with subtests.test(str((key, text, fault))):

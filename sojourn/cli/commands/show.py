@@ -290,7 +290,7 @@ def _state(status: "RunStatus", turn_id: str = "") -> str:
     from sojourn.values.text import count_noun
 
     phase = f" ({status.phase.replace('_', ' ')})" if status.status == "running" and status.phase else ""
-    state = f"{status.status.replace('_', ' ')}{phase}"
+    state = f"gave up: {status.gave_up}" if status.gave_up else f"{status.status.replace('_', ' ')}{phase}"
     if not status.conversation:
         return state
     is_between = status.closed_at is not None or status.phase == "idle"

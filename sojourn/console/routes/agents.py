@@ -190,11 +190,14 @@ def _takes(schema: Mapping[str, Any]) -> str:
 
 
 _MARKS: Sequence[tuple[Callable[[ToolSpec], bool], Mark]] = (
-    (lambda spec: bool(spec.annotations.destructive), ("destructive", "It may destroy or overwrite.", "bad")),
-    (lambda spec: bool(spec.annotations.read_only), ("read-only", "It changes nothing.", "good")),
+    (
+        lambda spec: bool(spec.annotations.destructive),
+        ("destructive", "Can delete or overwrite data.", "bad"),
+    ),
+    (lambda spec: bool(spec.annotations.read_only), ("read-only", "Changes nothing.", "good")),
     (
         lambda spec: spec.annotations.idempotent is True,
-        ("idempotent", "Repeating a call has no further effect.", ""),
+        ("idempotent", "Safe to repeat.", ""),
     ),
     (
         lambda spec: spec.annotations.idempotent is False,
@@ -202,27 +205,27 @@ _MARKS: Sequence[tuple[Callable[[ToolSpec], bool], Mark]] = (
     ),
     (
         lambda spec: bool(spec.annotations.open_world),
-        ("open world", "It reaches systems outside the service.", ""),
+        ("open world", "Reaches external systems.", ""),
     ),
     (
         lambda spec: not spec.trusted,
-        ("not trusted", "Approval does not rely on its own annotations.", ""),
+        ("not trusted", "Its own claims are ignored for approvals.", ""),
     ),
     (lambda spec: spec.kind == "agent", ("agent", "Each call is a run of another agent.", "")),
     (lambda spec: spec.kind == "mcp", ("MCP", "A tool of an MCP server.", "")),
-    (lambda spec: spec.kind == "executor", ("executor", "An executor of the app carries it out.", "")),
+    (lambda spec: spec.kind == "executor", ("executor", "Run by an executor of the app.", "")),
     (
         lambda spec: spec.kind == "external",
-        ("external", "A program outside the run carries it out, and sends the result.", ""),
+        ("external", "An external system runs it and sends the result.", ""),
     ),
-    (lambda spec: spec.bounded, ("bounded", "Its result is a part, and says how much there is.", "")),
-    (lambda spec: spec.local, ("local", "It runs beside the workflow, as a local activity.", "")),
-    (lambda spec: spec.memory, ("memory", "It reads the run's memory.", "")),
+    (lambda spec: spec.bounded, ("bounded", "Returns part of a larger result, with the total.", "")),
+    (lambda spec: spec.local, ("local", "Runs as a local activity.", "")),
+    (lambda spec: spec.memory, ("memory", "Reads the run's memory.", "")),
 )
 
 _DECIDED: Mapping[str, Mark] = {
-    "ask": ("asks a person", "Each call needs an approval.", "ask"),
-    "deny": ("denied", "This agent's policy denies its calls.", "bad"),
+    "ask": ("needs approval", "A person approves each call.", "ask"),
+    "deny": ("denied", "Denied by this agent's policy.", "bad"),
 }
 
 
@@ -246,33 +249,33 @@ def _facts(spec: ToolSpec) -> list[tuple[str, str]]:
 
 
 _NAMES = {
-    "max_cost": "Cost of models",
-    "max_tokens": "Tokens of models",
-    "max_tool_calls": "Calls of tools",
-    "max_tool_rounds": "Plans with calls, in a turn",
-    "max_calls_per_step": "Calls of one plan",
-    "max_parallel_calls": "Calls at once",
-    "max_consecutive_failed_tool_calls": "Steps in a row in which all calls fail",
+    "max_cost": "Model cost",
+    "max_tokens": "Model tokens",
+    "max_tool_calls": "Tool calls",
+    "max_tool_rounds": "Plans with calls per turn",
+    "max_calls_per_step": "Calls per plan",
+    "max_parallel_calls": "Parallel calls",
+    "max_consecutive_failed_tool_calls": "Failed steps in a row",
     "similar_errors": "Similar errors in a row",
     "time_budget": "Active time",
-    "plan_timeout": "Time of one plan",
-    "tool_timeout": "Time of one call",
+    "plan_timeout": "Time per plan",
+    "tool_timeout": "Time per call",
     "finalizer_grace": "Time for the last answer",
-    "interrupts_allowed": "May ask a person",
-    "on_missing_fields": "After a call without required fields",
-    "allowed_tools": "Only these tools",
-    "allowed_tags": "Only tools with these tags",
-    "denied_tools": "Not these tools",
-    "denied_tags": "No tools with these tags",
-    "max_depth": "Agents below agents",
+    "interrupts_allowed": "Can ask a person",
+    "on_missing_fields": "If required fields are missing",
+    "allowed_tools": "Allowed tools",
+    "allowed_tags": "Allowed tags",
+    "denied_tools": "Denied tools",
+    "denied_tags": "Denied tags",
+    "max_depth": "Depth of sub-agents",
     "asks_for": "Asks about",
-    "asks": "Asks, and does not deny",
-    "expires_after": "Waits for a decision",
+    "asks": "Asks instead of denying",
+    "expires_after": "Decision expires after",
     "read_only_runs": "Read-only tools run without asking",
     "run_tools": "Tools that run without asking",
-    "run_tags": "Tags whose tools run without asking",
-    "max_turns": "Turns of a conversation",
-    "idle_timeout": "Idle time of a conversation",
+    "run_tags": "Tags that run without asking",
+    "max_turns": "Turns per conversation",
+    "idle_timeout": "Conversation idle timeout",
 }
 """Labels of the fields, in the order of the page."""
 
@@ -352,7 +355,10 @@ async def agent(visit: Visit, agent_id: str) -> Response:
     found = app.agent(agent_id)
     if found is None:
         raise Problem(
-            404, "agent_not_found", f"the app has no agent {agent_id[:200]!r}", then="See the list of agents."
+            404,
+            "agent_not_found",
+            f"the app has no agent {agent_id[:200]!r}",
+            then="Choose one from the list of agents.",
         )
     queues, fault = await _queues(visit)
     toolsets = toolsets_of(app, found)

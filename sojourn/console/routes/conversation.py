@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, Response
 
+from sojourn.answers import Answer, WaitRef, WaitView, wait_view
 from sojourn.client.run import Run
 from sojourn.console.answering import VERDICTS, find_wait, submit_form
 from sojourn.console.form import MOST_BYTES, File, Form, form_with_files, message_in
@@ -24,7 +25,9 @@ from sojourn.console.views.text import ago_now
 from sojourn.console.views.waits import WaitForm
 from sojourn.console.watched import Changes, News, RenderedPart, WatchedTalk
 from sojourn.contracts.ids import place_of
+from sojourn.contracts.run import RunStatus
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
+from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import require
 from sojourn.reader import MAX_TURNS, TURNS, read_conversation
@@ -42,10 +45,13 @@ NAMED = "/talk/{agent_id}"
 See `talk_place`.
 """
 
+ANSWER = ("Answer the question", "sent as the answer to the open question")
+"""The mode of a message that answers an open question, in words."""
+
 MODES = {
-    "queue": ("After this turn", "it is answered when this turn has ended"),
-    "steer": ("Steer", "the agent reads it at its next step"),
-    "interrupt": ("Interrupt", "this turn ends now, and the message is answered first"),
+    "queue": ("After this turn", "answered when this turn has ended"),
+    "steer": ("Add to this turn", "the agent reads it at its next step"),
+    "interrupt": ("Stop and replace", "ends this turn now and answers this message next"),
 }
 
 SMALL = {
@@ -133,10 +139,25 @@ def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> 
         "state": status,
         "is_open": is_open,
         "is_busy": is_open and status.status != "idle",
-        "modes": MODES,
+        "asks": _question(status),
+        "modes": _modes(status),
         "most_bytes": MOST_BYTES,
         "below": {run_id: waits for run_id, waits in status.child_awaits.items() if is_open and waits},
     }
+
+
+def _modes(status: RunStatus) -> dict[str, tuple[str, str]]:
+    return {"answer": ANSWER, **MODES} if _question(status) else MODES
+
+
+def _question(status: RunStatus) -> WaitView | None:
+    """Return the only open question, if a text can answer it."""
+    waits = [wait_view(wait, status.run_id) for wait in status.awaits]
+    waits += [wait_view(wait, run_id) for run_id, below in status.child_awaits.items() for wait in below]
+    questions = [wait for wait in waits if wait.question]
+    if len(questions) != 1:
+        return None
+    return questions[0] if questions[0].form is None or questions[0].tool_call_id is None else None
 
 
 # Live updates.
@@ -254,7 +275,7 @@ async def _stop(run: Run, turn_id: str, reason: str, by: str) -> None:
             409,
             "await_closed",
             "that turn has ended",
-            then="Nothing else was stopped; the conversation has how it ended.",
+            then="Nothing else was stopped. The conversation shows how the turn ended.",
             run_id=run.id,
         )
 
@@ -269,7 +290,7 @@ async def _settle(visit: Visit, run: Run, form: Form) -> WaitForm | None:
 async def _not_settled(visit: Visit, agent_id: str, session_id: str, run: Run, refused: WaitForm) -> Response:
     if refused.found is None:
         raise Problem(
-            409, "await_closed", "this is no longer open", then="The conversation has how it ended."
+            409, "await_closed", "this is no longer open", then="The conversation shows how it ended."
         )
     if not visit.is_part:
         return await _page(visit, run, agent_id, session_id, refused=refused)
@@ -284,6 +305,8 @@ async def _not_settled(visit: Visit, agent_id: str, session_id: str, run: Run, r
 async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File]) -> str:
     require(visit.asking, "user")
     mode: Any = form.text("mode") or "queue"
+    if mode == "answer":
+        return await _answer(visit, agent_id, session_id, form, files)
     if mode not in MODES:
         raise InvalidInput(f"mode: {mode[:40]!r} is none of {', '.join(MODES)}")
     message = message_in(form, files)
@@ -292,17 +315,55 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
     session = await visit.service.session(visit.asking, agent_id, session_id)
     heard = visit.console.talks.hearing(session.run.id)
     await say(visit, session, form, message, mode)
+    return await _empty_composer(visit, agent_id, session_id, session.run, heard)
+
+
+async def _answer(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File]) -> str:
+    """Send the composer's text as the answer to the question that it names."""
+    text, run_id, await_id = form.text("text"), form.text("run_id"), form.text("await_id")
+    run = await visit.service.conversation(visit.asking, agent_id, session_id)
+    if run_id != run.id and not run_id.startswith(f"{run.id}/"):
+        raise InvalidInput("the question is of another conversation", run_id=run.id)
+    if files:
+        why = "An answer has no files. Remove them, or send the message after this turn."
+        raise Problem(422, "invalid_input", "an answer is a text", then=why)
+    if not text.strip():
+        raise Problem(422, "invalid_input", "the answer is empty", then="Enter an answer.")
+    heard = visit.console.talks.hearing(run.id)
+    try:
+        await submit_answer(
+            visit.service,
+            visit.asking,
+            WaitRef(run_id, await_id),
+            Answer(text),
+            message_id=form.text("message_id"),
+            conversation=run,
+        )
+    except AwaitClosed as error:
+        then = "Your text was not sent. Choose when to deliver it, and send it again."
+        raise Problem(
+            409, "await_closed", "the question is no longer open", then=then, run_id=run.id
+        ) from error
+    finally:
+        visit.service.reader.waits.forget(run_id)
+    return await _empty_composer(visit, agent_id, session_id, run, heard)
+
+
+async def _empty_composer(
+    visit: Visit, agent_id: str, session_id: str, run: Run, heard: Callable[[], Awaitable[object]]
+) -> str:
     if not visit.is_part:
         await heard()
         return ""
-    status = await session.run.status()
+    status = await run.status()
     html = visit.render(
         "talk_composer.html",
         here=visit.url.talk(agent_id, session_id),
         agent_id=agent_id,
         state=status,
         is_busy=status.status != "idle",
-        modes=MODES,
+        asks=_question(status),
+        modes=_modes(status),
         mode="queue",
         text="",
         message_id=uuid.uuid4().hex,

@@ -29,10 +29,10 @@ MOST = 100
 """Most stuck runs that are listed."""
 
 _KINDS = {
-    "task": "Its workflow task fails again and again.",
-    "planner": "Its planner fails again and again.",
-    "blocked": "A call blocks its worker, which then serves no run.",
-    "unserved": "No worker serves it.",
+    "task": "Its workflow task keeps failing.",
+    "planner": "The planner keeps failing.",
+    "blocked": "A call blocks its worker, which cannot do anything else.",
+    "unserved": "No worker is available.",
 }
 
 

@@ -228,11 +228,11 @@ def _show(
 def _confirmation(visit: Visit, view: WaitForm) -> str:
     done = visit.query("done")
     if done == "void" and view.changes:
-        return "The tool was changed since you saw it, so the call did not run. Decide on it as it is now."
+        return "The tool changed after you saw it, so the call did not run. Review the new version."
     if done not in DONE:
         return ""
     if view.found is not None:
-        return "Further results are waited for" if done == "provide" else ""
+        return "Saved. Waiting for the other results" if done == "provide" else ""
     return DONE[done] if view.ended and verdict_word(view.ended) == VERDICTS[done] else ""
 
 

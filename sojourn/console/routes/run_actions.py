@@ -40,7 +40,7 @@ async def _open(visit: Visit, run_id: str, what: str) -> Run:
             409,
             "run_ended",
             f"{run.id} has ended ({status.status}); there is nothing to {what}",
-            then="Its page says how it ended; a fork goes on from any place of it.",
+            then="Its page shows how it ended. You can fork it from any step.",
             run_id=run.id,
         )
     return run
@@ -174,7 +174,7 @@ def _explain(error: InvalidInput | ValidationError, run_id: str) -> Problem:
     else:
         detail = problem_of(error).detail
     detail = detail.removeprefix(f"{run_id}: ").removeprefix("Value error, ")
-    return Problem(422, "invalid_input", detail, then="Correct it, and start the fork again.")
+    return Problem(422, "invalid_input", detail, then="Correct it and start the fork again.")
 
 
 def _read_form(form: Form) -> tuple[ForkBody, Any]:

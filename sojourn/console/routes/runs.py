@@ -37,7 +37,7 @@ MOST = 50
 FRESH = 1.0
 """Seconds for which a page is cached for visitors who see the same."""
 
-COUNTED = ("running", "paused", "idle", "completed", "failed")
+COUNTED = ("running", "paused", "idle", "completed", "gave_up", "failed")
 """Statuses that the store counts for the line above the list.
 
 `waiting` and `stuck` are counted otherwise.
@@ -76,7 +76,7 @@ class RunFilters(Filters):
         return Selection(
             self.agent or None,
             self.session or None,
-            self.status if self.status in WORDS and self.status != "stuck" else None,
+            _status(self.status) if self.status in WORDS and self.status != "stuck" else None,
             since,
             children=bool(self.children or self.fork_of),
             fork_of=self.fork_of or None,
@@ -119,11 +119,19 @@ async def _find(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPa
     return RunsPage(rows, cursor, {**counts, "stuck": len(stuck.why)})
 
 
+def _status(status: str) -> str:
+    """Return the status in the store. A run that gave up is not shown as completed."""
+    return "answered" if status == "completed" else status
+
+
 async def _counts(visit: Visit, selection: Selection) -> dict[str, int]:
     among, service = replace(selection, text=""), visit.service
     waiting, *others = await asyncio.gather(
         service.count_waiting(visit.asking, among, fresh=FRESH),
-        *(service.count(visit.asking, replace(among, status=status), fresh=FRESH) for status in COUNTED),
+        *(
+            service.count(visit.asking, replace(among, status=_status(status)), fresh=FRESH)
+            for status in COUNTED
+        ),
     )
     return {"waiting": waiting, **dict(zip(COUNTED, others, strict=True))}
 

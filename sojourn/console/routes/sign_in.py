@@ -48,7 +48,7 @@ def routes(auth: Auth | None, prefix: str) -> list[Route]:
                 return answer
         except Exception as error:  # noqa: BLE001 - a user's function may raise anything, and an error signs no visitor in
             return problem_page(problem_of(error), url, None)
-        return _page(url, after, fault="This key or token does not open anything here.", status=401)
+        return _page(url, after, fault="This key or token is not valid here.", status=401)
 
     async def sign_out(request: Request) -> Response:
         url = links(request)

@@ -14,9 +14,11 @@ from sojourn.client.session import Session
 from sojourn.console.form import MOST_BYTES, Form, form_with_files, labels_in, message_in
 from sojourn.console.live import Live, part
 from sojourn.console.page import Filters, Pages, Visit, talk_place
+from sojourn.console.views.runs import waits_line
 from sojourn.console.views.text import WORDS, word_of
 from sojourn.console.watched import News
 from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunStatus
 from sojourn.errors import SojournError
 from sojourn.http.answering import MESSAGE_EDITED, require_same
 from sojourn.http.problems import Problem, problem_of
@@ -57,12 +59,16 @@ class SessionRow:
     """The last message, on one line."""
     is_agent: bool
     """Whether the agent wrote it."""
+    asks: str
+    """The first open wait, on one line. Empty if it waits for no one."""
+    failure: str
+    """Why its last turn failed or gave up, on one line."""
     started_at: datetime | None
     active_at: datetime | None
     """Time of the last event."""
 
     @classmethod
-    def of(cls, run: ListedRun, preview: Preview | None) -> "SessionRow":
+    def of(cls, run: ListedRun, preview: Preview | None, asks: str = "") -> "SessionRow":
         known = preview or Preview()
         return cls(
             run.run_id,
@@ -72,6 +78,8 @@ class SessionRow:
             word_of(run.status),
             one_line(known.text),
             known.is_agent,
+            asks,
+            one_line(str(known.error)) if known.error and run.status != "running" else "",
             run.started_at,
             run.closed_at or known.at or run.started_at,
         )
@@ -115,7 +123,9 @@ async def _find(visit: Visit, filters: TalkFilters, cursor: str = "") -> TalkPag
         fresh=FRESH,
     )
     previews = await visit.service.reader.previews(run.run_id for run in page.runs)
-    rows = [SessionRow.of(run, previews.get(run.run_id)) for run in page.runs]
+    waiting = await visit.service.reader.details([run for run in page.runs if run.status == "waiting"])
+    asks = {run_id: waits_line(found) for run_id, found in waiting.items() if isinstance(found, RunStatus)}
+    rows = [SessionRow.of(run, previews.get(run.run_id), asks.get(run.run_id, "")) for run in page.runs]
     rows = sorted((row for row in rows if row.has(text)), key=_activity, reverse=True)
     return TalkPage(rows, page.cursor, len(page.runs) - len(previews) if text else 0)
 

@@ -16,7 +16,16 @@
 
   // "3 min ago" grows older; the words are those of views/amounts.py.
   const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  const pad = (number) => String(number).padStart(2, "0");
+  const exact = (at) => {
+    const day = new Date(at);
+    const date = `${day.getFullYear()}-${pad(day.getMonth() + 1)}-${pad(day.getDate())}`;
+    return `${date} ${pad(day.getHours())}:${pad(day.getMinutes())}:${pad(day.getSeconds())}`;
+  };
+  let isExact = false;
+  try { isExact = localStorage.getItem("sojourn-times") === "exact"; } catch {}
   const ago = (at) => {
+    if (isExact) return exact(at);
     const seconds = (Date.now() - at) / 1000;
     for (const [unit, length] of UNITS) {
       if (Math.abs(seconds) >= length && (unit !== "s" || Math.abs(seconds) >= 5)) {
@@ -26,12 +35,44 @@
     }
     return "now";
   };
-  setInterval(() => {
+  const showTimes = () => {
     for (const each of document.querySelectorAll("time[data-ago]")) {
       const text = ago(Date.parse(each.dateTime));
       if (each.textContent !== text) each.textContent = text;
     }
-  }, 5000);
+  };
+  setInterval(showTimes, 5000);
+  document.addEventListener("htmx:sse:after:message", () => { if (isExact) showTimes(); });
+  const times = document.getElementById("times");
+  if (times) {
+    times.hidden = false;
+    times.setAttribute("aria-pressed", String(isExact));
+    times.addEventListener("click", () => {
+      isExact = !isExact;
+      times.setAttribute("aria-pressed", String(isExact));
+      try { localStorage.setItem("sojourn-times", isExact ? "exact" : ""); } catch {}
+      showTimes();
+    });
+    if (isExact) showTimes();
+  }
+
+  // What is to be pasted elsewhere, such as an id or a command.
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("[data-copy]");
+    if (!button) return;
+    try { await navigator.clipboard.writeText(button.dataset.copy); } catch { // not a secure page
+      const area = document.createElement("textarea");
+      area.value = button.dataset.copy;
+      button.after(area);
+      area.select();
+      const isCopied = document.execCommand("copy");
+      area.remove();
+      if (!isCopied) return;
+    }
+    const before = button.textContent;
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = before; }, 1500);
+  });
 
   // Whether what is shown is what is so.
   const connection = document.getElementById("connection");
@@ -70,11 +111,11 @@
     isToldByStream = isNotice;
   });
   document.addEventListener("htmx:error", (event) => {
-    if (event.detail.ctx && !event.detail.ctx.response) tell("The service does not answer.", "What you sent may not have come. Look whether it did, and send it again.");
+    if (event.detail.ctx && !event.detail.ctx.response) tell("The service does not respond.", "Your request may not have arrived. Check before sending it again.");
   });
   document.addEventListener("htmx:response:error", (event) => {
     const { response, text } = event.detail.ctx;
-    if (!/<hx-partial/.test(text ?? "")) tell(`It was not done: ${response.status}.`, "Reload the page, and do it again.");
+    if (!/<hx-partial/.test(text ?? "")) tell(`That didn't work (${response.status}).`, "Reload the page and try again.");
   });
 
   // What happens in a child run is shown where its tree is open.
@@ -147,7 +188,7 @@
     const area = event.target;
     if (!area.matches?.("textarea[data-json]")) return;
     let wrong = "";
-    if (area.value.trim()) try { JSON.parse(area.value); } catch (error) { wrong = `This is not JSON: ${error.message}`; }
+    if (area.value.trim()) try { JSON.parse(area.value); } catch (error) { wrong = `Not valid JSON: ${error.message}`; }
     area.setCustomValidity(wrong);
     const told = document.getElementById(`${area.id}-fault`);
     if (told) told.textContent = wrong;

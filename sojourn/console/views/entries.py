@@ -80,7 +80,7 @@ class NoteText(NamedTuple):
 def note_text(note: Note) -> NoteText:
     match note.event:
         case events.RunStartedEvent(forked_from=origin) if origin:
-            changes = "\n".join(f"It was given the {text}" for text in origin.change_texts)
+            changes = "\n".join(f"Changed: {text}" for text in origin.change_texts)
             title = f"Forked from {origin.run_id} at {origin.event_id}"
             return NoteText("fork", title, changes, origin.forked_by or "")
         case events.PlannerNoteEvent(text=text, by=by):
@@ -101,14 +101,14 @@ def _note_of_run(event: events.Event) -> NoteText:
         case events.MemoryChangedEvent(patch=patch):
             return NoteText("memory", "Memory changed", value=patch)
         case events.LimitReachedEvent(limit=limit):
-            return NoteText("stuck", "A limit is reached", limit.message)
+            return NoteText("stuck", "Limit reached", limit.message)
         case events.RetriesStoppedEvent(limit=limit):
-            return NoteText("stuck", "A safeguard stopped the retries", limit.message)
+            return NoteText("stuck", "A safeguard stopped retries", limit.message)
         case events.RunContinuedEvent(executions=executions, is_start=False):
-            return NoteText("link", f"Goes on in execution {executions + 1}")
+            return NoteText("link", f"Continued as execution {executions + 1}")
         case events.RunContinuedEvent(executions=executions):
             return NoteText(
-                "link", f"The beginning is gone: Temporal has deleted {executions} earlier executions"
+                "link", f"The beginning is missing: Temporal deleted {executions} earlier executions"
             )
         case events.AwaitAnsweredEvent(text=text, by=by):
             return NoteText("note", verdict_of(event).replace("_", " ").capitalize(), text or "", by or "")
@@ -118,7 +118,7 @@ def _note_of_run(event: events.Event) -> NoteText:
 
 def end_title(end: End) -> str:
     if end.is_of_turn:
-        return f"Turn {end.turn_id} {'is answered' if end.status == 'completed' else 'failed'}"
+        return f"Turn {end.turn_id} {'answered' if end.status == 'completed' else 'failed'}"
     return "Answered" if end.status == "completed" else end.status.replace("_", " ").capitalize()
 
 
@@ -278,7 +278,7 @@ def outcome_of(entry: Call | WaitEntry) -> str:
         turn = entry.turn
         return "closed with the turn" if turn and turn.end and turn.end.at == entry.closed_at else "closed"
     verdict = entry.decision.verdict
-    return "nobody answered in time" if verdict == "expired" else verdict.replace("_", " ")
+    return "expired without an answer" if verdict == "expired" else verdict.replace("_", " ")
 
 
 def note_line(note: Note) -> str:
@@ -293,7 +293,7 @@ def note_line(note: Note) -> str:
         case LimitReachedEvent(limit=limit) | RetriesStoppedEvent(limit=limit):
             return limit.message
         case MemoryChangedEvent(patch=patch):
-            return f"remembers: {', '.join(one_line(name, 40) for name in list(patch)[:6])}"
+            return f"Memory updated: {', '.join(one_line(name, 40) for name in list(patch)[:6])}"
         case _:
             return ""
 

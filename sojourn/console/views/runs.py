@@ -17,7 +17,7 @@ from sojourn.reader import Detail, ListedRun, RunEnd, Snapshot
 from sojourn.timeline import TokenUsage
 from sojourn.values.visible import format_duration, one_line
 
-__all__ = ["RunRow", "doing", "head_of", "row_of"]
+__all__ = ["RunRow", "doing", "head_of", "row_of", "waits_line"]
 
 MAX_ASKED = 160
 
@@ -78,7 +78,7 @@ def row_of(
 def _state(run: ListedRun, status: RunStatus | None, stuck: Stuck | None) -> str:
     state = status.status if status and run.status in OPEN else run.status
     if state != "running":
-        return state
+        return "gave_up" if run.gave_up else state
     if status and status.child_awaits:
         return "waiting"  # for an answer to a child run
     return "stuck" if stuck else state
@@ -93,7 +93,7 @@ def _now(status: RunStatus | None, stuck: Stuck | None, ended: RunEnd | None) ->
 
 
 def stuck_line(stuck: Stuck) -> str:
-    return one_line(stuck.reason or "it fails again and again; the history does not say why")
+    return one_line(stuck.reason or "It keeps failing; the history does not say why")
 
 
 def _end(ended: RunEnd) -> str:
@@ -105,28 +105,29 @@ def _end(ended: RunEnd) -> str:
 def doing(status: RunStatus) -> str:
     """Return the current activity of an open run, on one line."""
     if status.paused is not None:
-        return f"paused: {one_line(status.paused)}" if status.paused else "paused"
-    if line := _waiting(status):
+        return f"Paused: {one_line(status.paused)}" if status.paused else "Paused"
+    if line := waits_line(status):
         return line
     if status.hints:
         return one_line(status.hints[0])
     running = [one_line(call.name, 60) for call in status.calls if call.state == "running"]
     if running:
         more = f" and {len(running) - 3} more" if len(running) > 3 else ""
-        return f"calls {', '.join(running[:3])}{more}"
+        return f"Calling {', '.join(running[:3])}{more}"
     if status.status == "idle":
         queued = f", {status.queued} queued" if status.queued else ""
-        return f"waits for a message after {status.turns} {'turn' if status.turns == 1 else 'turns'}{queued}"
-    return {"planning": "plans", "finalizing": "writes its last answer"}.get(
+        return f"Waiting for a message · {status.turns} {'turn' if status.turns == 1 else 'turns'}{queued}"
+    return {"planning": "Planning", "finalizing": "Writing the final answer"}.get(
         status.phase, status.phase.replace("_", " ")
     )
 
 
-def _waiting(status: RunStatus) -> str:
+def waits_line(status: RunStatus) -> str:
+    """Describe what an open run and its child runs wait for, on one line."""
     by_run = {status.run_id: status.awaits, **status.child_awaits}
     for run_id, waits in by_run.items():
         if line := wait_line([wait_view(wait, run_id) for wait in waits]):
-            return line if run_id == status.run_id else f"a child run {line}"
+            return line if run_id == status.run_id else f"Child run: {line[:1].lower()}{line[1:]}"
     return ""
 
 
@@ -180,7 +181,7 @@ def head_of(
     stuck: Stuck | None = None,
 ) -> RunHead:
     is_open = status.status in OPEN
-    state = status.status
+    state = "gave_up" if status.gave_up else status.status
     if state == "running":
         state = "waiting" if status.child_awaits else "stuck" if stuck else state
     return RunHead(
@@ -194,7 +195,7 @@ def head_of(
         word=word_of(state),
         now=stuck_line(stuck) if stuck and state == "stuck" else doing(status) if is_open else "",
         mend=mend_of(status.run_id, stuck) if stuck and state == "stuck" else "",
-        failure=status.failure or "",
+        failure=status.failure or status.gave_up.replace("_", " "),
         is_open=is_open,
         is_paused=status.paused is not None,
         is_conversation=status.conversation,

@@ -110,12 +110,16 @@ WORDS = {
     "idle": "Idle",
     "stuck": "Stuck",
     "completed": "Completed",
+    "gave_up": "Gave up",
     "failed": "Failed",
     "canceled": "Canceled",
     "terminated": "Terminated",
     "timed_out": "Timed out",
 }
-"""The word for each status. `stuck` is a running run that makes no progress."""
+"""The word for each status.
+
+`stuck` is a running run that makes no progress, `gave_up` a completed one that a limit or a safeguard ended.
+"""
 
 OPEN = (*OPEN_STATUSES, "stuck")
 """Statuses of a run that is open."""

@@ -53,7 +53,7 @@ Specs = Callable[[str], ToolSpec | None]
 def title_of(wait: WaitView) -> str:
     if wait.kind == "tool_results":
         count = len(wait.calls)
-        return f"{count} results of {_tools(wait)}" if count > 1 else f"Result of {_tools(wait)}"
+        return f"{count} results needed: {_tools(wait)}" if count > 1 else f"Result needed: {_tools(wait)}"
     if wait.question is not None:
         return one_line(wait.question.question, 160)
     return one_line(wait.prompt or wait.title or wait.tool or "", 160)
@@ -68,10 +68,10 @@ def wait_line(waits: Sequence[WaitView]) -> str:
         return ""
     wait, more = waits[0], f", and {len(waits) - 1} more" if len(waits) > 1 else ""
     if wait.question is not None:
-        return f"asks: {one_line(wait.question.question, 160)}{more}"
+        return f"Question: {one_line(wait.question.question, 160)}{more}"
     if wait.call is not None:
-        return f"asks whether to call {one_line(wait.title or wait.call.tool, 120)}{more}"
-    return f"waits for a result from outside: {_tools(wait)}{more}"
+        return f"Needs approval: {one_line(wait.title or wait.call.tool, 120)}{more}"
+    return f"Waiting for an external result: {_tools(wait)}{more}"
 
 
 def _tools(wait: WaitView) -> str:
@@ -292,40 +292,42 @@ def _approval(form: WaitForm, call: AwaitConfirmation, specs: Specs) -> WaitForm
 def _consequences(wait: WaitView, spec: ToolSpec | None) -> tuple[Consequence, ...]:
     """Return the effects of a call, as its tool declared them when it was displayed."""
     if wait.is_of_flow:
-        return (Consequence("care", "The flow continues with the approved value."),)
+        return (Consequence("care", "The flow continues with what you approve."),)
     of = wait.annotations or (spec.annotations if spec else None)
     earlier = Consequence("danger", "An earlier attempt may have taken effect; its outcome is unknown.")
     found = [earlier] if wait.outcome_unknown else []
     if of is None:
-        why = "This service does not know the tool, or its effects."
+        why = "This service doesn't know the tool, so its effects are unknown."
         return (*found, Consequence("unknown", why))
     found += _list_declared(of, repeats=wait.outcome_unknown)
     shown_tool = wait.call.shown if wait.call else None
     agent = (shown_tool.agent_id if shown_tool else None) or (spec.agent_id if spec else None)
     if agent:
-        found.append(Consequence("care", f"Starts the agent {one_line(agent, 100)}, with calls of its own."))
+        found.append(
+            Consequence("care", f"Starts the agent {one_line(agent, 100)}, which makes its own calls.")
+        )
     if spec is not None and not spec.trusted:
-        found.append(Consequence("unknown", "Only its MCP server says so."))
+        found.append(Consequence("unknown", "Claimed by the MCP server; not verified."))
     return tuple(found)
 
 
 def _list_declared(of: Annotations, *, repeats: bool) -> Iterator[Consequence]:
     if of.read_only:
-        yield Consequence("calm", "Changes nothing.")
+        yield Consequence("calm", "Read-only: changes nothing.")
     elif of.destructive:
-        yield Consequence("danger", "May destroy or overwrite.")
+        yield Consequence("danger", "Destructive: can delete or overwrite data.")
     elif of.destructive is None:
-        yield Consequence("unknown", "Does not say whether it may destroy or overwrite.")
+        yield Consequence("unknown", "The tool doesn't declare whether it is destructive.")
     else:
-        yield Consequence("calm", "Adds and changes, but destroys nothing.")
+        yield Consequence("calm", "Adds or changes data. Deletes nothing.")
     if of.idempotent and not of.read_only and repeats:
         yield Consequence("care", "Runs with the same idempotency key as the earlier attempt.")
     elif of.idempotent and not of.read_only:
-        yield Consequence("calm", "Repeating it changes nothing more.")
+        yield Consequence("calm", "Safe to repeat (idempotent).")
     elif of.idempotent is False and not of.read_only:
-        yield Consequence("care", "Has its effect each time it runs; it is never tried again by itself.")
+        yield Consequence("care", "Takes effect every time it runs. Never retried automatically.")
     if of.open_world:
-        yield Consequence("care", "Reaches systems outside the service.")
+        yield Consequence("care", "Reaches external systems.")
 
 
 def _question(form: WaitForm, question: AwaitClarification, specs: Specs) -> WaitForm:
@@ -373,15 +375,13 @@ def _results(form: WaitForm, specs: Specs) -> WaitForm:
                 flat or (whole_field(schema, f"call{index}-result", "Result", example),),
                 flat is not None,
                 schema,
-                FormField(
-                    "error", f"call{index}-error", "Or why there is none", "The planner reads it.", "text"
-                ),
+                FormField("error", f"call{index}-error", "What went wrong", "Sent to the agent.", "text"),
             )
         )
     return replace(
         form,
         title=title_of(form.wait),
-        detail="A program outside the run carries out this call; you can give its result in its place.",
+        detail="An external system handles this call. You can enter the result instead.",
         calls=tuple(calls),
         calls_left_out=len(items) - len(calls),
     )

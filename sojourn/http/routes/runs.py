@@ -67,7 +67,17 @@ Since = Annotated[
 ]
 
 Status = Literal[
-    "running", "waiting", "paused", "idle", "completed", "failed", "canceled", "terminated", "timed_out"
+    "running",
+    "waiting",
+    "paused",
+    "idle",
+    "completed",
+    "answered",
+    "gave_up",
+    "failed",
+    "canceled",
+    "terminated",
+    "timed_out",
 ]
 
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
@@ -152,7 +162,8 @@ async def list_runs(
     status: Annotated[
         Status | None,
         Query(
-            description="`running` includes waiting, paused and idle runs, `waiting` includes paused ones."
+            description="`running` includes waiting, paused and idle runs, `waiting` includes paused ones, `completed` "
+            "those that `answered` and those that `gave_up`."
         ),
     ] = None,
     label: Annotated[

@@ -92,7 +92,7 @@ def test_a_turn_has_its_messages_answers_calls_and_waits_in_order():
         "Which one?",
     )
     assert position(lines, *order) == sorted(position(lines, *order))
-    assert "is called:" in lines
+    assert "calling:" in lines
     talk(events.TurnFailedEvent, error=ToolError.new("the shop <is> closed"))
     lines = talk.said()
     assert "This turn failed" in lines

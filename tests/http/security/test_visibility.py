@@ -185,7 +185,7 @@ async def test_who_could_have_decided_is_told_who_did(world: World, until):
     assert not [each for each in ("asking", "outside", "ended") if world.names[each] in table]
     counted = (await world.send("GET", "/decisions", who="col")).text
     assert "Nobody has decided" not in counted
-    assert "These are the decisions in" not in counted
+    assert "Showing decisions from" not in counted
 
 
 async def test_a_child_run_is_seen_as_its_parent_is(world: World, until):
