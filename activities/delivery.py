@@ -8,6 +8,7 @@ from sojourn.client.access import Access
 from sojourn.client.session import Session
 from sojourn.contracts.run import Notice, ScheduledMessage
 from sojourn.contracts.wire_names import DELIVER_NOTICE, YIELD
+from sojourn.core.run.scheduled_time import fill_message
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.serving.hardening.attempt import still_wanted
 
@@ -54,7 +55,10 @@ class SendMessageActivity:
                 principal=task.principal,
             )
             with send_heartbeats(who={"agent_id": task.agent_id, "run_id": session.run.id}):
-                await session.send(task.message, message_id=info.workflow_id, by=task.by)
+                message = task.message
+                if task.time_zone is not None:
+                    message = fill_message(message, task.time_zone, info.workflow_id)
+                await session.send(message, message_id=info.workflow_id, by=task.by)
         except (AwaitClosed, InvalidInput, RunNotFound) as error:
             raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from None
         finally:

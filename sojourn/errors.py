@@ -284,7 +284,14 @@ class AwaitClosed(RunError):
     """The wait is not open.
 
     It was answered, has expired or never existed, or its run has ended.
+
+    Args:
+        await_id: The wait, if it is known.
     """
+
+    def __init__(self, message: str, *, run_id: str | None = None, await_id: str | None = None) -> None:
+        super().__init__(message, run_id=run_id)
+        self.await_id = await_id
 
 
 class MissingRole(RunError):

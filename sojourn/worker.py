@@ -287,7 +287,7 @@ def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | Non
     """Serve until SIGTERM or Ctrl-C, then drain, and configure the logs before.
 
     Raises:
-        DefinitionError: A setting is invalid, or another process listens on the metrics port.
+        DefinitionError: A setting is invalid.
         SystemExit: Foreign code on the event loop cancelled the worker; with status 1.
     """
     configure_logs()

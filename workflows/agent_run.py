@@ -41,6 +41,7 @@ from sojourn.core.run.outcomes import correct_usage, plan_fault, unusable_plan
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.run_input import opening_fault, read_run_input
+from sojourn.core.run.scheduled_time import fill_opening
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed, Segments, question_message
 from sojourn.core.safeguards.judge import PATCHES, SafeguardState
@@ -637,7 +638,7 @@ def _read_opening(values: Sequence[Any]) -> RunInput | Continuation | Exception:
         return _invalid(run)
     if (fault := opening_fault(run)) and workflow.patched("opening-rules"):
         return _invalid(f"AgentRun takes one RunInput; {fault}")
-    return run
+    return fill_opening(run, workflow.info().workflow_id)
 
 
 def _invalid(fault: str) -> ApplicationError:

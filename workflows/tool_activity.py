@@ -24,6 +24,7 @@ from sojourn.core.run import outcomes
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.values.timers import bound_duration
 from sojourn.values.undecodable import OrUndecodable, Undecodable
+from sojourn.values.visible import format_duration
 
 from .cancellation import is_stopped, stop_if_canceled
 from .current_state import patched
@@ -208,7 +209,7 @@ def answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError | Appl
     if isinstance(cause, TimeoutError):
         kind = cause.type.name.lower().replace("_", "-") if cause.type else "time-out"
         queue = dispatch.task_queue or workflow.info().task_queue
-        return outcomes.timed_out(call, kind, queue, str(dispatch.schedule_to_start))
+        return outcomes.timed_out(call, kind, queue, format_duration(dispatch.schedule_to_start))
     return outcomes.attempt_failed(call, failure_of(error), _detail_of(cause), may_act=dispatch.may_act)
 
 

@@ -18,6 +18,7 @@ from sojourn.answers.submitting import (
     check_may_answer,
     closed_wait,
     is_same_answer,
+    refusal_of_closed,
     submit,
 )
 from sojourn.answers.texts import Verdict, parse_answer, read_verdict
@@ -65,6 +66,7 @@ __all__ = [
     "open_waits",
     "parse_answer",
     "read_verdict",
+    "refusal_of_closed",
     "status_view",
     "submit",
     "wait_view",

@@ -31,6 +31,7 @@ from sojourn.errors import (
     RunNotFound,
     RunUnreadable,
 )
+from sojourn.values.text import clip
 from sojourn.values.visible import visible
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "check_may_answer",
     "closed_wait",
     "is_same_answer",
+    "refusal_of_closed",
     "submit",
 ]
 
@@ -240,7 +242,7 @@ async def answered_before(
         return None
     event = closed.event
     if not is_same_answer(closed, answer, principal):
-        raise AwaitClosed(_how_closed(closed, answer), run_id=run.id)
+        raise refusal_of_closed(closed, answer)
     if closed.void:
         raise closed.void
     return AlreadyAnswered(event.run_id, event.await_id, answer.done, event.by or "")
@@ -382,13 +384,46 @@ def _voided(closed: ClosedWait, event: Event) -> ClosedWait:
     return closed
 
 
-def _how_closed(closed: ClosedWait, answer: GivenAnswer) -> str:
-    event, await_id = closed.event, visible(closed.view.await_id)
-    if event.code == "expired":
-        return f"{await_id} has expired"
+def refusal_of_closed(closed: ClosedWait, answer: GivenAnswer) -> AwaitClosed:
+    """Return the refusal of an answer to a wait that has one.
+
+    It says who gave which answer, and when.
+    """
+    view, event = closed.view, closed.event
+    what = _describe(view)
+    at = f"{event.time:%Y-%m-%d %H:%M:%S} UTC"
     by = f" by {visible(event.by[:200])}" if event.by else ""
-    if event.approved is None:
-        return f"{await_id} was already answered{by}"
-    if isinstance(answer, Decision) and answer.digest not in (None, "", closed.view.digest):
-        return f"{await_id} was about other arguments than those of this digest"
-    return f"{await_id} was already {'approved' if event.approved else 'denied'}{by}"
+    if event.code == "expired":
+        text = f"{what} expired at {at}, before an answer came"
+    elif (
+        event.approved is not None
+        and isinstance(answer, Decision)
+        and answer.digest not in (None, "", view.digest)
+    ):
+        text = f"{what} was shown with other arguments than those of this digest"
+    else:
+        text = f"{what} was already {_done(event)}{by} at {at}{_reason(event)}"
+    return AwaitClosed(text, run_id=view.run_id, await_id=view.await_id)
+
+
+def _describe(view: WaitView) -> str:
+    if view.call is not None:
+        return f"the call of {visible(view.tool or '')}"
+    if view.kind == "question":
+        return f"the question {visible(clip(' '.join(view.prompt.split()), 100))!r}"
+    return f"the result of {', '.join(visible(call.tool) for call in view.calls[:3])}"
+
+
+def _done(event: AwaitAnsweredEvent) -> str:
+    if event.approved is not None:
+        return "approved" if event.approved else "denied"
+    return "declined" if event.code == "declined" else "answered"
+
+
+def _reason(event: AwaitAnsweredEvent) -> str:
+    """Return the reason of a decision.
+
+    The text of an answer is not repeated.
+    """
+    is_reason = event.approved is not None or event.code == "declined"
+    return f": {visible(clip(event.text, 200))}" if is_reason and event.text else ""

@@ -35,6 +35,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus, ScheduleStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.core.run.scheduled_time import format_fault, has_scheduled_time
 from sojourn.errors import (
     InvalidInput,
     NotApprover,
@@ -428,7 +429,9 @@ class Client(Access):
 
         Args:
             agent_id: The agent.
-            messages: A user message, or without `session_id` the whole opening.
+            messages: A user message, or without `session_id` the whole opening. `{scheduled_at}` in it is the time at which
+                the schedule acts, in its time zone: in ISO 8601, or in a format of `strftime`, as in
+                `{scheduled_at:%d %B}`. `{{scheduled_at}}` stays as text, with single braces.
             every: The interval, at least a second, counted from 1970-01-01T00:00Z: a day is from midnight to midnight UTC.
             cron: In place of it a cron expression of five fields, or several, such as `0 8 * * 1-5`.
             time_zone: The time zone of `cron`, such as `Europe/Berlin`; UTC when left out.
@@ -458,6 +461,10 @@ class Client(Access):
             policy=policy,
             principal=principal,
         )
+        if fault := format_fault(run.messages):
+            raise InvalidInput(fault)
+        if has_scheduled_time(run.messages):
+            run = run.model_copy(update={"time_zone": time_zone or "UTC"})
         sends = scheduled_message(run, by) if session_id else run
         try:
             queue = self.task_queue or await queue_of(self.temporal, agent_id, schedule_id)

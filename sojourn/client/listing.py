@@ -392,6 +392,7 @@ async def _run_of(found: WorkflowExecution) -> RunStatus:
         run_id=found.id,
         agent_id=attributes.get(search_attributes.AGENT) or "",
         session_id=attributes.get(search_attributes.SESSION) or "",
+        tenant=attributes.get(search_attributes.TENANT) or "",
         forked_from=ForkedFrom(run_id=origin, event_id="") if origin else None,
         status=_status_of(found),
         awaiting="" if found.close_time else attributes.get(search_attributes.AWAITING) or "",

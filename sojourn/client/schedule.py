@@ -4,7 +4,7 @@ The messages are sent to a conversation.
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import temporalio.client
@@ -23,6 +23,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
+from sojourn.client.skipped_times import skipped_times
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.ids import run_id_fault
 from sojourn.contracts.message import TextPart
@@ -71,7 +72,7 @@ class Schedule:
             known = await found.memo()
         except RPCError as error:
             raise self._translate(error) from error
-        status = _status_of(found, known, found.schedule.state)
+        status = _status_of(found, known, found.schedule)
         return status.model_copy(update={"count": found.info.num_actions})
 
     async def pause(self, note: str = "") -> None:
@@ -138,6 +139,7 @@ def scheduled_message(run: RunInput, by: str | None) -> ScheduledMessage:
         labels=run.labels,
         policy=run.policy,
         principal=run.principal,
+        time_zone=run.time_zone,
     )
 
 
@@ -221,7 +223,7 @@ async def list_schedules(
                 continue  # of another codec
             if _MEMO not in known or found.schedule is None:
                 continue
-            status = _status_of(found, known, found.schedule.state)
+            status = _status_of(found, known, found.schedule)
             if agent_id in (None, status.agent_id):
                 yield status
     except RPCError as error:
@@ -229,9 +231,12 @@ async def list_schedules(
 
 
 def _status_of(
-    found: ScheduleDescription | ScheduleListDescription, known: Any, state: Any
+    found: ScheduleDescription | ScheduleListDescription,
+    known: Any,
+    schedule: temporalio.client.Schedule | temporalio.client.ScheduleListSchedule,
 ) -> ScheduleStatus:
     info: Any = found.info
+    state, spec = schedule.state, schedule.spec
     fields = known.get(_MEMO)  # untrusted, as any client may have written it
     about = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
     texts = ("agent_id", "session_id", "message", "timing")
@@ -241,6 +246,8 @@ def _status_of(
             "schedule_id": found.id,
             "paused": state.paused,
             "note": state.note or "",
+            "time_zone": spec.time_zone_name or "",
+            "skipped_times": skipped_times(spec, datetime.now(UTC)),
             "next_times": list(info.next_action_times) if info else [],
             "last": [_run_of(each) for each in (info.recent_actions if info else ())],
         }

@@ -39,8 +39,8 @@ LONGEST = 300.0
 The page then reconnects, and the request is authenticated again.
 """
 
-SLOW = 10.0
-"""Seconds without a part after which the server is checked."""
+SLOW = HEARTBEAT / 2
+"""Seconds without a part after which the server is checked, and a comment is sent if nothing else was."""
 
 SOON = 2.0
 """The same, while the server does not answer."""
@@ -76,7 +76,7 @@ class Live(SseResponse):
                     if news.html or news.events:
                         await write(_frame(news))
                         beat = now
-                    elif now - beat >= HEARTBEAT:
+                    elif now - beat >= HEARTBEAT / 2:  # the next chance comes within SLOW
                         await write(BEAT)
                         beat = now
                     if now - begin > LONGEST:

@@ -140,6 +140,10 @@ class Notice(Record):
     """Of a child run: the run above it."""
     labels: dict[str, str] = {}
     """The labels of the run."""
+    principal: Principal | None = None
+    """For whom the run acts: who sent the message of the turn, else who asked for the run; None if no program said."""
+    tenant: str = ""
+    """The tenant of the run; empty if it has none."""
     turn_id: str = ""
     """The user turn."""
     message_ids: list[str] = []
@@ -200,6 +204,8 @@ class RunInput(Record):
     """In a child run: who has asked for its parent's turn beside `principal`, without roles."""
     visible_to: list[str] = []
     """In a child run of the visibility `subject`: the marks of those who may see its parent."""
+    time_zone: str | None = None
+    """The zone of `{scheduled_at}`, if a schedule starts the run and its messages have the placeholder."""
 
     @property
     def tenant(self) -> str:
@@ -339,7 +345,7 @@ OPEN_STATUSES = ("running", "waiting", "paused", "idle")
 class RunStatus(Record):
     """The status of a run at one moment: its phase, open waits, calls, and the rest of its limits.
 
-    A listing (`Client.list_runs`) knows `run_id`, `agent_id`, `session_id`, `status`, `awaiting`, `gave_up`,
+    A listing (`Client.list_runs`) knows `run_id`, `agent_id`, `session_id`, `tenant`, `status`, `awaiting`, `gave_up`,
     `started_at`, `closed_at` and, of `forked_from`, the `run_id`; `Run.status()` knows all fields.
     """
 
@@ -353,6 +359,8 @@ class RunStatus(Record):
     """The principal who asked for the run, or None if the program that started it named none."""
     acts_for: Principal | None = None
     """For whom the run acts now: who sent the message of the present turn, else who asked for the run."""
+    tenant: str = ""
+    """The tenant of the run; empty if it has none."""
     forked_from: ForkedFrom | None = None
     """In a fork: the run it was forked from, and where; a listing has only the run's id."""
     turn_id: str = ""
@@ -425,6 +433,8 @@ class ScheduledMessage(Record):
     """Limits of the conversation, if the message starts it."""
     principal: Principal | None = None
     """The principal who asks, if the message starts the conversation. The conversation belongs to its tenant."""
+    time_zone: str | None = None
+    """The zone of `{scheduled_at}`, if the message has the placeholder."""
 
 
 class ScheduledRun(Record):
@@ -455,6 +465,10 @@ class ScheduleStatus(Record):
     """Why it was paused or resumed."""
     next_times: list[datetime] = []
     """When it acts next, soonest first."""
+    time_zone: str = ""
+    """The time zone of its cron expressions; empty for an interval, and for UTC."""
+    skipped_times: list[datetime] = []
+    """Local times of the next years that a daylight-saving change leaves out, at which it does not act; at most 3."""
     last: list[ScheduledRun] = []
     """The last times that it acted, oldest first; of a listing, a few."""
     count: int | None = None

@@ -43,8 +43,10 @@ from sojourn.core.awaits.envelope import message_id_of
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.payload.unknown_outcome import mark_doubts
 from sojourn.core.run.continuation import Continuation, read_continuation
+from sojourn.core.run.scheduled_time import fill_opening
 from sojourn.core.run.totals import read_spent
 from sojourn.values.undecodable import OrUndecodable
+from sojourn.values.visible import format_duration
 
 __all__ = ["HistoryReader", "sender_of"]
 
@@ -120,6 +122,8 @@ class HistoryReader:
             started = event.workflow_execution_started_event_attributes
             self._parent = started.parent_workflow_execution.workflow_id
             value = await self._value(started.input, RunInput) or await self._continuation(started.input)
+            if isinstance(value, RunInput):
+                value = fill_opening(value, started.workflow_id)
             self.opening_unreadable, self.unreadable = self.unreadable, ""
             return self._make(event, "started", value=value)
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
@@ -169,7 +173,7 @@ class HistoryReader:
                 key=scheduled.activity_id,
                 value=value,
                 queue=scheduled.task_queue.name,
-                waits=str(scheduled.schedule_to_start_timeout.ToTimedelta()),
+                waits=format_duration(scheduled.schedule_to_start_timeout.ToTimedelta()),
             )
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             completed = event.activity_task_completed_event_attributes

@@ -81,7 +81,7 @@ def create_api(
     )
     web.state.service = service
     api = (waits, steering, runs, sessions, own)
-    routers = [own.agents, *(each.routes for each in (*api, agui, vercel, openai))]
+    routers = [own.agents, own.caller, *(each.routes for each in (*api, agui, vercel, openai))]
     for router in routers:
         if prefix:
             web.include_router(router, prefix=prefix)

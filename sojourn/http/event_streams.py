@@ -34,8 +34,11 @@ __all__ = [
     "wants_stream",
 ]
 
-HEARTBEAT = 15.0
-"""Seconds without an event after which to send a comment, so that no proxy closes the connection as idle."""
+HEARTBEAT = 10.0
+"""Longest silence of a stream of any face, in seconds, before a comment is sent.
+
+Some proxies close a connection that is idle for 15 seconds.
+"""
 
 BEAT = b": heartbeat\n\n"
 """The comment to send."""

@@ -13,6 +13,7 @@ __all__ = [
     "Acknowledgement",
     "AgentSummary",
     "Agents",
+    "Me",
     "Outcome",
     "ServiceHealth",
     "Started",
@@ -170,6 +171,35 @@ class WaitPage(_Reply):
     """The cursor of the next page, or null after the last one."""
     is_whole: bool
     """Whether all waiting runs were looked at; false beyond 5,000 of them."""
+
+
+class Me(_Reply):
+    """The caller, and what its roles allow."""
+
+    model_config = _example(
+        subject="ana",
+        tenant="acme",
+        roles=["user"],
+        may_read=True,
+        may_write=True,
+        may_decide=False,
+        may_operate=False,
+    )
+
+    subject: str
+    """The name of the key, or the subject of the token."""
+    tenant: str
+    """The tenant whose runs the caller sees; empty if there is only one."""
+    roles: list[str]
+    """Its roles, with those that only tools and policies name."""
+    may_read: bool
+    """Whether it may read agents, runs and open waits."""
+    may_write: bool
+    """Whether it may start runs, send messages, answer questions and return results."""
+    may_decide: bool
+    """Whether it may approve and deny calls that name no approvers of their own."""
+    may_operate: bool
+    """Whether it may pause, cancel and fork runs."""
 
 
 class ServiceHealth(_Reply):

@@ -140,8 +140,11 @@ def stop_core_logging() -> None:
 def runtime_with_metrics(at: str) -> Runtime:
     """Return a runtime that serves metrics at a port, or an address and a port.
 
+    If another process listens there, a warning says so, and the runtime serves none: a worker that drains holds its
+    port for a while, and the one that replaces it must not fail for it.
+
     Raises:
-        DefinitionError: `at` has no valid port, or another process listens there.
+        DefinitionError: `at` has no valid port, or is no address of this machine.
     """
     host, _, port = at.strip().rpartition(":")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
@@ -154,6 +157,9 @@ def runtime_with_metrics(at: str) -> Runtime:
         return Runtime(telemetry=TelemetryConfig(logging=core_logging(), metrics=metrics))
     except ValueError as error:
         why = str(error).rpartition(": ")[2]
+        if "in use" in why:
+            _log.warning("no metrics are served: %s is in use; restart this worker once it is free", address)
+            return logging_runtime()
         raise DefinitionError(
             f"metrics cannot be served at {address} ({why}); choose another --metrics-port or SOJOURN_METRICS_PORT"
         ) from error

@@ -19,5 +19,6 @@ if find_spec("pydantic_ai") is None:
 
 from sojourn.models.compaction import Compaction, Summarize
 from sojourn.models.planner import ModelPlanner
+from sojourn.models.price import Price
 
-__all__ = ["Compaction", "ModelPlanner", "Summarize"]
+__all__ = ["Compaction", "ModelPlanner", "Price", "Summarize"]

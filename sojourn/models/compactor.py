@@ -16,7 +16,7 @@ instructions forbid to follow any of it. If the model writes no summary, code sa
 import inspect
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,7 @@ from sojourn.core.run.totals import add_usage
 from sojourn.models.compaction import SHORTEST, Compaction
 from sojourn.models.conversation import ModelConversation
 from sojourn.models.guarded import CHARACTERS_A_TOKEN, estimate
+from sojourn.models.price import Price, price_usage
 from sojourn.models.provider_errors import translate_provider_errors
 from sojourn.models.provider_metadata import tokens_of
 from sojourn.models.response import usage_of
@@ -101,6 +102,7 @@ async def summary_of(
     provider: str,
     room: int,
     most: int,
+    prices: Mapping[str, Price],
 ) -> Summary:
     """Return the summary of messages, by the user's function, or a model, or code.
 
@@ -129,7 +131,7 @@ async def summary_of(
             if error.type not in ("ContextWindowExceeded", "ContentFiltered"):
                 raise
             return Summary(_by_code(messages, most), used)
-        used = add_usage(used, part.used)
+        used = add_usage(used, price_usage(part.used, prices))
         so_far, rest = part.text or so_far, rest[room:]
     return Summary(so_far or _by_code(messages, most), used)
 
@@ -194,6 +196,7 @@ class Compactor:
     model: Model
     summarizer: Model
     provider: str
+    prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
 
     @property
     def window(self) -> int | None:
@@ -296,6 +299,7 @@ class Compactor:
                 self.provider,
                 max(int(min(size, 500_000) * 0.5) * CHARACTERS_A_TOKEN, 1_000),
                 min(int(window * SUMMARY) * CHARACTERS_A_TOKEN, MAX_SUMMARY),
+                self.prices,
             )
             summary, used = made.text, made.used
         part = CompactionPart(

@@ -1,7 +1,7 @@
 """A planner whose decisions a language model makes."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -28,6 +28,7 @@ from sojourn.models.model_name import model_name_fault
 from sojourn.models.names import Names
 from sojourn.models.offered import ASK_USER, FINAL_RESULT, Expected, Offer, answer_tool
 from sojourn.models.outcome import Correction, ModelReply, plan_of
+from sojourn.models.price import Price, price_usage, read_prices
 from sojourn.models.provider_errors import foreign_host, translate_provider_errors
 from sojourn.models.rate_limits import RequestLimits
 from sojourn.models.requests import ModelInput, Requests, given_up, server_notes
@@ -93,6 +94,7 @@ class ModelPlanner:
             search. By default 128, and fewer if their definitions are very long.
         max_concurrency: Most requests to one provider in flight on this worker; by default `SOJOURN_MODEL_CONCURRENCY`.
         tokens_per_minute: Most tokens that this worker uses of one provider; by default `SOJOURN_MODEL_TPM`.
+        price: A `Price` of the model, or one for each name of several, in place of what `genai-prices` knows.
 
     Raises:
         DefinitionError: A model, its provider, the result's type or a limit is invalid.
@@ -114,6 +116,7 @@ class ModelPlanner:
         max_tools: int | None = None,
         max_concurrency: int | None = None,
         tokens_per_minute: int | None = None,
+        price: Price | Mapping[str, Price] | None = None,
     ) -> None:
         for each in (model, *fallbacks):
             if not isinstance(each, (str, Model)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
@@ -134,6 +137,7 @@ class ModelPlanner:
         self._compaction = Compaction.of(compaction)
         self._offers = ToolOffers(self._sources, max_tools)
         self._limits = RequestLimits.given(max_concurrency, tokens_per_minute)
+        self._prices = read_prices(price)
         self._time_outs = ReadTimeOuts()
         self._plain_ids = False
 
@@ -202,7 +206,7 @@ class ModelPlanner:
                 return await self._plan(turn)
             refused.confirm()
             self._plain_ids = self._plain_ids or requests.plain_ids
-            this = usage_of(response)
+            this = price_usage(usage_of(response), self._prices)
             used = add_usage(used, this)
             response = search.opened(response)
             if found := search.answered(response, may_search=_has_left(turn, used)):
@@ -254,7 +258,11 @@ class ModelPlanner:
             given = self._compaction.model
             provider = given.split(":", 1)[0] if isinstance(given, str) else given and given.system
             return Compactor(
-                self._compaction, self._model, self._summarizer, provider=provider or self._provider
+                self._compaction,
+                self._model,
+                self._summarizer,
+                provider=provider or self._provider,
+                prices=self._prices,
             )
 
     async def _response(

@@ -1,5 +1,6 @@
 """One way to answer, on real runs: who may, what an answer is bound to, and an answer that is sent again."""
 
+import re
 from typing import Any
 
 import pytest
@@ -54,6 +55,13 @@ def given(wait: WaitView) -> GivenAnswer:
     return Results([{"tool_call_id": wait.calls[0].tool_call_id, "result": 2.5}])
 
 
+LATE = {
+    "ask": "the question 'Which one\\?' was already answered",
+    "wipe": "the call of shop.tools.wipe was already approved",
+    "weigh": "the result of shop.tools.weigh was already answered",
+}
+"""What whoever comes too late is told, without an id."""
+
 ANSWERED = {"ask": "answered", "wipe": "approved", "weigh": "provided"}
 
 
@@ -69,8 +77,10 @@ async def test_an_answer_is_given_once(waiting, asked: str) -> None:
     again = await submit(run, BO, wait, given(wait))
     assert type(again) is AlreadyAnswered
     assert (again.await_id, again.done, again.by) == (wait.await_id, ANSWERED[asked], "bo")
-    with pytest.raises(AwaitClosed, match=r"was already (answered|approved) by bo"):
+    with pytest.raises(AwaitClosed) as closed:
         await submit(run, CY, wait, given(wait))
+    assert re.fullmatch(rf"{LATE[asked]} by bo at \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC", str(closed.value))
+    assert closed.value.await_id == wait.await_id
 
 
 async def test_another_answer_is_refused(waiting) -> None:
@@ -80,7 +90,7 @@ async def test_another_answer_is_refused(waiting) -> None:
     await submit(asking, ANA, question, Answer("red"))
     await wiping.result()
     await asking.result()
-    with pytest.raises(AwaitClosed, match="was already denied by bo"):
+    with pytest.raises(AwaitClosed, match=r"was already denied by bo at .* UTC: not yet$"):
         await submit(wiping, BO, call, Decision(True))
     for other in (Answer("blue"), Declined("no idea")):
         with pytest.raises(AwaitClosed, match="was already answered by ana"):

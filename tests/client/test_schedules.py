@@ -2,7 +2,8 @@
 
 import asyncio
 import uuid
-from datetime import timedelta
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from temporalio.client import (
@@ -88,6 +89,48 @@ async def test_a_schedule_starts_runs(client, schedule, until):
         return [each async for each in client.list_runs(agent_id="test.agent", labels={"team": "ops"})]
 
     assert run_id in [each.run_id for each in await until(is_listed)]
+
+
+async def test_the_message_has_the_time_of_the_schedule(client, schedule, until):
+    """The planner, the events and the transcript have the due time in the zone of the schedule, not the placeholder."""
+    made = await schedule("{{scheduled_at}} {scheduled_at}", cron="0 8 1 1 *", time_zone="Asia/Tokyo")
+    await made.trigger()
+    (run_id,) = await ids(made, until)
+    due = datetime.fromisoformat(run_id.removeprefix(f"{made.id}-"))
+    text = f"{{scheduled_at}} {due.astimezone(ZoneInfo('Asia/Tokyo')).isoformat()}"
+    run = client.get_run(run_id)
+    assert text.endswith("+09:00")
+    assert (await run.result()).text == f"1: {text}"
+    events = [event async for event in run.events(follow=False)]
+    assert events[0].message.text == text
+    assert (await run.transcript())[0].text == text
+
+
+async def test_a_message_to_a_conversation_has_the_time_of_the_schedule(client, schedule, until):
+    """It is filled in where the message is sent."""
+    session_id = f"timed-{uuid.uuid4().hex[:6]}"
+    made = await schedule("{scheduled_at:%d.%m.%Y %Z}", every=DAY, session_id=session_id)
+    await made.trigger()
+    (message_id,) = await ids(made, until)
+    await client.temporal.get_workflow_handle(message_id).result()
+    turn = await client.session("test.agent", session_id).send("{scheduled_at:%d}", message_id="by-hand")
+    assert (await turn.result()).text == "2: {scheduled_at:%d}"
+    (first, *_) = [
+        each async for each in turn.session.events(follow=False) if each.type == "message_received"
+    ]
+    due = datetime.fromisoformat(message_id.removeprefix(f"{made.id}-"))
+    assert first.message.text == f"{due:%d.%m.%Y} UTC"
+
+
+async def test_a_time_that_the_clocks_leave_out_is_told(schedule):
+    """The server's own reading of the cron expression says which times it skips."""
+    yearly = await schedule(cron="30 2 28 3 *", time_zone="Europe/Berlin")
+    status = await yearly.status()
+    assert status.time_zone == "Europe/Berlin"
+    assert "2027-03-28T02:30:00" in [each.isoformat() for each in status.skipped_times]
+    assert all(each.date() != date(2027, 3, 28) for each in status.next_times)
+    hourly = await schedule(cron="0 * * * *", time_zone="Europe/Berlin")
+    assert (await hourly.status()).skipped_times == []
 
 
 async def test_it_acts_by_itself(client, schedule, until):
@@ -215,6 +258,7 @@ async def test_a_bad_schedule_is_refused_at_once(schedule, subtests):
         ({"cron": "0 8 * * *", "time_zone": "Mars/Olympus"}, "refused"),
         ({"every": DAY, "schedule_id": "x" * 151}, "at most 150"),
         ({"every": DAY, "schedule_id": "an id"}, "run_id must begin"),
+        ({"every": DAY, "text": "{scheduled_at:" + "x" * 101 + "}"}, "at most 100"),
         ({"every": DAY, "session_id": "it's"}, "session_id"),
         ({"every": DAY, "session_id": "s", "text": " "}, "is empty"),
         ({"every": DAY, "session_id": "s", "text": "x" * 300_000}, "at most 256,000"),

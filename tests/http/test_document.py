@@ -12,6 +12,7 @@ from sojourn.asgi import create_app
 PATHS = {
     "GET /v1/agents",
     "GET /v1/agents/{agent_id}",
+    "GET /v1/me",
     "POST /v1/runs",
     "GET /v1/runs",
     "GET /v1/runs/{run_id}",
@@ -159,6 +160,7 @@ async def test_answers_fit_the_document(served, document, whole):
         return judge(f"POST {name}", await served.post(path, body, params=parts))
 
     await get("/v1/agents")
+    await get("/v1/me")
     await get("/v1/agents/{agent_id}", agent_id="shop.clerk")
     await get("/v1/agents/{agent_id}", agent_id="shop.nobody")
     started = await post("/v1/runs", {"agent_id": "shop.clerk", "input": "measure"})

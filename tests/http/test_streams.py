@@ -10,11 +10,15 @@ import httpx2
 import pytest
 
 from sojourn.asgi import create_app
+from sojourn.console import live
 from sojourn.contracts.ids import place_of
 from sojourn.events import Cursor
 from sojourn.http import event_streams
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import redact
+from sojourn.http.protocols import reply
+from sojourn.http.protocols.a2a import endpoint as a2a_endpoint
+from sojourn.http.protocols.mcp import endpoint
 from sojourn.live.transport import topic_of
 from sojourn.network import http_client
 from sojourn.reader import Feeds, SlowSubscriber
@@ -143,6 +147,13 @@ async def test_an_event_id_is_a_place_too(served):
     history = await history_of(served, run_id)
     own = history.pop(run_id)
     assert recorded(frames) == {run_id: own[own.index(after) + 1 :], **history}
+
+
+def test_every_stream_has_a_comment_before_a_proxy_closes_it():
+    """All faces take one constant, well below the 15 s of common proxies; a page looks twice in that time."""
+    faces = (event_streams, live, endpoint, a2a_endpoint, reply)
+    assert {face.HEARTBEAT for face in faces} == {10.0}
+    assert live.SLOW == event_streams.HEARTBEAT / 2
 
 
 async def test_silence_is_filled_with_comments(served, monkeypatch):

@@ -31,6 +31,26 @@ async def tenants(shop, serve, tmp_path):
         yield http, clients, client
 
 
+async def test_a_key_is_told_what_it_may_do(tenants):
+    """`/v1/me` has the subject, the tenant and the roles, and what is refused for want of a role; without a key it is 401."""
+    http, keys, _ = tenants
+    vi, ana = [(await http.get("/v1/me", headers=keys[name])).json() for name in ("vi", "ana")]
+    assert vi == {
+        "subject": "vi",
+        "tenant": "acme",
+        "roles": ["viewer"],
+        "may_read": True,
+        "may_write": False,
+        "may_decide": False,
+        "may_operate": False,
+    }
+    assert (ana["subject"], ana["roles"]) == ("ana", ["user", "approver", "operator"])
+    assert all(ana[name] for name in ("may_read", "may_write", "may_decide", "may_operate"))
+    refused = await http.post("/v1/runs", json={"agent_id": "shop.clerk", "input": "x"}, headers=keys["vi"])
+    assert refused.status_code == 403
+    assert (await http.get("/v1/me")).status_code == 401
+
+
 async def test_another_tenants_run_does_not_exist(tenants):
     """Every path of a run is 404 for another tenant, and nothing happens to the run."""
     http, keys, client = tenants

@@ -51,6 +51,7 @@ async def test_a_generated_client_compiles_and_reads_what_is_sent(served, typed)
     status, told = await ran(typed, "node", "client.js", served.url, "wipe")
     assert status == 0, told
     read = json.loads(told)
+    assert read["me"] == "local"
     assert read["known"]
     assert "shop" in read["asked"]
     assert read["called"]

@@ -24,6 +24,7 @@ from sojourn.contracts.message import ImagePart
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
 from sojourn.errors import DefinitionError
+from sojourn.models import Price
 from sojourn.testing.providers import (
     Body,
     Completion,
@@ -350,6 +351,15 @@ async def test_cache_writes_are_counted_and_cost(standin: ProviderServer) -> Non
     plain, written = [(await planner(standin, "anthropic").plan_start(turn([]))).usage for _ in spent]
     assert (written.input_tokens, written.cache_write_tokens, written.cached_tokens) == (1_000, 900, 0)
     assert (plain.cache_write_tokens, plain.cost < written.cost) == (0, True)
+
+
+async def test_a_price_of_the_app_counts(standin: ProviderServer) -> None:
+    """The usage of a plan has the cost by the price that the planner was given, also for a model that nobody prices."""
+    standin.script = [
+        Completion(parts=[Text(text="Done.")], usage=ReportedUsage(input=1_000_000, output=100_000))
+    ]
+    priced = planner(standin, "openai-chat", price=Price(input=2, output=10))
+    assert (await priced.plan_start(turn([]))).usage.cost == pytest.approx(3.0)
 
 
 # The net.

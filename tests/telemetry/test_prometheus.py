@@ -26,17 +26,28 @@ async def test_the_port_answers(desk, by):
     assert any(line.startswith("temporal_activity_execution_latency_bucket") for line in lines)
 
 
-async def test_a_taken_port_is_refused(desk):
-    """When another process listens on the port, the worker exits with status 2 and says what to do, without a traceback."""
+async def test_a_worker_serves_without_metrics_while_its_port_is_taken(desk):
+    """While another process listens on the port, such as a worker that drains, the worker warns and serves runs."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         at = str(taken.getsockname()[1])
-        process = desk.start("-m", "sojourn", "worker", "traced_app:app", "--metrics-port", at, log="worker")
-        await desk.until(lambda: process.poll() is not None)
+        name = f"worker-{len(desk.processes)}"
+        await desk.worker("-m", "sojourn", "worker", "traced_app:app", "--metrics-port", at)
+        await desk.run("desk.clerk")
+    log = desk.log(name)
+    assert f"no metrics are served: 127.0.0.1:{at} is in use" in log
+    assert "Traceback" not in log
+
+
+async def test_an_address_of_another_machine_is_refused(desk):
+    """A worker that cannot serve its metrics at an address exits with status 2 and says what to do."""
+    at = "192.0.2.1:9464"
+    process = desk.start("-m", "sojourn", "worker", "traced_app:app", "--metrics-port", at, log="worker")
+    await desk.until(lambda: process.poll() is not None)
     assert process.poll() == 2
     log = desk.log("worker")
-    assert f"127.0.0.1:{at}" in log
+    assert f"metrics cannot be served at {at}" in log
     assert "SOJOURN_METRICS_PORT" in log
     assert "Traceback" not in log
 

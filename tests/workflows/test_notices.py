@@ -13,11 +13,14 @@ from sojourn import (
     AwaitClarification,
     Client,
     PlanResult,
+    Principal,
     RunFailed,
     RunPolicy,
     Toolset,
     Worker,
 )
+
+ANA = Principal(subject="ana", tenant="acme", roles=["user"])
 
 tools = Toolset("notice.tools")
 outside = Toolset("notice.outside", external=True)
@@ -83,7 +86,7 @@ def app(told):
 async def test_a_run_tells_what_it_waits_for_and_how_it_ends(serve, app, told, until, traces):
     client = await serve(app)
     runs = [
-        await client.start("test.agent", text, session_id="s", labels={"team": "ops"})
+        await client.start("test.agent", text, session_id="s", labels={"team": "ops"}, principal=ANA)
         for text in ("ask", "wipe", "weigh")
     ]
     for run in runs:
@@ -103,6 +106,7 @@ async def test_a_run_tells_what_it_waits_for_and_how_it_ends(serve, app, told, u
         {"team": "ops"},
         "t1",
     )
+    assert (ask.principal, ask.tenant) == (ANA, "acme")
     assert (wiped.await_type, wiped.tool) == ("await_confirmation", "notice.tools.wipe")
     assert (weighed.await_type, weighed.tool) == ("await_external_tools", "notice.outside.weigh")
     await runs[0].answer("this one")

@@ -5,7 +5,7 @@ A run's totals include those of its child runs, so only runs without a parent ar
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,13 +20,18 @@ from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
+    from sojourn.contracts.plan import Usage
     from sojourn.contracts.run import RunStatus
+    from sojourn.contracts.tool_result import ToolTelemetry
     from sojourn.reader import Reader
 
 __all__ = ["cost"]
 
-BY = {"agent": "agent_id", "session": "session_id"}
-"""Field of a run by value of `--by`."""
+BY = {"agent": "agent_id", "session": "session_id", "tenant": "tenant", "model": "model", "day": "day"}
+"""The field of a row for each value of `--by`."""
+
+OF_TOOLS = "(tools)"
+"""The row of tokens that tools report without a model's name."""
 
 MAX_LOOKED_AT = 2_000
 """Maximum number of runs to read."""
@@ -82,7 +87,12 @@ def cost(
         str | None, typer.Option("--session", metavar="ID", help="Only runs of this session.")
     ] = None,
     by: Annotated[
-        str, typer.Option("--by", metavar="agent|session", help="Print one line for each agent or session.")
+        str,
+        typer.Option(
+            "--by",
+            metavar="agent|session|tenant|model|day",
+            help="One line for each of these; default: agent.",
+        ),
     ] = "agent",
     as_json: Json = False,
 ) -> int:
@@ -91,6 +101,7 @@ def cost(
     \b
     sojourn cost --since 7d
     sojourn cost --since 2026-03-01 --by session --json
+    sojourn cost --since 30d --by tenant
     """
     if by not in BY:
         raise CommandError(f"{plain(by)!r} is none of {', '.join(BY)}", exit_code=USAGE)
@@ -101,12 +112,12 @@ def cost(
         runs, has_more = await _find(client, filters)
         lines: dict[str, Spending] = {}
         total = Spending()
-        for run, spent in zip(runs, await _spending_of(client, runs), strict=True):
-            lines.setdefault(getattr(run, BY[by]), Spending()).add(spent)
-            total.add(spent)
-        lines = dict(
-            sorted(lines.items(), key=lambda line: (-(line[1].cost or 0), -line[1].input_tokens, line[0]))
-        )
+        read = _models_of if by == "model" else _total_of
+        for run, parts in zip(runs, await _spending_of(client, runs, read), strict=True):
+            for name, spent in parts.items():
+                lines.setdefault(_name(run, by) if name is None else name, Spending()).add(spent)
+            total.add(_sum_of(parts.values()))
+        lines = dict(sorted(lines.items(), key=_by_day if by == "day" else _by_cost))
         facts: dict[str, Any] = {
             "since": moment.isoformat(),
             "looked_at": len(runs),
@@ -139,29 +150,80 @@ async def _find(client: "Client", filters: dict[str, Any]) -> "tuple[list[RunSta
     return list(runs.values()), False
 
 
-async def _spending_of(client: "Client", runs: "Sequence[RunStatus]") -> list[Spending]:
+def _name(run: "RunStatus", by: str) -> str:
+    if by == "day":
+        return run.started_at.astimezone().date().isoformat() if run.started_at else ""
+    return str(getattr(run, BY[by], ""))
+
+
+def _by_cost(line: tuple[str, Spending]) -> tuple[float, int, str]:
+    return -(line[1].cost or 0), -line[1].input_tokens, line[0]
+
+
+def _by_day(line: tuple[str, Spending]) -> str:
+    return line[0]
+
+
+Parts = dict[str | None, Spending]
+"""What a run used, by model; under None the whole of it."""
+
+
+def _sum_of(parts: "Iterable[Spending]") -> Spending:
+    """Return the sum of what one run used."""
+    total = Spending()
+    for part in parts:
+        total.add(part)
+    total.runs, total.unpriced = int(not total.unread), min(total.unpriced, 1)
+    return total
+
+
+async def _spending_of(
+    client: "Client", runs: "Sequence[RunStatus]", read: "Callable[[Reader, RunStatus], Awaitable[Parts]]"
+) -> list[Parts]:
+    from sojourn.errors import RunNotFound, RunUnreadable
     from sojourn.reader import Reader
 
     gate, reader = asyncio.Semaphore(AT_ONCE), Reader(client)
 
-    async def read(run: "RunStatus") -> Spending:
+    async def parts_of(run: "RunStatus") -> Parts:
         async with gate:
-            return await _read(reader, run)
+            try:
+                return await read(reader, run)
+            except (RunNotFound, RunUnreadable):
+                return {None: Spending(unread=[run.run_id])}
 
-    return await asyncio.gather(*(read(run) for run in runs))
+    return await asyncio.gather(*(parts_of(run) for run in runs))
 
 
-async def _read(reader: "Reader", run: "RunStatus") -> Spending:
+async def _total_of(reader: "Reader", run: "RunStatus") -> Parts:
     """Return the usage of a run, from its last event if it has answered."""
-    from sojourn.errors import RunNotFound, RunUnreadable
     from sojourn.events.one_run import totals_in_history
 
-    try:
-        is_completed = run.status == "completed"
-        output = (await reader.end(run.run_id, run.closed_at)).output if is_completed else None
-        used = output.total_usage if output else await totals_in_history(reader.client.temporal, run.run_id)
-    except (RunNotFound, RunUnreadable):
-        return Spending(unread=[run.run_id])
+    is_completed = run.status == "completed"
+    output = (await reader.end(run.run_id, run.closed_at)).output if is_completed else None
+    used = output.total_usage if output else await totals_in_history(reader.client.temporal, run.run_id)
+    return {None: _spent(used)}
+
+
+async def _models_of(reader: "Reader", run: "RunStatus") -> Parts:
+    """Return the usage of a run and its child runs by model, from their events."""
+    parts: Parts = {}
+    async for event in reader.client.get_run(run.run_id).events(follow=False, children=True):
+        used: Usage | ToolTelemetry | None = None
+        if event.type == "usage":
+            used = event.usage
+        elif event.type == "tool_end" and not event.result.run_link:  # a child run's own events have it
+            used = event.result.telemetry
+        if used is None or not (used.input_tokens or used.output_tokens or used.cost):
+            continue
+        name = used.model or OF_TOOLS
+        part = parts.setdefault(name, Spending())
+        part.add(_spent(used))
+        part.runs, part.unpriced = 1, min(part.unpriced, 1)
+    return parts
+
+
+def _spent(used: "Usage | ToolTelemetry") -> Spending:
     tokens = used.input_tokens + used.output_tokens
     unpriced = int(bool(tokens and used.cost is None))
     return Spending(1, used.input_tokens, used.output_tokens, used.cost, unpriced)

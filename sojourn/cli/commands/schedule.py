@@ -1,16 +1,19 @@
 """`sojourn schedule` manages recurring runs and recurring messages."""
 
 import json
+import sys
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 
-from sojourn.cli.arguments import parse_duration, read_labels, read_text
+from sojourn.cli.arguments import parse_agent, parse_duration, read_labels, read_text
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import OK
 from sojourn.cli.options import By, Json, connected, connection_options
-from sojourn.cli.screen.text import local, plain, shell_word
+from sojourn.cli.screen.text import plain, shell_word
 from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
@@ -34,8 +37,20 @@ Note = Annotated[str, typer.Argument(metavar="NOTE", help="A note for people.", 
 @schedule.command()
 @connected
 def create(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id, such as ops.assistant.")],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message, or - for standard input.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT[:TENANT]",
+            help="The agent's id, such as ops.assistant; with a tenant, the runs are the tenant's.",
+        ),
+    ],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="The message; - is the text of standard input; {scheduled_at} in it is when it is due.",
+        ),
+    ],
     every: Annotated[
         str | None, typer.Option("--every", metavar="PERIOD", help="The interval: 30m, 2h, 7d.")
     ] = None,
@@ -76,7 +91,9 @@ def create(
     \b
     sojourn schedule create ops.assistant "which sites are dark" --every 1d
     sojourn schedule create ops.assistant "Daily report" --cron '0 8 * * 1-5' --time-zone Europe/Berlin --session desk-1
+    sojourn schedule create ops.assistant:acme "Report of {scheduled_at:%B %Y}" --cron '0 8 1 * *'
     """
+    agent, principal = parse_agent(name, by_or_user(by))
     given: dict[str, Any] = {
         "messages": read_text(text),
         "every": parse_duration(every) if every else None,
@@ -86,11 +103,14 @@ def create(
         "schedule_id": schedule_id,
         "labels": read_labels(labels or ()),
         "by": by_or_user(by) if session_id else None,
+        "principal": principal,
         "note": note,
     }
 
     async def main(client: "Client") -> int:
         made = await client.schedule(agent, **given)
+        if skipped := _skipped_line(await made.status()):
+            print(f"sojourn: the schedule skips {skipped}", file=sys.stderr)
         print(json.dumps({"schedule_id": made.id}) if as_json else plain(made.id, 300))
         return OK
 
@@ -148,11 +168,13 @@ def show(schedule_id: ScheduleId, as_json: Json = False) -> int:
         if status.note:
             print(f"note: {plain(status.note, 500)}")
         for moment in status.next_times[:3]:
-            print(f"next  {local(moment)}")
+            print(f"next  {_in_zone(moment, status)}")
+        if skipped := _skipped_line(status):
+            print(f"skips {skipped}")
         command = f"sojourn watch {shell_word(f'{status.agent_id}@{status.session_id}')}" if to else ""
         for each in status.last:
             follow = command or f"sojourn show {shell_word(each.id)}"
-            print(f"last  {local(each.at)}  {follow}{connection_options()}")
+            print(f"last  {_in_zone(each.at, status)}  {follow}{connection_options()}")
         return OK
 
     return with_client(main)
@@ -214,6 +236,23 @@ def _act_on(
     return with_client(main)
 
 
+def _in_zone(moment: datetime, status: "ScheduleStatus") -> str:
+    """Return a time in the zone of the schedule, with its name."""
+    name = status.time_zone or "UTC"
+    try:
+        there = moment.astimezone(ZoneInfo(name))
+    except (KeyError, ValueError, OSError):  # this machine does not know the zone
+        there, name = moment.astimezone(UTC), "UTC"
+    return f"{there:%Y-%m-%d %H:%M:%S} {plain(name)}"
+
+
+def _skipped_line(status: "ScheduleStatus") -> str:
+    if not status.skipped_times:
+        return ""
+    times = ", ".join(f"{each:%Y-%m-%d %H:%M}" for each in status.skipped_times)
+    return f"{times} {plain(status.time_zone)}: this local time does not exist, since the clocks go forward"
+
+
 def _print_table(found: "list[ScheduleStatus]") -> None:
     from rich.console import Console
     from rich.table import Table
@@ -227,7 +266,7 @@ def _print_table(found: "list[ScheduleStatus]") -> None:
         table.add_column(title, no_wrap=title in ("SCHEDULE", "NEXT"), overflow="fold")
     for each in found:
         agent = f"{each.agent_id}@{each.session_id}" if each.session_id else each.agent_id
-        upcoming = "paused" if each.paused else local(each.next_times[0]) if each.next_times else ""
+        upcoming = "paused" if each.paused else _in_zone(each.next_times[0], each) if each.next_times else ""
         cells = (each.schedule_id, agent, each.timing, upcoming, each.message)
         table.add_row(*(plain(cell, 300) for cell in cells))
     console.print(table)

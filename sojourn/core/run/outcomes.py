@@ -89,7 +89,10 @@ def timed_out(call: ToolRequest, kind: str, queue: str, waited: str) -> ToolResu
 
 def not_started(call: ToolRequest, queue: str, waited: str) -> ToolResult:
     """Return the result of a call that no worker took from its queue in time."""
-    return _unavailable(call, f"no worker served task queue {queue} within {waited}; the call did not run")
+    why = (
+        f"no worker took this call from task queue {queue} within {waited}: none runs there, or all are busy"
+    )
+    return _unavailable(call, f"{why}; the call did not run")
 
 
 def lost(call: ToolRequest, kind: str) -> ToolResult:

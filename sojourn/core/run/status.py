@@ -24,6 +24,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         agent_id=state.opening.agent_id,
         session_id=state.opening.session_id,
         principal=state.opening.principal,
+        tenant=state.opening.tenant,
         acts_for=state.acts_for,
         forked_from=state.opening.forked_from,
         turn_id=state.turn_id,
@@ -113,6 +114,8 @@ def _notice(run_id: str, state: RunState, kind: str, what: str, at: datetime) ->
             "session_id": opening.session_id,
             "parent_run_id": opening.parent.parent_run_id if opening.parent else "",
             "labels": opening.labels,
+            "principal": state.acts_for,
+            "tenant": opening.tenant,
             "turn_id": state.turn_id,
         }
     )

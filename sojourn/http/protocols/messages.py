@@ -207,18 +207,21 @@ async def deliver_to_session(
     message: IncomingMessage,
     *,
     approves: bool = True,
+    queues: bool = False,
 ) -> ReplyToken:
     """Send a message to a conversation, or start one with it.
 
     If a question is open, the message answers it. A call to approve is decided only by an answer that has the
     call's code, and only if `approves`: a person has written it. A person who gives no code may not have seen the
-    call, so the reply then displays the call.
+    call, so the reply then displays the call; with `queues` the message waits for its turn instead.
     """
     require(asking, "user")
     session = await service.session(asking, agent_id, session_id)
     for attempt in range(ATTEMPTS):
         try:
-            token = await _answer_in_session(service, asking, session.run, message, approves=approves)
+            token = await _answer_in_session(
+                service, asking, session.run, message, approves=approves, queues=queues
+            )
         except AwaitClosed:
             if attempt == ATTEMPTS - 1:
                 raise
@@ -272,7 +275,7 @@ async def token_of_task(service: Service, asking: Principal, task_id: str) -> Re
 
 
 async def _answer_in_session(
-    service: Service, asking: Principal, run: Run, message: IncomingMessage, *, approves: bool
+    service: Service, asking: Principal, run: Run, message: IncomingMessage, *, approves: bool, queues: bool
 ) -> ReplyToken | None:
     """Return the token of an answer or a repeated message, or None for a new one."""
     try:
@@ -292,7 +295,9 @@ async def _answer_in_session(
     if delivery := tree.delivered.get(message.message_id):
         message.check_same(delivery, run.id)
         return token_of_delivery(run.id, delivery)
-    return await _answer_open(service, asking, tree, message, code, approves=approves) if is_answer else None
+    if not is_answer:
+        return None
+    return await _answer_open(service, asking, tree, message, code, approves=approves, queues=queues)
 
 
 async def _answer_open(
@@ -303,6 +308,7 @@ async def _answer_open(
     code: str,
     *,
     approves: bool,
+    queues: bool,
 ) -> ReplyToken | None:
     """Answer the wait that a code names, or else the oldest one.
 
@@ -319,7 +325,7 @@ async def _answer_open(
     for opened, view in named or views:
         may_decide = bool(named) and (approves or not read_verdict(message.text).is_approved)
         if view.call and not may_decide:
-            return ReplyToken(run_id, opened.before)
+            return None if queues else ReplyToken(run_id, opened.before)
         await _submit(service, asking, view, message, run_id)
         return ReplyToken(run_id, opened.after)
     return None

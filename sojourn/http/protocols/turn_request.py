@@ -21,6 +21,7 @@ from sojourn.answers import (
     check_may_answer,
     closed_wait,
     is_same_answer,
+    refusal_of_closed,
 )
 from sojourn.client.client import Client
 from sojourn.client.run import Run
@@ -263,10 +264,13 @@ async def _check_repeated(run: Run, asking: Principal, answer: ClientAnswer) -> 
     ref = WaitRef.parse(answer.id, run.id)
     check_may_answer(asking, ref, Decision(approved=False) if ref.digest else Answer(""))
     closed = await find_closed(run, answer.id)
-    if closed is not None and is_same_answer(closed, answer.as_given(closed.view), asking):
-        return closed.view.run_id, closed.view.await_id
-    message = f"{run.id} does not wait for {answer.id[:200]!r}: look at what the conversation waits for now"
-    raise AwaitClosed(message, run_id=run.id)
+    if closed is None:
+        message = "the conversation waits for no such answer: look at what it waits for now"
+        raise AwaitClosed(message, run_id=run.id, await_id=ref.await_id)
+    given = answer.as_given(closed.view)
+    if not is_same_answer(closed, given, asking):
+        raise refusal_of_closed(closed, given)
+    return closed.view.run_id, closed.view.await_id
 
 
 def disconnect_callback(turn: TurnStream, asking: Principal) -> DisconnectCallback | None:

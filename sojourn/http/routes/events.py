@@ -60,7 +60,7 @@ EVENTS: dict[str, Any] = {
     "responses": {
         200: {
             "description": "The events so far. If `Accept` is `text/event-stream`: the events to the run's end, with a "
-            "comment after every 15 s without one. A stream that ends before the run ends with an event `problem`.",
+            "comment after every 10 s without one. A stream that ends before the run ends with an event `problem`.",
             "content": {"text/event-stream": _STREAM},
             "headers": {
                 "Sojourn-Cursor": {

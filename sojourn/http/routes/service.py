@@ -1,15 +1,15 @@
-"""Agents, health and metrics: `/v1/agents`, `/health` and `/metrics`."""
+"""Agents, caller, health and metrics: `/v1/agents`, `/v1/me`, `/health`, `/metrics`."""
 
 from fastapi import APIRouter, Request, Response
 
 from sojourn import __version__
 from sojourn.authoring.app import App
-from sojourn.http.replies import Agents, AgentSummary, ServiceHealth, WholeAgent
+from sojourn.http.replies import Agents, AgentSummary, Me, ServiceHealth, WholeAgent
 from sojourn.http.routes.parameters import AgentId, KnownQueryRoute, Serving, json_of, problems
-from sojourn.http.security.principals import Asking, require
+from sojourn.http.security.principals import Asking, has_role, require
 from sojourn.http.service import Service
 
-__all__ = ["routes"]
+__all__ = ["agents", "caller", "routes"]
 
 PATIENCE = 2.0
 """Timeout of a health check of the Temporal server, in seconds."""
@@ -18,6 +18,7 @@ FRESH = 0.5
 """Seconds to cache its result. Any client may ask, without credentials and without limit."""
 
 agents = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=KnownQueryRoute)
+caller = APIRouter(prefix="/v1/me", tags=["service"], route_class=KnownQueryRoute)
 routes = APIRouter(tags=["service"])
 
 
@@ -53,6 +54,22 @@ def _card(app: App, agent_id: str) -> AgentSummary:
         description=agent.description if agent else "",
         tools=sorted(app.tools_of(agent_id)),
         may_ask=agent is not None and agent.policy.interrupts_allowed,
+    )
+
+
+@caller.get("", response_model=Me, responses=problems(), summary="Look who you are")
+async def me(asking: Asking) -> Response:
+    """The principal of the key or token, and what its roles allow, so that a page can hide what would be refused."""
+    return json_of(
+        Me(
+            subject=asking.subject,
+            tenant=asking.tenant,
+            roles=asking.roles,
+            may_read=has_role(asking, "viewer"),
+            may_write=has_role(asking, "user"),
+            may_decide=has_role(asking, "approver"),
+            may_operate=has_role(asking, "operator"),
+        )
     )
 
 

@@ -72,7 +72,7 @@ async def _acknowledge(
 ) -> Response:
     done = await submit_answer(service, asking, WaitRef(run_id, body.await_id), body.given)
     if isinstance(done, AlreadyAnswered):
-        raise AwaitClosed(f"{run_id}: {body.await_id} was {done.done} before, by you", run_id=run_id)
+        raise AwaitClosed(f"you have {done.done} it before", run_id=run_id, await_id=body.await_id)
     return json_of(
         Acknowledgement(run_id=done.run_id, done=done.done, by=asking.subject, await_id=done.await_id)
     )

@@ -20,6 +20,7 @@ __all__ = [
     "AuthAgain",
     "FirstOf",
     "bind_principal",
+    "has_role",
     "principal",
     "principal_of",
     "require",
@@ -139,8 +140,16 @@ Asking = Annotated[Principal, Depends(principal)]
 """The parameter of a route that takes the principal."""
 
 
+def has_role(asking: Principal, role: Role) -> bool:
+    """Return whether a principal has a role.
+
+    A principal with another role of the service is a viewer too.
+    """
+    return role in asking.roles or (role == "viewer" and not set(ROLES).isdisjoint(asking.roles))
+
+
 def require(asking: Principal, role: Role) -> None:
     """Check for a role, or raise `MissingRole` (403). Any role may read."""
-    if role in asking.roles or (role == "viewer" and not set(ROLES).isdisjoint(asking.roles)):
+    if has_role(asking, role):
         return
     raise MissingRole(f"{asking.subject} does not have the role {role}", role=role)

@@ -1,17 +1,19 @@
 """`sojourn cost`: sums over runs whose usage is known."""
 
+import asyncio
 import json
 import uuid
+from datetime import date
 
 import pytest
 from pydantic import BaseModel
 
-from sojourn import Agent, AgentTool, App, AwaitClarification, PlanResult, RunPolicy, Turn
+from sojourn import Agent, AgentTool, App, AwaitClarification, PlanResult, Principal, RunPolicy, Turn
 from sojourn.contracts.plan import Usage
 
-BELOW = Usage(input_tokens=100, output_tokens=10, cost=0.5, model="m")
-ABOVE = Usage(input_tokens=1_000, output_tokens=1, cost=0.25, model="m")
-UNPRICED = Usage(input_tokens=7, output_tokens=3, model="m")
+BELOW = Usage(input_tokens=100, output_tokens=10, cost=0.5, model="small")
+ABOVE = Usage(input_tokens=1_000, output_tokens=1, cost=0.25, model="large")
+UNPRICED = Usage(input_tokens=7, output_tokens=3, model="local")
 
 
 class Question(BaseModel):
@@ -52,7 +54,8 @@ async def spent(serve, command, temporal_address, until, status_when):
     client = await serve(App(agents=[parent, child]))
     runs = {}
     for word in ("answer", "cheap", "ask", "fail"):
-        runs[word] = await client.start(parent.id, word, session_id=service)
+        principal = Principal(subject="ana", tenant="acme") if word == "cheap" else None
+        runs[word] = await client.start(parent.id, word, session_id=service, principal=principal)
     await runs["answer"].result()
     await runs["cheap"].result()
     await status_when(runs["ask"], lambda status: status.awaits)
@@ -101,6 +104,31 @@ async def test_runs_are_summed_with_their_child_runs(spent):
         "1 not ended, counted up to now",
         "the cost of 1 is unknown, and counted as nothing",
     ]
+
+
+async def test_runs_are_summed_by_model_tenant_and_day(spent):
+    """A run counts for each model that it or a child run used; days are those of this machine, tenants those of the runs."""
+    _service, cost = spent
+    by_model, by_tenant, by_day, table = await asyncio.gather(
+        cost("--by", "model", "--json"),
+        cost("--by", "tenant", "--json"),
+        cost("--by", "day", "--json"),
+        cost("--by", "tenant"),
+    )
+    total = json.loads(by_tenant.out)["total"]
+    priced = {"input_tokens": 3_000, "output_tokens": 3, "cost": 0.75, "unpriced": 0}
+    below = {"input_tokens": 300, "output_tokens": 30, "cost": 1.5, "unpriced": 0}
+    assert json.loads(by_model.out)["rows"] == [
+        {"model": "small", "runs": 3, **below},
+        {"model": "large", "runs": 3, **priced},
+        {"model": "local", "runs": 1, "input_tokens": 7, "output_tokens": 3, "cost": None, "unpriced": 1},
+    ]
+    assert json.loads(by_model.out)["total"] == total
+    assert [row["tenant"] for row in json.loads(by_tenant.out)["rows"]] == ["", "acme"]
+    days = [row["day"] for row in json.loads(by_day.out)["rows"]]
+    assert days
+    assert all(date.fromisoformat(day) for day in days)
+    assert "(no tenant)" in table.out
 
 
 async def test_runs_that_are_left_out_are_not_counted(spent):

@@ -209,13 +209,16 @@ def test_a_call_whose_activity_failed_ends_with_the_error() -> None:
 
 @pytest.mark.parametrize(
     ("timeout", "said"),
-    [("schedule-to-start", "task queue gpu within 0:00:30"), ("heartbeat", "outcome is unknown")],
+    [
+        ("schedule-to-start", "task queue gpu within 30 s: none runs there"),
+        ("heartbeat", "outcome is unknown"),
+    ],
 )
 def test_a_call_whose_activity_timed_out_ends_as_in_the_run(timeout: str, said: str) -> None:
     """An activity's time-out becomes the error and the hint that the planner receives."""
     history = History()
     task = ToolTask(name="a.b.c", agent_id="a.b")
-    of = history.add("scheduled", key="c1", value=task, queue="gpu", waits="0:00:30")
+    of = history.add("scheduled", key="c1", value=task, queue="gpu", waits="30 s")
     history.add("failed", of=of, error=ToolError.new("activity timed out"), timeout=timeout)
     result = only(history.events(), "tool_end").result
     assert said in result.error.message

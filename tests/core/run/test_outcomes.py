@@ -18,10 +18,10 @@ def test_a_result_of_an_activity_gets_the_calls_name_and_id() -> None:
 
 def test_a_call_that_no_worker_took_names_the_task_queue() -> None:
     """The result is `tool_unavailable`, names the task queue, and says that the call did not run."""
-    result = outcomes.not_started(CALL, "gpu", "0:00:30")
+    result = outcomes.not_started(CALL, "gpu", "30 s")
     assert result.retry_hint.reason == result.error.code == "tool_unavailable"
     assert result.retry_hint.message == result.error.message
-    assert "gpu" in result.error.message
+    assert "from task queue gpu within 30 s" in result.error.message
     assert "did not run" in result.error.message
 
 

@@ -151,6 +151,30 @@ async def test_a_call_is_approved_as_it_was_seen(served, http):
     assert text_of(done.task) == "wiped a"
 
 
+async def test_a_message_beside_an_open_approval_is_a_task_of_its_own(served, http):
+    """A message to the context of a call that waits is not lost: its task works, and has its answer after the decision."""
+    peer = await peer_of(served.url, http)
+    (asked,) = await peer.send("wipe")
+    message = {
+        "role": "ROLE_USER",
+        "messageId": "beside",
+        "contextId": asked.task.context_id,
+        "parts": [{"text": "hello"}],
+    }
+    params = {"message": message, "configuration": {"returnImmediately": True}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+    for _ in range(2):  # sent again, it is the same task
+        task = (await http.post(f"{served.url}/a2a/shop.clerk/", json=body)).json()["result"]["task"]
+        assert task["status"]["state"] == "TASK_STATE_WORKING"
+        assert task["id"] != asked.task.id
+    place = {"task_id": asked.task.id, "context_id": asked.task.context_id}
+    (done,) = await peer.send(f"yes {code_in(asked.task.status.message.parts[0].text)}", **place)
+    assert text_of(done.task) == "wiped a"
+    *_, last = [event async for event in peer.client.subscribe(SubscribeToTaskRequest(id=task["id"]))]
+    assert last.status_update.status.state == TaskState.TASK_STATE_COMPLETED
+    assert text_of(await peer.task(task["id"])) == "hello"
+
+
 async def test_a_denial_is_none_the_less_for_its_reason(served, http):
     """What data denies is denied, whatever its reason says; data with other arguments decides nothing."""
     peer = await peer_of(served.url, http)

@@ -16,7 +16,7 @@ from sse_starlette.sse import AppStatus
 
 from sojourn.answers import wait_view
 from sojourn.asgi import create_app
-from sojourn.http.protocols.mcp import server
+from sojourn.http.protocols.mcp import endpoint, server
 from sojourn.network import http_client
 from tests.http.conftest import listening
 from tests.http.requests_that_wait import request_of
@@ -112,9 +112,25 @@ async def test_a_call_has_its_result_though_the_server_was_asked_to_stop(served,
     assert '"text":"hello"' in answer.text
 
 
+async def test_a_call_has_comments_while_nothing_happens(served, shop, monkeypatch):
+    """While an agent is silent the stream of its call has a comment now and then, before its result."""
+    monkeypatch.setattr(endpoint, "HEARTBEAT", 0.2)
+    method, path, headers, body = request_of("mcp", "hang")
+    async with (
+        listening(create_app(shop.app, client=served.client)) as url,
+        served.http.stream(method, f"{url}{path}", headers=headers, json=body) as answer,
+    ):
+        comments = 0
+        async for line in answer.aiter_lines():
+            comments += line.startswith(":")
+            if comments == 2:
+                break
+
+
 async def test_the_agents_are_tools(served):
     """Each agent is a tool, by a name that hosts take, and a call has its answer."""
     async with connect(served.url) as client:
+        assert "`answer` without an answer tells whether the task goes on" in client.instructions
         tools = (await client.list_tools()).tools
         assert [tool.name for tool in tools] == ["shop_clerk", "shop_helper", "answer"]
         assert tools[0].input_schema["required"] == ["message"]

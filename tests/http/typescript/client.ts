@@ -10,6 +10,7 @@ type Status = Answer<"/v1/runs/{run_id}", "get">;
 type Outcome = Answer<"/v1/runs/{run_id}/output", "get">;
 type Waits = Answer<"/v1/waits", "get">;
 type Events = Answer<"/v1/runs/{run_id}/events", "get">;
+type Me = Answer<"/v1/me", "get">;
 type Asked = NonNullable<Status["awaits"]>[number];
 
 declare const process: { argv: string[]; stdout: { write(text: string): void } };
@@ -42,6 +43,8 @@ async function until<T>(read: () => Promise<T | undefined>): Promise<T> {
   throw new Error("it did not come to that");
 }
 
+const me = await call<Me>("/v1/me");
+if (!me.may_write || !me.may_decide) throw new Error(`${me.subject} of ${me.tenant} has only ${me.roles.join(", ")}`);
 const start: components["schemas"]["StartBody"] = { agent_id: "shop.clerk", input: process.argv[3]! };
 const started = await call<Started>("/v1/runs", start);
 const wait = await until(async () => (await call<Status>(`/v1/runs/${started.run_id}`)).awaits?.[0]);
@@ -57,6 +60,6 @@ const outcome = await until(async () => {
 const text: string = outcome.text;
 const events = await call<Events>(`/v1/runs/${started.run_id}/events`);
 const called: string[] = events.flatMap((event) => event.type === "tool_start" ? [event.call.name] : []);
-process.stdout.write(JSON.stringify({ asked: shown(wait), known, text, called }));
+process.stdout.write(JSON.stringify({ me: me.subject, asked: shown(wait), known, text, called }));
 
 export {};

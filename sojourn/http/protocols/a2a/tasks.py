@@ -20,6 +20,7 @@ from sojourn.answers import (
     is_same_answer,
     parse_answer,
     read_verdict,
+    refusal_of_closed,
     wait_view,
 )
 from sojourn.contracts.ids import MAX_MESSAGE_ID
@@ -212,7 +213,9 @@ class RunStorage(Storage[Any]):
             message.get("context_id") or f"a2a-{digest_of(self._asking.subject, message['message_id'])}"
         )
         named = IncomingMessage(said, _id_of(message))
-        token = await deliver_to_session(self._service, self._asking, self._agent_id, session_id, named)
+        token = await deliver_to_session(
+            self._service, self._asking, self._agent_id, session_id, named, queues=True
+        )
         return await self._submit(token)
 
     async def _submit(self, token: ReplyToken) -> Task:
@@ -259,8 +262,10 @@ class RunStorage(Storage[Any]):
         for decision in reply.tree.decisions:
             if decision.wait is not None and decision.event.await_id == await_id:
                 closed = ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)
-                if is_same_answer(closed, _answer_of(closed.view, fields, text), self._asking):
+                given = _answer_of(closed.view, fields, text)
+                if is_same_answer(closed, given, self._asking):
                     return
+                raise refusal_of_closed(closed, given)
         message = "the task asks nothing: send the message to its context, without the task"
         raise AwaitClosed(message, run_id=reply.token.run_id)
 

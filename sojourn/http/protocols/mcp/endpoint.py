@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from sojourn.http.event_streams import HEARTBEAT
 from sojourn.http.routes.parameters import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.service import Service
@@ -41,9 +42,12 @@ class MCPEndpoint:
 
 def _maker_of(service: Service) -> Callable[[], Any]:
     managers = import_module("mcp.server.streamable_http_manager")
-    # The SDK's response ends at most half a second after uvicorn begins to stop, and the SDK has no option for it.
+    # The SDK's response ends at most half a second after uvicorn begins to stop, and sends a comment each 15 s; the
+    # SDK has no option for either.
     transport: Any = import_module("mcp.server.streamable_http")
     streams = import_module("sse_starlette")
-    transport.EventSourceResponse = partial(streams.EventSourceResponse, shutdown_grace_period=GRACE)
+    transport.EventSourceResponse = partial(
+        streams.EventSourceResponse, shutdown_grace_period=GRACE, ping=HEARTBEAT
+    )
     server = import_module("sojourn.http.protocols.mcp.server").server_of(service)
     return partial(managers.StreamableHTTPSessionManager, server, stateless=True)

@@ -73,6 +73,13 @@ PATIENCE = 30.0
 MCP hosts wait little longer.
 """
 
+INSTRUCTIONS = f"""Each tool is an agent, except for `{ANSWER}`. Call an agent with a `message` that says what is to be done; \
+it may take minutes, and its run goes on if the call ends. The same `session_id` goes on with a conversation; without one \
+each call stands alone. Repeat the `request_id` when you send a call again, so that nothing starts twice.
+If the result says that the agent asks something, put the question to the user and send the user's words by `{ANSWER}`. \
+`{ANSWER}` without an answer tells whether the task goes on. A call that needs approval can be denied by it, and not approved.
+Artifacts of a run are resources, to which the result links."""
+
 _MESSAGE = {
     "type": "object",
     "properties": {
@@ -190,6 +197,7 @@ def server_of(service: Service) -> Server[Any]:
     server: Server[Any] = Server(
         service.app.name or "sojourn",
         version=__version__,
+        instructions=INSTRUCTIONS,
         on_list_tools=with_mcp_errors(answers.list_tools),
         on_call_tool=answers.call_tool,
         on_list_resources=answers.list_resources,

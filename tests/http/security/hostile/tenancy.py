@@ -16,6 +16,7 @@ OF_NO_TENANT = {
     "GET /metrics",
     "GET /v1/agents",
     "GET /v1/agents/{agent_id}",
+    "GET /v1/me",
     "GET /openai/v1/models",
     "GET /openai/v1/models/{model}",
     *PAGES_OF_NO_TENANT,
