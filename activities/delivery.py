@@ -57,7 +57,7 @@ class SendMessageActivity:
             with send_heartbeats(who={"agent_id": task.agent_id, "run_id": session.run.id}):
                 message = task.message
                 if task.time_zone is not None:
-                    message = fill_message(message, task.time_zone, info.workflow_id)
+                    message = fill_message(message, task.time_zone, info.workflow_id or "")
                 await session.send(message, message_id=info.workflow_id, by=task.by)
         except (AwaitClosed, InvalidInput, RunNotFound) as error:
             raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from None

@@ -91,7 +91,18 @@ class OpenOptions(TypedDict, total=False):
 
 
 class ToolOptions(OpenOptions, total=False):
-    """The options of `Toolset.tool`, `bind` and `declare`."""
+    """The options of `Toolset.tool`, `bind` and `declare`. All of them may be left out.
+
+    - What planners and people read: `name`, `title`, `description`, `tags`, `examples` of the payload.
+    - What the tool does: `read_only` (changes nothing), `destructive` (may destroy or overwrite), `idempotent` (a
+      repeated call has no further effect; False: a lost attempt is never repeated), `open_world` (reaches systems
+      outside).
+    - Who is asked first: `confirmation` (the question before each call), `approvers` (who decides), `four_eyes`
+      (whoever asked for the call may not approve it).
+    - What it takes and returns: `inject` (payload fields that no planner sees), `memory` (reads the run's memory),
+      `bounded` (the result says how much of it there is), `artifacts` (kinds of data beside the result).
+    - How it runs: `timeout` of an attempt, `retry` of transient failures, `local` (as a local activity).
+    """
 
     inject: Inject
     """Payload fields that no planner sees; filled by a function of the meta, else by an interceptor (SR-41)."""

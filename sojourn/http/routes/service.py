@@ -1,4 +1,4 @@
-"""Agents, caller, health and metrics: `/v1/agents`, `/v1/me`, `/health`, `/metrics`."""
+"""Agents, the caller, health and metrics."""
 
 from fastapi import APIRouter, Request, Response
 
