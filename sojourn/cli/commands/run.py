@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import sys
+from collections import deque
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -174,6 +175,10 @@ def watch(
     after: Annotated[
         str | None, typer.Option("--after", metavar="EVENT_ID", help="Only events after this event id.")
     ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option("--last", metavar="N", min=1, help="Begin with the last N events of the run."),
+    ] = None,
     as_json: Json = False,
     deltas: Deltas = False,
     verbose: Verbose = 0,
@@ -182,13 +187,18 @@ def watch(
 
     \b
     sojourn watch RUN
+    sojourn watch RUN --last 20
     """
     from sojourn.cli.follow import attach
 
+    if after is not None and last is not None:
+        raise CommandError("give only one of --after and --last", exit_code=USAGE)
+
     async def follow_existing(client: "Client") -> int:
+        run = client.get_run(run_id)
         return await attach(
-            client.get_run(run_id),
-            after=after,
+            run,
+            after=after if last is None else await _place_before(run, last),
             as_json=as_json,
             deltas=deltas,
             verbose=verbose,
@@ -196,6 +206,14 @@ def watch(
         )
 
     return with_client(follow_existing)
+
+
+async def _place_before(run: "Run", last: int) -> str | None:
+    """Return the id of the event before the last ones, or None if there are not more."""
+    newest: deque[str] = deque(maxlen=last + 1)
+    async for event in run.events(follow=False):
+        newest.append(event.event_id)
+    return newest[0] if len(newest) > last else None
 
 
 @connected

@@ -82,6 +82,23 @@ async def test_every_open_call_is_shown_before_the_command_ends(served):
     assert [event["confirmation"]["prompt"] for event in waits] == ["Wipe disk a?", "Wipe disk b?"]
 
 
+async def test_a_long_run_is_watched_from_its_last_events(served):
+    """`--last` begins with so many events of the run, as JSON and as lines; with `--after` it is bad usage."""
+    run = await served.client.start("desk.clerk", "hello")
+    await run.result()
+    ids = [event.event_id async for event in run.events(follow=False)]
+    two, all_of_them, text, both = await asyncio.gather(
+        served.sojourn("watch", run.id, "--last", "2", "--json"),
+        served.sojourn("watch", run.id, "--last", "1000", "--json"),
+        served.sojourn("watch", run.id, "--last", "1"),
+        served.sojourn("watch", run.id, "--last", "2", "--after", ids[0]),
+    )
+    assert [event["event_id"] for event in two.objects] == ids[-2:]
+    assert [event["event_id"] for event in all_of_them.objects] == ids
+    assert (text.code, "> hello" in text.out) == (0, False)
+    assert (both.code, "give only one of --after and --last" in both.err) == (2, True)
+
+
 async def test_a_call_executed_outside_is_shown_and_waited_for(served, start_command):
     """A wait for results from outside does not end the command, which follows the run to its answer."""
     run_id = f"outside-{uuid.uuid4().hex[:8]}"
