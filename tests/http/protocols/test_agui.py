@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import uuid
 from contextlib import aclosing
 from typing import Any
@@ -233,6 +234,32 @@ async def test_an_answer_is_bound_to_what_was_seen(served, thread):
         assert "cannot be edited" in refused.json()["detail"]
     status = (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()
     assert len(status["awaits"]) == 1
+
+
+async def test_a_late_decision_is_told_who_decided_and_when(served, thread):
+    """The refusal names the call, the decision, its author and its time in words, over AG-UI and `/v1`, and has no id in them."""
+    message = {"id": "m-1", "role": "user", "content": "wipe"}
+    body = {"threadId": thread, "runId": "run-1", "messages": [message]}
+    (interrupt,) = events(await served.post("/agui/shop.clerk", body))[-1]["outcome"]["interrupts"]
+    status = (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()
+    (wait,) = status["awaits"]
+    denied = {"await_id": wait["await_id"], "approved": False, "reason": "not today"}
+    first = await served.post(f"/v1/runs/{status['run_id']}/approvals", denied)
+    assert first.status_code == 200, first.text
+    resume = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
+    late = [
+        await served.post("/agui/shop.clerk", body | {"resume": [resume]}),
+        await served.post(
+            f"/v1/runs/{status['run_id']}/approvals",
+            {"await_id": wait["await_id"], "approved": True, "digest": wait["digest"]},
+        ),
+    ]
+    for answer in late:
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (409, "await_closed"), problem
+        told = r"the call of shop\.tools\.wipe was already denied by local at [0-9-]+ [0-9:]+ UTC: not today"
+        assert re.fullmatch(told, problem["detail"]), problem["detail"]
+        assert problem["await_id"] == wait["await_id"]
 
 
 async def test_an_edited_message_gets_no_old_answer(served, thread):
