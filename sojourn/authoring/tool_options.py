@@ -97,9 +97,9 @@ class ToolOptions(OpenOptions, total=False):
     - What the tool does: `read_only` (changes nothing), `destructive` (may destroy or overwrite), `idempotent` (a
       repeated call has no further effect; False: a lost attempt is never repeated), `open_world` (reaches systems
       outside).
-    - Who is asked first: `confirmation` (the question before each call), `approvers` (who decides), `four_eyes`
-      (whoever asked for the call may not approve it).
-    - What it takes and returns: `inject` (payload fields that no planner sees), `memory` (reads the run's memory),
+    - Who decides first: `confirmation` (the question before each call), `approvers` (the roles that decide), `four_eyes`
+      (the principal that asked for the call may not approve it).
+    - Payload and result: `inject` (payload fields that no planner sees), `memory` (reads the run's memory),
       `bounded` (the result says how much of it there is), `artifacts` (kinds of data beside the result).
     - How it runs: `timeout` of an attempt, `retry` of transient failures, `local` (as a local activity).
     """
