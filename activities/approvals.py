@@ -26,7 +26,7 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.run.approval import approvers_of, confirmation_of
 from sojourn.core.run.approval import list_changes as changes_since
-from sojourn.logs.values import described
+from sojourn.logs.values import describe_error
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads
 from sojourn.serving.pace import run_in_thread
@@ -129,7 +129,7 @@ class JudgeApproverActivity:
         except BaseException as error:
             if is_cancellation(error):
                 raise
-            _log.error("approver_check_failed", tool=wait.tool, raised=described(error))
+            _log.error("approver_check_failed", tool=wait.tool, raised=describe_error(error))
             return ApproverVerdict(
                 why=f"the function {wait.approver_check} that judges who may decide failed"
             )

@@ -67,7 +67,7 @@ class Repetitions:
     tools: Mapping[str, AnyTool]
     dispatcher: Dispatcher
 
-    async def marked(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> list[Dispatch]:
+    async def mark(self, calls: Sequence[Planned], dispatches: Sequence[Dispatch]) -> list[Dispatch]:
         """Return a plan's dispatches, each with the effect that its call repeats, if any.
 
         A confirmation of such a call says that an earlier call may have taken effect. A tool that

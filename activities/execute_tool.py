@@ -20,7 +20,7 @@ from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.masking import mask_result
 from sojourn.core.payload.unknown_outcome import mark_unknown, never_repeats
 from sojourn.core.run import outcomes
-from sojourn.logs.values import current_mask, described
+from sojourn.logs.values import current_mask, describe_error
 from sojourn.serving.hardening.lost_workers import MAX_LOST, Earlier, FirstTime, earlier_attempts
 from sojourn.serving.hardening.overtime import is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads
@@ -70,7 +70,7 @@ class ExecuteToolActivity:
             # A fault of the boundary itself, which another attempt would meet again: the run continues, the
             # log has the fault.
             _log.error(
-                "tool_boundary_failed", tool=call.name, run_id=info.workflow_id, raised=described(error)
+                "tool_boundary_failed", tool=call.name, run_id=info.workflow_id, raised=describe_error(error)
             )
             result, mask = refusal(call, (ToolError.from_error(error, current_mask()), None)), current_mask()
             result = mask_result(result, mask) if mask else result
@@ -90,7 +90,7 @@ class ExecuteToolActivity:
     ) -> ToolResult:
         lost = task.lost + earlier.lost
         if lost >= MAX_LOST:
-            return outcomes.lost(call, f"{lost} times")
+            return outcomes.lost_result(call, f"{lost} times")
         tool = await self._runnable(task, call)
         if isinstance(tool, ToolResult):
             return mark_unknown(tool) if earlier.unknown else tool

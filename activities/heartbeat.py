@@ -181,7 +181,7 @@ class _Beats:
         if self._task is None or not self._task.is_coded:
             return details
         try:
-            await self._task.encoded(details)
+            await self._task.encode(details)
         except Exception:  # noqa: BLE001 - a foreign codec
             return []
         return details

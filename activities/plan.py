@@ -149,7 +149,7 @@ class PlanActivity:
             self.transcripts.keep(
                 key, [*messages, *_assistant_messages(outcome)], plan=task.plan, attempt=info.attempt
             )
-        self._first_time.planned(key[1], outcome)
+        self._first_time.mark_planned(key[1], outcome)
         changes: dict[str, Any] = {"local": True} if is_local else {}
         if task.opens and task.parent is None and self._app.visibility_of(agent.id) == "subject":
             changes["visibility"] = "subject"

@@ -69,7 +69,7 @@ from sojourn.serving.hardening.attempt import NotWantedError, still_wanted
 from sojourn.serving.hardening.overtime import is_cancellation
 from sojourn.serving.pace import run_in_thread
 from sojourn.values.json_fault import ParseFault
-from sojourn.values.timers import bound_duration
+from sojourn.values.timers import limit_duration
 
 from .dispatch import Dispatcher, ForkedDispatches
 from .effects import Repetitions, knows_effects
@@ -325,7 +325,7 @@ class Planning:
         wanted = retry.delay_of(
             safe_exceptions.attribute(error, "next_retry_delay" if is_own else "retry_after")
         )
-        delay = None if wanted is None else bound_duration(wanted)
+        delay = None if wanted is None else limit_duration(wanted)
         is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
         most = retry.planner_attempts(delay, is_last_turn=is_last)
         return ApplicationError(
@@ -447,7 +447,7 @@ class Planning:
             tools = self.app.tools_of(self.task.agent_id)
             dispatcher = self._dispatcher(decision, external)
             repetitions = Repetitions(self.task, self.run_id, self.messages, tools, dispatcher)
-            dispatches = await repetitions.marked(list(zip(asked, read, strict=True)), dispatches)
+            dispatches = await repetitions.mark(list(zip(asked, read, strict=True)), dispatches)
         dispatches = fit_plan_bytes(calls, dispatches, self.limits)
         return PlanOutcome(
             dispatches=_share_budget(calls, dispatches, caps_after(caps, plan.usage), self.limits),

@@ -16,7 +16,7 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.result_check import Oversized, check_result
 from sojourn.core.run.ids import artifact_ref
-from sojourn.logs.values import described
+from sojourn.logs.values import describe_error
 from sojourn.serving.pace import run_in_thread
 from sojourn.storage import StorageDriver, codec_for, store
 from sojourn.values.text import count_noun
@@ -122,7 +122,7 @@ async def offload(
             tool=spec.id,
             run_id=info.workflow_id,
             bytes=over.size,
-            raised=described(error),
+            raised=describe_error(error),
         )
         error_value, hint = hints.oversized_result(spec, over.size)
         why = f"{error_value.message}, and external storage did not take it: {ToolError.from_error(error).message}"

@@ -38,9 +38,9 @@ from sojourn.core.payload.unknown_outcome import changes_nothing, mark_unknown, 
 from sojourn.core.run import retry
 from sojourn.core.schema.annotations import secrets_in
 from sojourn.errors import ToolFailed, ToolUnavailable
-from sojourn.logs.values import described, hide
+from sojourn.logs.values import describe_error, hide
 from sojourn.network.network_errors import leaves_undecided, network_failure_of
-from sojourn.serving.hardening.attempt import NotWantedError, begun, begun_in_thread
+from sojourn.serving.hardening.attempt import NotWantedError, begin_in_thread, begin_work
 from sojourn.serving.hardening.lost_workers import Earlier
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads
@@ -192,9 +192,9 @@ class ToolExecution:
         self._is_its_own = True
         try:
             if self._tool.is_async:
-                value = await await_with_grace(self._spec.id, begun(work))
+                value = await await_with_grace(self._spec.id, begin_work(work))
             else:
-                value = await self._threads.run(self._spec.id, begun_in_thread(work))
+                value = await self._threads.run(self._spec.id, begin_in_thread(work))
         except MalformedResultError as error:
             return boundary.malformed_result(self._spec, self._call, error.why)
         self._is_decided = True
@@ -250,7 +250,9 @@ class ToolExecution:
         acts = not changes_nothing(self._spec)
         is_undecided = acts and leaves_undecided(error)
         self._may_have_acted = self._may_have_acted or is_undecided
-        _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
+        _log.info(
+            "tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=describe_error(error)
+        )
         told = self._tool_error(error)
         # The result of an earlier call states its own doubt. Equal messages stay equal, so that a planner that repeats them is stopped.
         is_news = fault is not None or is_undecided or (self._may_have_acted and self._info.attempt > 1)
@@ -261,7 +263,7 @@ class ToolExecution:
 
     def _time_out(self) -> ToolResult:
         message = f"{self._spec.id} did not answer within {self._limit}"
-        return self._retry_or_fail(retry.timed_out(self._spec, self._limit), message, "Timeout")
+        return self._retry_or_fail(retry.timeout_failure(self._spec, self._limit), message, "Timeout")
 
     def _transient(self, error: BaseException, *, is_alone: bool) -> ToolResult:
         # If the call is to be retried, this raises instead.

@@ -36,7 +36,7 @@ from sojourn.core.history.fold import Fold
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.run.transcript import Segments
 from sojourn.events.one_run import executions_before, records_of
-from sojourn.logs.values import described
+from sojourn.logs.values import describe_error
 from sojourn.serving.run_cache import RunCache
 from sojourn.values.wire import MAX_SLICE_BYTES, decode_messages, size_of
 
@@ -234,7 +234,7 @@ class Pictures:
         try:
             found = await artifact_at(activity.client(), storage(), ref)
         except Exception as error:  # noqa: BLE001 - the model continues without the picture
-            _log.warning("picture_unreadable", artifact=ref, raised=described(error))
+            _log.warning("picture_unreadable", artifact=ref, raised=describe_error(error))
             return None
         self._keep(ref, found.data, found.size)
         return found.data

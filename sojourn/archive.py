@@ -26,12 +26,12 @@ from sojourn.values.wire import decode_messages, encode
 
 __all__ = [
     "Part",
-    "archived_events",
-    "compressed",
-    "decompressed",
+    "compress",
+    "decompress",
     "load_part",
     "load_segments",
     "of_run",
+    "read_events",
     "store_part",
     "store_segment",
 ]
@@ -60,15 +60,15 @@ async def store_segment(client: Client, driver: StorageDriver, run_id: str, mess
             f"the messages have {len(messages):,} bytes, and a segment has at most {MAX_SEGMENT_BYTES:,}"
         )
     codec = codec_for(client.data_converter, client.namespace, run_id)
-    segment = _Segment(run_id, await compressed(messages))
+    segment = _Segment(run_id, await compress(messages))
     return await store(driver, _SEGMENT.dump_json(segment), of_run(client, run_id), codec)
 
 
-async def compressed(data: bytes) -> str:
+async def compress(data: bytes) -> str:
     return b64encode(await asyncio.to_thread(lzma.compress, data, preset=_PRESET)).decode()
 
 
-def decompressed(text: str, most: int) -> bytes:
+def decompress(text: str, most: int) -> bytes:
     return inflate(b64decode(text), most)
 
 
@@ -104,7 +104,7 @@ def _read(data: bytes, run_id: str) -> list[Message]:
     segment = _SEGMENT.validate_json(data)
     if segment.run_id != run_id:
         raise ValueError(f"the segment is of run {segment.run_id}, not of {run_id}")
-    return decode_messages(decompressed(segment.messages, MAX_SEGMENT_BYTES))
+    return decode_messages(decompress(segment.messages, MAX_SEGMENT_BYTES))
 
 
 MAX_PARTS = 1_000
@@ -127,7 +127,7 @@ class Part:
     """A JSON array of events, compressed, in Base64."""
 
     def events(self) -> list[Event]:
-        return _EVENTS.validate_json(decompressed(self.archive, MAX_PART_BYTES))
+        return _EVENTS.validate_json(decompress(self.archive, MAX_PART_BYTES))
 
 
 _PART = TypeAdapter(Part)
@@ -146,7 +146,7 @@ async def store_part(
     data = _EVENTS.dump_json([*events], exclude_defaults=True)
     if len(data) > MAX_PART_BYTES:
         raise ValueError(f"the events have {len(data):,} bytes, and a part has at most {MAX_PART_BYTES:,}")
-    part = Part(run_id, chain, before, await compressed(data))
+    part = Part(run_id, chain, before, await compress(data))
     codec = codec_for(client.data_converter, client.namespace, run_id)
     return await store(driver, _PART.dump_json(part), of_run(client, run_id), codec)
 
@@ -160,9 +160,7 @@ async def load_part(client: Client, driver: StorageDriver, run_id: str, claim: C
     return part
 
 
-async def archived_events(
-    client: Client, driver: StorageDriver, run_id: str, last: Part
-) -> AsyncIterator[Event]:
+async def read_events(client: Client, driver: StorageDriver, run_id: str, last: Part) -> AsyncIterator[Event]:
     """Yield the events of a run's archive, in order."""
     parts = [last]
     while parts[-1].before and len(parts) < MAX_PARTS:

@@ -80,7 +80,7 @@ class SojournPlugin(SimplePlugin):
         serve_by_whole_tasks(worker)
         await search_attributes.register(worker.client)
         async with self._present.watching():
-            with stalls_of(asyncio.get_running_loop()).watched():
+            with stalls_of(asyncio.get_running_loop()).watch():
                 await super().run_worker(worker, next)
 
 

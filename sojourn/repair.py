@@ -80,7 +80,11 @@ class RepairingPlanner:
         """Repair, wait or ask, else return the inner planner's plan."""
         defaults = self._defaults(turn) if callable(self._defaults) else self._defaults
         repair = Repairs(turn, defaults, self._max_repairs, self._read_answer)
-        plan = repair.again() or repair.away(self._alternatives or {}, self._max_wait) or repair.ask()
+        plan = (
+            repair.repeat_calls()
+            or repair.use_alternatives(self._alternatives or {}, self._max_wait)
+            or repair.ask()
+        )
         return plan or await self.inner.plan_resume(repair.for_inner(turn))
 
 
@@ -129,7 +133,7 @@ def repair_calls(
     is not made again, and no call that may have taken effect (`RetryHint.outcome_unknown`) is made
     with other arguments. A person's answer to the question of `clarification_for` is used.
     """
-    return Repairs(turn, defaults, max_repairs).again()
+    return Repairs(turn, defaults, max_repairs).repeat_calls()
 
 
 def wait_or_substitute(
@@ -146,7 +150,7 @@ def wait_or_substitute(
     in its place, and only a tool that is read-only or `idempotent=True` is called again, with the
     same idempotency key.
     """
-    return Repairs(turn, None, max_repairs).away(alternatives or {}, max_wait)
+    return Repairs(turn, None, max_repairs).use_alternatives(alternatives or {}, max_wait)
 
 
 def clarification_for(

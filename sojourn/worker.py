@@ -262,7 +262,7 @@ class Worker:
             _log.warning("search_attributes_not_checked", reason=fault)
         try:
             await self._app.open()
-            self._watching.enter_context(stalls_of(asyncio.get_running_loop()).watched())
+            self._watching.enter_context(stalls_of(asyncio.get_running_loop()).watch())
             await self._watching.enter_async_context(self._present.watching())
             await self._watching.enter_async_context(self._cached.watching(self._worker))
         except BaseException:

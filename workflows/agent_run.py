@@ -46,7 +46,7 @@ from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed, Segments, question_message
 from sojourn.core.safeguards.judge import PATCHES, SafeguardState
 from sojourn.telemetry.observer import Observer
-from sojourn.values.timers import bound_duration
+from sojourn.values.timers import limit_duration
 from sojourn.values.undecodable import OrUndecodable, Undecodable
 from sojourn.values.wire import MAX_INLINE_BYTES, encode
 
@@ -167,15 +167,15 @@ class AgentRun(RunQueries, MessageHandlers):
             self._archive.begin()
             output = await (self.conversation.run() if self._state.opening.conversation else self._go())
             self.awaits.listed.end(output)
-            await self._archive.done()
+            await self._archive.wait()
             await self.notices.ended(output)
         except (asyncio.CancelledError, FailureError) as error:
             was_asked = is_canceled()
             if not was_asked:
-                await self._archive.done()
+                await self._archive.wait()
             try:
                 if was_asked or is_cancelled_exception(error):
-                    await report_to_parent(self._state.opening.parent, self._state.spent(workflow.now()))
+                    await report_to_parent(self._state.opening.parent, self._state.spending(workflow.now()))
                     await self.notices.ended()
                 else:
                     await self.notices.ended(error=chain_of(error))
@@ -233,7 +233,7 @@ class AgentRun(RunQueries, MessageHandlers):
             return
         stop_if_canceled()
         await self._store_transcript()
-        await self._archive.done()
+        await self._archive.wait()
         await self.notices.under_way()
         # The handler of an answer may itself wait for the call that is answered.
         await until_cancellation_is_known(lambda: is_over() or workflow.all_handlers_finished())
@@ -285,7 +285,7 @@ class AgentRun(RunQueries, MessageHandlers):
         if isinstance(stored, Stored):
             self._state = self._state.archiving(stored.archives).storing(fails=False)
         if isinstance(stored, Stored) and stored.claim:
-            self._transcript.moved(until - after, stored.claim)
+            self._transcript.move_to_storage(until - after, stored.claim)
 
     def observe(self, observer: Observer) -> None:
         """Let an observer on this worker follow the run, which it cannot change."""
@@ -299,7 +299,7 @@ class AgentRun(RunQueries, MessageHandlers):
         await self.awaits.while_paused()
         if self._state.is_idle:
             self._state = self._state.turn_opened()
-            self._local_plans.waited()
+            self._local_plans.count_wait()
             self.awaits.show()
         if not self._state.limit and self.awaits.room.is_full:
             self._state = self._state.history_full()
@@ -364,7 +364,7 @@ class AgentRun(RunQueries, MessageHandlers):
         if self._local_plans.takes(task):
             whole = task_fields(self._state.memory, local=True) | {"asks_memory": False}
             try:
-                local = await self._local_plans.planned(
+                local = await self._local_plans.plan(
                     task.model_copy(update=whole) if task.asks_memory else task
                 )
             except asyncio.CancelledError:
@@ -484,10 +484,10 @@ class AgentRun(RunQueries, MessageHandlers):
         try:
             await self._finish_calls(tasks, step.go_on, go_on)
         except asyncio.CancelledError:
-            self._clock.add(step.spent_by_children())
+            self._clock.add(step.child_active_time())
             self._settle(plan, _results(calls, tasks, step))
             raise
-        self._clock.add(step.spent_by_children())
+        self._clock.add(step.child_active_time())
         self._settle(plan, _results(calls, tasks, step))
 
     async def _finish_calls(
@@ -499,7 +499,7 @@ class AgentRun(RunQueries, MessageHandlers):
         # A long run continues as new while all of them wait.
         while True:
             try:
-                await self._clock.bound(tasks, waiting)
+                await self._clock.wait_for(tasks, waiting)
             except LeavingExecution:
                 try:
                     await go_on()
@@ -513,12 +513,12 @@ class AgentRun(RunQueries, MessageHandlers):
 
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
         now = workflow.now()
-        self._local_plans.settled(plan.dispatches, executed)
-        safeguards = self._apply_patched_rules(self._state.judged(plan.calls, executed, now))
+        self._local_plans.count_step(plan.dispatches, executed)
+        safeguards = self._apply_patched_rules(self._state.judge_step(plan.calls, executed, now))
         self._state = self._state.settled(plan, executed, safeguards, now)
         for call in plan.calls[len(executed) :]:
             refused = not_executed(call, plan.refused, self._state.limits)
-            self._observer.answered(
+            self._observer.report_answer(
                 call, None, refused, turn_id=self._state.turn_id, since=now, by_worker=False
             )
 
@@ -538,18 +538,18 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.waiting()
         duration, began = plan.wait_, since or workflow.now()
         left = (
-            max(began + bound_duration(duration) - workflow.now(), timedelta(0))
+            max(began + limit_duration(duration) - workflow.now(), timedelta(0))
             if since
-            else bound_duration(duration)
+            else limit_duration(duration)
         )
         go_on = None if plan.wait_counts else ContinueWhileIdle(partial(self._go_on, plan, began))
         sleeping = asyncio.create_task(self.awaits.sleep(left, go_on))
         if plan.wait_counts:
             with self._clock.busy():
-                await self._clock.bound([sleeping])
+                await self._clock.wait_for([sleeping])
         else:
             await sleeping
-        self._local_plans.waited()
+        self._local_plans.count_wait()
         is_over = not sleeping.cancelled() and sleeping.result()
         self._state = self._state.slept(duration, workflow.now(), is_over=is_over)
 
@@ -567,7 +567,7 @@ class AgentRun(RunQueries, MessageHandlers):
             if self._state.interrupted is not None:
                 self._state = self._state.question_closed(plan)
             raise
-        self._local_plans.waited()
+        self._local_plans.count_wait()
         self._state = self._state.answered(plan, answer)
 
     def steer(self, message: Paused | Resumed | Released) -> None:
@@ -593,10 +593,10 @@ class AgentRun(RunQueries, MessageHandlers):
         limit = self._state.limit
         assert limit is not None
         self._state = self._state.unanswered(why)
-        return PlanOutcome(final=outcomes.unanswered(str(why), limit.message))
+        return PlanOutcome(final=outcomes.unanswered_message(str(why), limit.message))
 
     def _make_failure(self, error: ToolError) -> ApplicationError:
-        return closing(self._in_doubt(error), self._state.spent(workflow.now()))
+        return closing(self._in_doubt(error), self._state.spending(workflow.now()))
 
     def _in_doubt(self, error: ToolError) -> ToolError:
         return self._state.in_doubt(error) if tells_doubt(self._state.doubts) else error
@@ -607,12 +607,12 @@ class AgentRun(RunQueries, MessageHandlers):
         return len(self._transcript)
 
     @property
-    def held(self) -> int:
+    def memory_bytes(self) -> int:
         """Approximate memory of the run on its worker, in bytes."""
-        return self._transcript.held + OPENING_COPIES * self._opening_bytes
+        return self._transcript.memory_bytes + OPENING_COPIES * self._opening_bytes
 
     def _stored_segments(self) -> Segments:
-        return self._transcript.stored
+        return self._transcript.stored_segments
 
     def _messages(self) -> Iterable[bytes]:
         return [*self._transcript, *map(encode, (*self._state.new, *self._state.resume_messages))]

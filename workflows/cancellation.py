@@ -121,9 +121,9 @@ def cut_short(call: ToolRequest) -> ToolResult:
     """Return the result of a call that was cancelled with the run, or with its turn."""
     reason = workflow.cancellation_reason()
     return (
-        outcomes.interrupted(call)
+        outcomes.interruption_result(call)
         if reason is None and _is_interrupted()
-        else outcomes.canceled(call, reason)
+        else outcomes.cancellation_result(call, reason)
     )
 
 

@@ -29,14 +29,14 @@ class Children:
         self._spent: dict[str, Spent] = {}
 
     @contextlib.contextmanager
-    def registered(self, run_id: str) -> Generator[None]:
+    def register(self, run_id: str) -> Generator[None]:
         self._ids[run_id] = None
         try:
             yield
         finally:
             self._ids.pop(run_id, None)
 
-    def started(self, run_id: str) -> None:
+    def signal_started(self, run_id: str) -> None:
         """Signal a child run that this run was paused while the child was starting."""
         if isinstance(self._last, Paused) and patched("told-again"):
             self._send(run_id, self._last)
@@ -46,7 +46,7 @@ class Children:
         if run_id in self._ids:
             self._spent[run_id] = spent
 
-    def spent(self, run_id: str) -> Spent | None:
+    def take_spent(self, run_id: str) -> Spent | None:
         return self._spent.pop(run_id, None)
 
     def signal(self, message: Paused | Resumed) -> None:

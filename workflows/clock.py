@@ -40,12 +40,12 @@ class Clock:
         return self._current.state.active
 
     @property
-    def spent(self) -> timedelta:
-        return self.active.spent(workflow.now())
+    def active_time(self) -> timedelta:
+        return self.active.active_time(workflow.now())
 
     @property
-    def left(self) -> timedelta | None:
-        return self.active.left(workflow.now())
+    def time_left(self) -> timedelta | None:
+        return self.active.time_left(workflow.now())
 
     @property
     def is_expired(self) -> bool:
@@ -61,7 +61,7 @@ class Clock:
             return await work
         task = asyncio.create_task(work)
         try:
-            await self.bound([task])
+            await self.wait_for([task])
         except asyncio.CancelledError:
             has_result = task.done() and not task.cancelled() and task.exception() is None
             if not (has_result and keeps_result()):
@@ -72,7 +72,7 @@ class Clock:
             return None
         return task.result()
 
-    async def bound(
+    async def wait_for(
         self, works: Sequence[asyncio.Task[Any]], go_on: ContinueWhileCallsWait | None = None
     ) -> None:
         """Wait for these tasks.
@@ -123,7 +123,7 @@ class Clock:
         # From a plan to its calls there is no gap.
         while True:
             await workflow.wait_condition(lambda: self.active.since is not None)
-            budget, left = self.active.budget, self.left
+            budget, left = self.active.budget, self.time_left
             try:
                 await workflow.wait_condition(
                     lambda: self.active.since is None or self.active.budget != budget,  # noqa: B023 - awaited here

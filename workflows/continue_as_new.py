@@ -108,7 +108,7 @@ class Archive:
         if state.archives and state.archived < state.executions:
             self._task = asyncio.create_task(self._archive())
 
-    async def done(self) -> None:
+    async def wait(self) -> None:
         if self._task is not None:
             await workflow.wait([self._task])
 

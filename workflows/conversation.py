@@ -67,7 +67,7 @@ class Conversation:
             if self._current.state.is_idle:
                 limit = self._limit or await self._until_message()
                 if limit or not self._current.state.inbox.waiting:
-                    return self._current.state.closed(workflow.info().workflow_id, limit)
+                    return self._current.state.closing_output(workflow.info().workflow_id, limit)
             self._present = asyncio.create_task(self._turn())
             try:
                 output, is_planned = await self._present

@@ -64,7 +64,7 @@ class LocalPlans:
         if plan is not None:
             self._is_local = isinstance(plan, PlanOutcome) and plan.local
 
-    def waited(self) -> None:
+    def count_wait(self) -> None:
         """Have an ordinary activity plan next, because the run has waited.
 
         The client that has woken the run gets its reply once a workflow task ends.
@@ -74,7 +74,7 @@ class LocalPlans:
     def add(self, size: int) -> None:
         self._bytes += size
 
-    def settled(self, dispatches: Sequence[Dispatch], results: Sequence[ToolResult]) -> None:
+    def count_step(self, dispatches: Sequence[Dispatch], results: Sequence[ToolResult]) -> None:
         """Count the end of a step.
 
         A step with a call that is not local has ended the workflow task.
@@ -97,7 +97,7 @@ class LocalPlans:
             and (self._spent if self._current.version else workflow.now() - self._since) < LONGEST
         )
 
-    async def planned(self, turn: PlanTask) -> PlanOutcome | Undecodable | None:
+    async def plan(self, turn: PlanTask) -> PlanOutcome | Undecodable | None:
         """Return the plan of a local activity, or None if it failed for any reason.
 
         An ordinary activity then plans the turn again.

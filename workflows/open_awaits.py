@@ -21,7 +21,7 @@ from sojourn.core.run.state import MAX_NOTES
 from sojourn.search_attributes import AWAITING, IDLE, PAUSED
 from sojourn.telemetry.observer import Observer
 from sojourn.values.frozen import copy_with
-from sojourn.values.timers import LONGEST, WAITS, bound_duration, expiry_timer
+from sojourn.values.timers import LONGEST, WAITS, expiry_timer, limit_duration
 
 from .cancellation import stop_if_canceled, stop_if_run_canceled
 from .continue_as_new import ContinueAsNew
@@ -94,7 +94,7 @@ class OpenAwaits:
             self.notices.waits(opened)
         self._left.pop(opened.id, None)
         began = self.opened_at.setdefault(opened.id, workflow.now())
-        left = opened.expires_after and bound_duration(opened.expires_after)
+        left = opened.expires_after and limit_duration(opened.expires_after)
         if left:
             left = max(began + left - workflow.now(), timedelta(0))
         future = self._futures[opened.id] = asyncio.get_running_loop().create_future()

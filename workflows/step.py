@@ -27,7 +27,7 @@ from sojourn.contracts.tool_call import Approval, InputRequired, ToolInput, Tool
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import RunLink, ToolResult
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.converter.failures import failure_of, spent_of
+from sojourn.converter.failures import failure_of, spending_of
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided, deny_by_decision, is_void, void_reason
 from sojourn.core.awaits.external_tools import missing_result
@@ -110,7 +110,7 @@ class StepExecution:
         self._results = 0
         self._slots = asyncio.Semaphore(self._policy.max_parallel_calls)
         self._external: AwaitExternalTools | None = None
-        self._began = clock.spent
+        self._began = clock.active_time
         self._child_time = ChildTime()
         self._load = InputsInFlight()
         self.go_on: ContinueAsNew | None = None
@@ -210,17 +210,17 @@ class StepExecution:
         if opened:
             self._external = self._awaits.open_external(opened)
 
-    def spent_by_children(self) -> timedelta:
+    def child_active_time(self) -> timedelta:
         """Return the active time of the child runs that ended.
 
         Time in which this run itself was active is left out.
         """
-        return self._child_time.beyond(self._clock.spent - self._began)
+        return self._child_time.beyond(self._clock.active_time - self._began)
 
     @property
     def _time_left(self) -> timedelta | None:
-        left = self._clock.left
-        return None if left is None else max(left - self.spent_by_children(), timedelta(0))
+        left = self._clock.time_left
+        return None if left is None else max(left - self.child_active_time(), timedelta(0))
 
     async def carry_out(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         """Return the call's one answer."""
@@ -239,7 +239,7 @@ class StepExecution:
         self._past.pop(call.tool_call_id, None)
         self._current.state = self._current.state.with_call(call_status(result))
         by_worker = call.tool_call_id in self._carried_out
-        self._observer.answered(
+        self._observer.report_answer(
             call, dispatch, result, turn_id=self._turn_id, since=since, by_worker=by_worker
         )
         return result
@@ -254,8 +254,8 @@ class StepExecution:
 
     def cut_short(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         """Return the result of a call that was cancelled, or cut off by the time budget."""
-        result = outcomes.overtime(call) if self._clock.is_expired else cut_short(call)
-        return outcomes.cut_off(result, dispatch, begun=self._has_begun(call.tool_call_id))
+        result = outcomes.overtime_result(call) if self._clock.is_expired else cut_short(call)
+        return outcomes.state_effect(result, dispatch, begun=self._has_begun(call.tool_call_id))
 
     def _has_begun(self, call_id: str) -> bool:
         told = self._external.items if self._external else []
@@ -373,7 +373,9 @@ class StepExecution:
             return await self._wait_for_result(call, dispatch)
         if dispatch.result is not None:
             return dispatch.result
-        return outcomes.failed(call, ToolError.new(f"this worker does not know dispatch {dispatch.kind!r}"))
+        return outcomes.failure_result(
+            call, ToolError.new(f"this worker does not know dispatch {dispatch.kind!r}")
+        )
 
     async def _with_input(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         # A tool that needs a person's input is called again with the answers.
@@ -549,7 +551,7 @@ class StepExecution:
         introduction, began = summarize(child, call.name), self._child_time.total
         self._at_work.add(call.tool_call_id)
         try:
-            with self._children.registered(link.run_id):
+            with self._children.register(link.run_id):
                 with await self._load.of(child):
                     handle = await workflow.start_child_workflow(
                         AGENT_RUN,
@@ -566,20 +568,20 @@ class StepExecution:
                         static_summary=introduction.summary,
                         static_details=introduction.details,
                     )
-                self._children.started(link.run_id)
+                self._children.signal_started(link.run_id)
                 output: RunOutput = await handle
                 self._awaits.room.look()
         except ChildWorkflowError as error:
             self._awaits.room.look()
             if is_cancelled_exception(error):
-                spent = self._children.spent(link.run_id)
-                self._child_time.ended(began, spent and spent.active_time)
+                spent = self._children.take_spent(link.run_id)
+                self._child_time.count_ended(began, spent and spent.active_time)
                 self._current.state = self._current.state.asked_below(spent)
                 if is_unscheduled(error) or (spent and spent.may_have_acted is False):
                     self._at_work.discard(call.tool_call_id)
                 return child_runs.add_spent(self.cut_short(call, dispatch), link, spent)
-            spent = spent_of(error)
-            self._child_time.ended(began, spent and spent.active_time)
+            spent = spending_of(error)
+            self._child_time.count_ended(began, spent and spent.active_time)
             self._current.state = self._current.state.asked_below(spent)
             return child_runs.result_of_failure(
                 call, failure_of(error), link, spent, may_act=dispatch.may_act
@@ -587,7 +589,7 @@ class StepExecution:
         except WorkflowAlreadyStartedError:
             taken = ToolError.new("a run with this id exists already", code="run_already_exists")
             return child_runs.result_of_failure(call, taken, link, None)
-        self._child_time.ended(began, output.active_time)
+        self._child_time.count_ended(began, output.active_time)
         self._current.state = self._current.state.asked_below(output)
         result = child_runs.result_of_output(
             call, output, link, typed=dispatch.answer is not None, may_act=dispatch.may_act

@@ -22,7 +22,7 @@ from sojourn.converter.failures import chain_of, failure_of
 from sojourn.core.awaits.deciding import UNASKED
 from sojourn.core.run import outcomes
 from sojourn.core.run.retry import LONGEST_INTERVAL
-from sojourn.values.timers import bound_duration
+from sojourn.values.timers import limit_duration
 from sojourn.values.undecodable import OrUndecodable, Undecodable
 from sojourn.values.visible import format_duration
 
@@ -59,8 +59,8 @@ async def _execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> Too
         activity_id=call.tool_call_id,
         result_type=_RESULT,
         task_queue=dispatch.task_queue,
-        schedule_to_start_timeout=dispatch.schedule_to_start and bound_duration(dispatch.schedule_to_start),
-        start_to_close_timeout=bound_duration(dispatch.timeout) + TIMEOUT_MARGIN,
+        schedule_to_start_timeout=dispatch.schedule_to_start and limit_duration(dispatch.schedule_to_start),
+        start_to_close_timeout=limit_duration(dispatch.timeout) + TIMEOUT_MARGIN,
         heartbeat_timeout=HEARTBEAT,
         retry_policy=_retry(dispatch),
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -81,7 +81,7 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
             task,
             activity_id=call.tool_call_id,
             result_type=ToolResult,
-            start_to_close_timeout=bound_duration(dispatch.timeout) + TIMEOUT_MARGIN,
+            start_to_close_timeout=limit_duration(dispatch.timeout) + TIMEOUT_MARGIN,
             retry_policy=_retry(dispatch),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=call.name,
@@ -204,13 +204,15 @@ def answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError | Appl
     """Return the result of a call whose activity failed or timed out."""
     if isinstance(error, ApplicationError):
         told = chain_of(error).without_repeats()
-        return outcomes.attempt_failed(call, told, _detail_of(error), may_act=dispatch.may_act)
+        return outcomes.attempt_failure_result(call, told, _detail_of(error), may_act=dispatch.may_act)
     cause = error.cause
     if isinstance(cause, TimeoutError):
         kind = cause.type.name.lower().replace("_", "-") if cause.type else "time-out"
         queue = dispatch.task_queue or workflow.info().task_queue
-        return outcomes.timed_out(call, kind, queue, format_duration(dispatch.schedule_to_start))
-    return outcomes.attempt_failed(call, failure_of(error), _detail_of(cause), may_act=dispatch.may_act)
+        return outcomes.timeout_result(call, kind, queue, format_duration(dispatch.schedule_to_start))
+    return outcomes.attempt_failure_result(
+        call, failure_of(error), _detail_of(cause), may_act=dispatch.may_act
+    )
 
 
 def _detail_of(error: BaseException | None) -> Any:

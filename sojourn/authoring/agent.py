@@ -21,7 +21,7 @@ from sojourn.authoring.options import (
     check_in,
     declares,
     list_of,
-    shown,
+    show_value,
     takes_options,
 )
 from sojourn.authoring.runnable import RemoteToolset
@@ -32,7 +32,7 @@ from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import AGENT_ID, TOOL_NAME, TOOLSET_ID, ToolId, task_queue_fault
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Visibility
-from sojourn.contracts.record import declared_at
+from sojourn.contracts.record import declare_at
 from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -116,7 +116,7 @@ class ExportedTool(Generic[P, V]):
         self.declared = declared
         self.payload = Shape(declared.args, place=place, example=declared.example)
         self.result = Shape(declared.result, place=f"{place} -> result", output=True)
-        with declared_at(place):
+        with declare_at(place):
             self.spec = ToolSpec(
                 id=ToolId(f"{toolset_id}.{declared.name}"),
                 title=declared.title or declared.name.replace("_", " ").capitalize(),
@@ -215,7 +215,7 @@ class AgentToolset:
         for declared in tools:
             if not isinstance(declared, AgentTool):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
                 raise DefinitionError(
-                    f"toolset {id}: tools=[...] takes AgentTools; {shown(declared)} is not one; write AgentTool(name, args=...)"
+                    f"toolset {id}: tools=[...] takes AgentTools; {show_value(declared)} is not one; write AgentTool(name, args=...)"
                 )
             if declared.name in self.tools:
                 raise DefinitionError(
@@ -288,7 +288,7 @@ class Agent:
         for toolset in uses or ():
             if not isinstance(toolset, (Toolset, AgentToolset, RemoteToolset)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
                 raise DefinitionError(
-                    f"agent {id}: uses=[...] takes toolsets; {shown(toolset)} is not one{_mend(toolset)}"
+                    f"agent {id}: uses=[...] takes toolsets; {show_value(toolset)} is not one{_mend(toolset)}"
                 )
         self.id = id
         self.planner: Planner = as_planner(planner, f"agent {id}")

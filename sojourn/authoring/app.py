@@ -25,7 +25,7 @@ from sojourn.authoring.options import (
     declares,
     is_async,
     list_of,
-    shown,
+    show_value,
 )
 from sojourn.authoring.runnable import RemoteToolset, Runnable, instructions_of, left_out_of, why_left_out
 from sojourn.authoring.sources import Executor, Interceptor, Services
@@ -131,10 +131,10 @@ class App:
             raise DefinitionError("App(agents=[...]) needs at least one agent")
         if name is not None and not APP_NAME.match(name):
             raise DefinitionError(
-                f"App(name={shown(name)}): a name begins with a letter or digit, has letters, digits and ._:@/+-, at most 200"
+                f"App(name={show_value(name)}): a name begins with a letter or digit, has letters, digits and ._:@/+-, at most 200"
             )
         if name is not None and (fault := task_queue_fault(name)):
-            raise DefinitionError(f"App(name={shown(name)}): {fault}")
+            raise DefinitionError(f"App(name={show_value(name)}): {fault}")
         self._name = name
         self._module = declaring_module()
         self.storage = storage
@@ -182,7 +182,7 @@ class App:
     def _add(self, agent: Agent) -> None:
         if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(
-                f"App(agents=[...]) takes agents; {shown(agent)} is not one; write Agent(id, planner=...)"
+                f"App(agents=[...]) takes agents; {show_value(agent)} is not one; write Agent(id, planner=...)"
             )
         if agent.id in self._agents:
             raise DefinitionError(
@@ -233,7 +233,7 @@ class App:
     def service(self, owner: Any, place: str) -> Any:
         """Return the registered service that has this method, or this name."""
         return (
-            self._services.named(owner, place)
+            self._services.find(owner, place)
             if isinstance(owner, str)
             else self._services.with_method(owner, place)
         )
@@ -452,7 +452,7 @@ class App:
 def _toolset_id(key: Toolset | str) -> str:
     if not isinstance(key, (str, Toolset)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
         raise DefinitionError(
-            f"App(executors={{...}}) has a toolset or its id as keys; {shown(key)} is neither"
+            f"App(executors={{...}}) has a toolset or its id as keys; {show_value(key)} is neither"
         )
     return key if isinstance(key, str) else key.id
 
@@ -464,7 +464,7 @@ def _check_executor(key: Toolset | str, executor: Any) -> Any:
         return executor
     raise DefinitionError(
         f"App(executors={{{_toolset_id(key)!r}: ...}}) takes an object with async execute(meta, call), or one async "
-        f"function of meta and call; {shown(executor)} is neither"
+        f"function of meta and call; {show_value(executor)} is neither"
     )
 
 
@@ -472,5 +472,5 @@ def _check_interceptor(interceptor: Any) -> Interceptor:
     if isinstance(interceptor, Interceptor) and not isinstance(interceptor, type):
         return interceptor
     raise DefinitionError(
-        f"App(interceptors=[...]) takes objects with async intercept_tool_call(meta, call); {shown(interceptor)} is not one"
+        f"App(interceptors=[...]) takes objects with async intercept_tool_call(meta, call); {show_value(interceptor)} is not one"
     )

@@ -42,7 +42,7 @@ __all__ = [
     "is_async",
     "list_of",
     "refuse_unknown",
-    "shown",
+    "show_value",
     "takes_options",
 ]
 
@@ -72,7 +72,7 @@ def _is_texts(value: Any) -> bool:
     return _is_list(value) and all(isinstance(each, str) for each in value)
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Return a value as code, shortened.
 
     A function or a class becomes its name, any other object its class.
@@ -97,7 +97,7 @@ def _seconds(value: Any) -> str | None:
 
 def _policy(value: Any) -> str | None:
     fields = cast("dict[object, object]", value) if isinstance(value, dict) else {}
-    given = ", ".join(f"{name}={shown(item)}" for name, item in fields.items())
+    given = ", ".join(f"{name}={show_value(item)}" for name, item in fields.items())
     return f"RunPolicy({given})" if given else None
 
 
@@ -137,7 +137,7 @@ def check_kinds(place: str, options: Mapping[str, Any], kinds: Mapping[str, Kind
         if kind and value is not None and not kind.fits(value):
             instead = kind.instead(value)
             mend = f"; write {name}={instead}" if instead else ""
-            text = f"an object of class {type(value).__name__}" if kind.is_secret else shown(value)
+            text = f"an object of class {type(value).__name__}" if kind.is_secret else show_value(value)
             raise DefinitionError(f"{place}: {name} is {kind.words}, not {text}{mend}")
 
 
@@ -193,7 +193,9 @@ def takes_options(
             refuse_unknown(where, options, known, mends)
             if len(args) > len(unnamed) and not takes_any:
                 name = next((each for each in named if each not in unnamed), "NAME")
-                raise DefinitionError(f"{where}: {shown(args[len(unnamed)])} has no name; write {name}=...")
+                raise DefinitionError(
+                    f"{where}: {show_value(args[len(unnamed)])} has no name; write {name}=..."
+                )
             if missing := next((name for name in required if name not in given), None):
                 mend = mends.get(missing, f"{missing}=...") if mends else f"{missing}=..."
                 raise DefinitionError(f"{where}: {missing} is missing; write {mend}")

@@ -172,7 +172,7 @@ class Injected:
         self._names = names
         self._schema = schema
 
-    def left_out(self, payload: dict[str, Any]) -> dict[str, Any]:
+    def remove_from(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Return the payload without injected fields. Each other field must be declared."""
         if not self._names:
             return payload
@@ -184,7 +184,7 @@ class Injected:
                     raise TypeError(f"{self._place} has no field {name!r}; its fields are {known}")
         return sent
 
-    def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def fill(self, values: Mapping[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for name, value in values.items():
             if name not in self._names:

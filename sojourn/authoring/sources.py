@@ -71,7 +71,7 @@ class Services:
             f"and {which} this method"
         )
 
-    def named(self, name: str, place: str) -> Any:
+    def find(self, name: str, place: str) -> Any:
         service = self._by_name.get(_plain(name))
         if service is None:
             raise DefinitionError(

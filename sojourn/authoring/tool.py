@@ -155,7 +155,7 @@ class Tool(Generic[P, R_co, A_co]):
             TypeError: The tool has injected fields, and no field of this name.
         """
         return ToolRequest(
-            name=self.id, payload=self._injected.left_out(self.payload.payload_of(args, fields))
+            name=self.id, payload=self._injected.remove_from(self.payload.payload_of(args, fields))
         )
 
     def inject(self, call: ToolRequest, **values: Any) -> ToolRequest:
@@ -167,7 +167,7 @@ class Tool(Generic[P, R_co, A_co]):
         """
         if call.name != self.id:
             raise ValueError(f"a call of {call.name} cannot get the injected fields of {self.id}")
-        filled = self._injected.filled(values)
+        filled = self._injected.fill(values)
         if on_inject := injecting.get():
             on_inject(filled)
         self._injected.check(filled)

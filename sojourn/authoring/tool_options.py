@@ -16,7 +16,7 @@ from sojourn.authoring.options import (
     check_kinds,
     list_of,
     refuse_unknown,
-    shown,
+    show_value,
 )
 from sojourn.authoring.tool import ArtifactKind, Filler
 from sojourn.contracts.record import suggestion
@@ -37,7 +37,7 @@ __all__ = [
     "check_options",
     "check_templates",
     "fillers_of",
-    "given_options",
+    "read_options",
 ]
 
 _OWN_IDS = ("run_id", "session_id", "turn_id", "tool_call_id")
@@ -143,7 +143,7 @@ _KINDS: Mapping[str, Kind] = {
 OPTIONS = tuple(_KINDS)
 
 
-def given_options(place: str, options: Mapping[str, Any]) -> ToolOptions:
+def read_options(place: str, options: Mapping[str, Any]) -> ToolOptions:
     refuse_unknown(place, options, OPTIONS)
     check_kinds(place, options, _KINDS)
     return cast("ToolOptions", {name: value for name, value in options.items() if value is not None})
@@ -212,7 +212,7 @@ def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], p
     for kind in artifacts:
         if not isinstance(kind, ArtifactKind):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
             raise DefinitionError(
-                f"{place}: artifacts takes ArtifactKind(name, type)s, or a mapping of kind to type; {shown(kind)} is neither"
+                f"{place}: artifacts takes ArtifactKind(name, type)s, or a mapping of kind to type; {show_value(kind)} is neither"
             )
         if kind.name in types:
             raise DefinitionError(f"{place}: artifact {kind.name!r} is declared twice")

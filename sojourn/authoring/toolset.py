@@ -9,7 +9,15 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from sojourn.authoring.options import FLAG, TEXT, approver_fields, check_in, declares, shown, takes_options
+from sojourn.authoring.options import (
+    FLAG,
+    TEXT,
+    approver_fields,
+    check_in,
+    declares,
+    show_value,
+    takes_options,
+)
 from sojourn.authoring.shape import Shape, check_example
 from sojourn.authoring.signature import Signature
 from sojourn.authoring.sources import (
@@ -29,10 +37,10 @@ from sojourn.authoring.tool_options import (
     check_options,
     check_templates,
     fillers_of,
-    given_options,
+    read_options,
 )
 from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId, task_queue_fault
-from sojourn.contracts.record import declared_at
+from sojourn.contracts.record import declare_at
 from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.payload.masking import advertised_schema
@@ -131,11 +139,11 @@ class Toolset:
     def _function(self, options: ToolOptions, function: Callable[..., Any]) -> Tool[..., Any]:
         if not callable(function) or isinstance(function, type):  # pyright: ignore[reportUnnecessaryComparison] - a caller's mistake
             raise DefinitionError(
-                f"toolset {self.id}: @tool takes a function, not {shown(function)}; options have a name, as in @tool(name=...)"
+                f"toolset {self.id}: @tool takes a function, not {show_value(function)}; options have a name, as in @tool(name=...)"
             )
         name = options.get("name") or getattr(function, "__name__", None)
         place = f"tool {self.id}.{name}"
-        options = given_options(place, options)
+        options = read_options(place, options)
         if not isinstance(name, str):
             raise DefinitionError(f"toolset {self.id}: a function without a name needs @tool(name=...)")
         signature = Signature(function, place)
@@ -253,10 +261,10 @@ class Toolset:
             return self._bind_by_name(target, service, method, args, result, to_method, to_result, options)
         if not inspect.isfunction(target):
             raise DefinitionError(
-                f"toolset {self.id}: bind takes a method of a class (Service.method), or a name; {shown(target)} is neither"
+                f"toolset {self.id}: bind takes a method of a class (Service.method), or a name; {show_value(target)} is neither"
             )
         place = f"tool {self.id}.{options.get('name') or target.__name__}"
-        options = given_options(place, options)
+        options = read_options(place, options)
         name = options.get("name") or target.__name__
         signature = Signature(target, place, method=True)
         result_type = signature.result if result is None else result
@@ -281,7 +289,7 @@ class Toolset:
         options: ToolOptions,
     ) -> Tool[..., Any]:
         place = f"tool {self.id}.{name}"
-        options = given_options(place, options)
+        options = read_options(place, options)
         if "name" in options:
             raise DefinitionError(f"{place}: its name is given twice; leave out name={options['name']!r}")
         if args is None or result is None:
@@ -350,7 +358,7 @@ class Toolset:
         place = f"tool {self.id}.{name}"
         return self._add(
             name,
-            given_options(place, options),
+            read_options(place, options),
             payload=Shape(args, place=place),
             result=Shape(result, place=f"{place} -> result", output=True),
             source=OutsideSource() if self.external else DeclaredSource(self.id),
@@ -386,7 +394,7 @@ class Toolset:
             for kind, shape in artifact_types(options.get("artifacts", {}), place).items()
         }
         examples = options.get("examples", ())
-        with declared_at(place):
+        with declare_at(place):
             spec = ToolSpec(
                 id=ToolId(f"{self.id}.{name}"),
                 title=options.get("title") or name.replace("_", " ").capitalize(),

@@ -23,7 +23,7 @@ from sojourn.checks import Check
 from sojourn.checks.shell_options import connection_options, server_options
 from sojourn.client import stuck
 from sojourn.client.client import Client
-from sojourn.client.listing import quoted
+from sojourn.client.listing import query_literal
 from sojourn.connection.announcements import POLLER_SEEN, AnnouncedWorker, read_workers
 from sojourn.search_attributes import AGENT
 from sojourn.values.visible import plain, shell_word
@@ -38,10 +38,10 @@ __all__ = [
     "check_queue",
     "check_runs",
     "find_served_queues",
+    "find_stuck",
     "mend_of",
     "pollers",
     "queues_in",
-    "stuck_runs",
 ]
 
 _MAX_NAMED = 10
@@ -134,12 +134,14 @@ async def check_queue(client: Connection, queue: str, *, activities_only: bool =
 async def check_runs(client: Client, queue: str) -> Check:
     """Check that none of the newest open runs of a task queue is stuck."""
     name = f"runs on {queue}"
-    query = f"WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running' AND TaskQueue = {quoted(queue)}"
+    query = (
+        f"WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running' AND TaskQueue = {query_literal(queue)}"
+    )
     try:
         runs = [run.id async for run in client.temporal.list_workflows(query, limit=LOOKED_AT)]
     except RPCError as error:
         return Check(name, None, f"could not be checked: {plain(error.message)}")
-    stuck = await stuck_runs(client, runs)
+    stuck = await find_stuck(client, runs)
     newest = f"the newest {LOOKED_AT} open" if len(runs) == LOOKED_AT else f"{len(runs)} open"
     if not stuck:
         return Check(name, True, f"{newest}, none is stuck")
@@ -157,7 +159,7 @@ async def check_elsewhere(client: Client, known: Sequence[str], agents: Sequence
     name = "runs on other task queues"
     query = "WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running'"
     if agents:
-        query += f" AND {AGENT.name} IN ({', '.join(map(quoted, agents))})"
+        query += f" AND {AGENT.name} IN ({', '.join(map(query_literal, agents))})"
     try:
         queues = Counter(
             [run.task_queue async for run in client.temporal.list_workflows(query, limit=LOOKED_AT)]
@@ -317,9 +319,9 @@ Stuck = dict[str, Any]
 """`attempt`, `since` (aware datetime or None), `reason` (a text, empty if the history gives none) and `next`."""
 
 
-async def stuck_runs(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]:
+async def find_stuck(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]:
     """Return those of these open runs that are stuck, by run id."""
-    found = await stuck.stuck_runs(client, run_ids)
+    found = await stuck.find_stuck(client, run_ids)
     return {run_id: _with_next(run_id, each) for run_id, each in found.items()}
 
 

@@ -19,7 +19,7 @@ from sojourn.cli.screen.view import RunView
 from sojourn.cli.waits import answer_lines, command_of
 from sojourn.client.readable_run import CANCEL_REQUESTED
 from sojourn.client.run import Run
-from sojourn.client.stuck import stuck_runs
+from sojourn.client.stuck import find_stuck
 from sojourn.contracts.event import Event, wait_in
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.events import Cursor, event_line
@@ -289,7 +289,7 @@ async def _watch_workers(run: Run, view: RunView) -> None:
     while True:
         await asyncio.sleep(LOOKED_AT_EVERY)
         with suppress(SojournError):  # the server is away, which the follower of the run reports
-            stuck = (await stuck_runs(run.client, [run.id])).get(run.id)
+            stuck = (await find_stuck(run.client, [run.id])).get(run.id)
             if stuck and stuck.kind == "unserved":
                 view.say(
                     f"! {stuck.reason}; start one with `{worker_line(stuck.queue)}`", "yellow", once=True

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from temporalio.client import Client
 
 from sojourn.connection import settings
-from sojourn.connection.announcements import AnnouncedWorker, has_poller, read_workers, served_queues
+from sojourn.connection.announcements import AnnouncedWorker, find_queues, has_poller, read_workers
 from sojourn.connection.connect import nearby_storage
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
@@ -247,7 +247,7 @@ class Access:
         """
         if not await self.has_worker(task_queue):
             return False
-        present, lately = await served_queues(self.temporal)
+        present, lately = await find_queues(self.temporal)
         return task_queue in present or task_queue not in lately
 
     async def worker_soon(self, task_queue: str) -> bool:

@@ -21,12 +21,19 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError
 
 from sojourn.client.access import Access, Connecting, no_worker, queue_of
-from sojourn.client.forking import MISSING, ForkRequest, ForkReview, decided, fork_of, read_histories
-from sojourn.client.listing import Selection, listed, with_labels
+from sojourn.client.forking import (
+    MISSING,
+    ForkRequest,
+    ForkReview,
+    decide_when_asked,
+    fork_of,
+    read_histories,
+)
+from sojourn.client.listing import Selection, find_runs, with_labels
 from sojourn.client.run import Run
-from sojourn.client.schedule import Schedule, create_schedule, list_schedules, scheduled_message, spec_of
+from sojourn.client.schedule import Schedule, create_schedule, list_schedules, message_of_schedule, spec_of
 from sojourn.client.session import Session
-from sojourn.client.start import RUN_ID_RULE, as_messages, checked_input, generated_id, start_workflow
+from sojourn.client.start import RUN_ID_RULE, as_messages, generate_id, start_workflow, validate_input
 from sojourn.connection import settings
 from sojourn.connection.connect import connect
 from sojourn.connection.rpc_errors import translate_error
@@ -161,8 +168,8 @@ class Client(Access):
             NoWorker: No worker polls the task queue, or serves the agent.
             RunAlreadyExists: A run of this id was started before.
         """
-        run_id = run_id or generated_id(agent_id)
-        run = checked_input(
+        run_id = run_id or generate_id(agent_id)
+        run = validate_input(
             run_id,
             agent_id=agent_id,
             messages=as_messages(messages),
@@ -273,7 +280,7 @@ class Client(Access):
         except RPCError as error:
             raise translate_error(error, new.id) from error
         if fork.approval and approve is not None:
-            await decided(new, fork.approval, approve=approve, by=by, principal=principal)
+            await decide_when_asked(new, fork.approval, approve=approve, by=by, principal=principal)
         return new
 
     async def retry(
@@ -449,10 +456,10 @@ class Client(Access):
             ScheduleAlreadyExists: There is a schedule of this id.
         """
         spec = spec_of(every, cron, time_zone)
-        schedule_id = schedule_id or generated_id(agent_id)
+        schedule_id = schedule_id or generate_id(agent_id)
         if len(schedule_id) > MAX_SCHEDULE_ID:
             raise InvalidInput(f"schedule_id has at most {MAX_SCHEDULE_ID} characters")
-        run = checked_input(
+        run = validate_input(
             schedule_id,
             agent_id=agent_id,
             messages=as_messages(messages),
@@ -465,7 +472,7 @@ class Client(Access):
             raise InvalidInput(fault)
         if has_scheduled_time(run.messages):
             run = run.model_copy(update={"time_zone": time_zone or "UTC"})
-        sends = scheduled_message(run, by) if session_id else run
+        sends = message_of_schedule(run, by) if session_id else run
         try:
             queue = self.task_queue or await queue_of(self.temporal, agent_id, schedule_id)
             if self.task_queue and not await self.worker_soon(queue):
@@ -531,5 +538,5 @@ class Client(Access):
         self, selection: Selection, labels: Mapping[str, str] | None, limit: int | None
     ) -> AsyncIterator[RunStatus]:
         if labels:
-            return with_labels(self.temporal, listed(self.temporal, selection, None), labels, limit)
-        return listed(self.temporal, selection, limit)
+            return with_labels(self.temporal, find_runs(self.temporal, selection, None), labels, limit)
+        return find_runs(self.temporal, selection, limit)

@@ -17,7 +17,7 @@ from temporalio.service import RPCError
 
 from sojourn.archive import store_segment
 from sojourn.client.conversation_id import conversation_id, conversation_prefix
-from sojourn.client.start import generated_id
+from sojourn.client.start import generate_id
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import Event
@@ -61,7 +61,7 @@ __all__ = [
     "ForkRequest",
     "ForkReview",
     "UnknownEvent",
-    "decided",
+    "decide_when_asked",
     "decisions_in_fork",
     "edit_warning",
     "editable_call",
@@ -150,7 +150,7 @@ class Fork:
         opening = self.begins.state.opening
         if opening.conversation:
             return conversation_id(opening.agent_id, opening.session_id, opening.tenant)
-        return generated_id(opening.agent_id)
+        return generate_id(opening.agent_id)
 
     def named(self, run_id: str | None) -> "Fork":
         """Return this fork, with a session of its own if it is a conversation."""
@@ -207,7 +207,7 @@ class Fork:
         packed = Packed.unpacked(self.begins.transcript)
         if storage is not None and len(packed):
             claim = await store_segment(client, storage, run_id, encode(packed.messages()))
-            packed.moved(len(packed), claim)
+            packed.move_to_storage(len(packed), claim)
         fork = replace(self, begins=copy_with(self.begins, transcript=packed.segments()))
         if fork.argument() is None:
             raise InvalidInput(
@@ -288,7 +288,7 @@ async def _unfit(app: "App", fork: Fork) -> str | None:
     return None
 
 
-async def decided(
+async def decide_when_asked(
     run: "Run", approval: str, *, approve: bool, by: str | None, principal: Principal | None
 ) -> None:
     """Decide on the call of a fork once the fork asks about it.

@@ -27,18 +27,18 @@ __all__ = [
     "Page",
     "Selection",
     "count_of",
+    "find_runs",
     "labels_of_run",
-    "listed",
     "message_of",
     "page_of",
     "parse_labels",
-    "quoted",
-    "started_at_of",
+    "query_literal",
+    "start_of",
     "with_labels",
 ]
 
 
-async def started_at_of(found: WorkflowExecution) -> datetime:
+async def start_of(found: WorkflowExecution) -> datetime:
     """Return the start of the run, by the server's clock.
 
     If the memo cannot be read or is not Sojourn's, this is the start of its last execution.
@@ -231,16 +231,16 @@ class Selection:
         if not self.children:
             clauses.append("ParentWorkflowId IS NULL")
         if self.agent_id:
-            clauses.append(f"SojournAgent = {quoted(self.agent_id)}")
+            clauses.append(f"SojournAgent = {query_literal(self.agent_id)}")
         if self.session_id:
-            clauses.append(f"SojournSession = {quoted(self.session_id)}")
+            clauses.append(f"SojournSession = {query_literal(self.session_id)}")
         elif self.only_sessions:
             clauses.append("SojournSession IS NOT NULL")
         if self.fork_of:
-            clauses.append(f"SojournForkOf = {quoted(self.fork_of)}")
+            clauses.append(f"SojournForkOf = {query_literal(self.fork_of)}")
         if self.tenant is not None:
             clauses.append(
-                f"SojournTenant = {quoted(self.tenant)}" if self.tenant else "SojournTenant IS NULL"
+                f"SojournTenant = {query_literal(self.tenant)}" if self.tenant else "SojournTenant IS NULL"
             )
         return " AND ".join([*clauses, *self._viewer_queries, self._in_status])
 
@@ -252,18 +252,18 @@ class Selection:
             return f"SojournAwaiting {which} AND ExecutionStatus = 'Running'"
         if which := _BY_GIVING_UP.get(self.status):
             return f"SojournGaveUp {which} AND ExecutionStatus = 'Completed'"
-        return f"ExecutionStatus = {quoted(_visibility_name(self.status))}"
+        return f"ExecutionStatus = {query_literal(_visibility_name(self.status))}"
 
     @property
     def _viewer_queries(self) -> list[str]:
         """The runs that the viewer may see. Child runs have their parents' marks."""
-        awaits = [f"SojournAwaiting STARTS_WITH {quoted(self.awaits)}"] if self.awaits else []
+        awaits = [f"SojournAwaiting STARTS_WITH {query_literal(self.awaits)}"] if self.awaits else []
         if not self.viewer:
             return awaits
-        marked = f"SojournVisibleTo = {quoted(self.viewer)}"
+        marked = f"SojournVisibleTo = {query_literal(self.viewer)}"
         if self.by_subject is None:
             return [*awaits, marked]
-        agents = ", ".join(quoted(agent_id) for agent_id in sorted(self.by_subject))
+        agents = ", ".join(query_literal(agent_id) for agent_id in sorted(self.by_subject))
         others = f" AND SojournAgent NOT IN ({agents})" if agents else ""
         return [*awaits, f"({marked} OR (SojournVisibleTo IS NULL{others}))"]
 
@@ -295,7 +295,7 @@ class Selection:
         return not self.only_sessions or is_conversation(run.run_id, run.agent_id, run.session_id)
 
 
-async def listed(client: Client, selection: Selection, limit: int | None) -> AsyncGenerator[RunStatus]:
+async def find_runs(client: Client, selection: Selection, limit: int | None) -> AsyncGenerator[RunStatus]:
     """Yield the runs of a selection, with the fields that the store has."""
     left = limit
     try:
@@ -397,7 +397,7 @@ async def _run_of(found: WorkflowExecution) -> RunStatus:
         status=_status_of(found),
         awaiting="" if found.close_time else attributes.get(search_attributes.AWAITING) or "",
         gave_up=gave_up(found),
-        started_at=await started_at_of(found),
+        started_at=await start_of(found),
         closed_at=found.close_time,
     )
 
@@ -410,7 +410,7 @@ def _status_of(found: WorkflowExecution) -> str:
     return {search_attributes.PAUSED: "paused", search_attributes.IDLE: "idle"}.get(awaiting, "waiting")
 
 
-def quoted(text: str) -> str:
+def query_literal(text: str) -> str:
     """Return a text as a quoted literal in a visibility query."""
     if "\0" in text:
         raise InvalidInput("a value to list by has no NUL character")

@@ -138,7 +138,7 @@ class ReadableRun:
                     raise translate_error(error, self.id) from error
                 with contextlib.suppress(RPCError):
                     await handle.describe()
-                    outage.answered()
+                    outage.end_outage()
 
     def events(
         self,

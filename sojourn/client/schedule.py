@@ -36,7 +36,7 @@ from sojourn.core.run.run_input import summarize
 from sojourn.errors import InvalidInput, RunError, ScheduleAlreadyExists, ScheduleNotFound
 from sojourn.values.text import clip, count_noun
 
-__all__ = ["Schedule", "create_schedule", "list_schedules", "scheduled_message", "spec_of"]
+__all__ = ["Schedule", "create_schedule", "list_schedules", "message_of_schedule", "spec_of"]
 
 CATCH_UP = timedelta(hours=1)
 """How late a schedule may still act if the server was down at its time."""
@@ -120,7 +120,7 @@ def spec_of(every: timedelta | None, cron: str | Sequence[str] | None, time_zone
     )
 
 
-def scheduled_message(run: RunInput, by: str | None) -> ScheduledMessage:
+def message_of_schedule(run: RunInput, by: str | None) -> ScheduledMessage:
     """Return the message that a schedule sends to a conversation."""
     if len(run.messages) != 1 or run.messages[0].role != "user":
         raise InvalidInput("a schedule sends one user message to a conversation")

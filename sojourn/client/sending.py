@@ -38,7 +38,7 @@ from sojourn.errors import (
 )
 from sojourn.values.wire import size_of
 
-__all__ = ["Fields", "Update", "hidden", "send"]
+__all__ = ["Fields", "Update", "not_found", "send"]
 
 ANSWER_DEADLINE = 30.0
 """Seconds in which a worker must accept an update."""
@@ -168,7 +168,7 @@ def _refusal(
     error: WorkflowUpdateFailedError, refused: str, run_id: str, name: str, sent: Fields
 ) -> RunError:
     if refused == NOT_VISIBLE:
-        return hidden(run_id)
+        return not_found(run_id)
     reason = getattr(error.cause, "message", error)
     message = f"{run_id}: {reason}"
     details = _details(error)
@@ -192,7 +192,7 @@ def _details(error: WorkflowUpdateFailedError) -> dict[str, Any]:
     return cast("dict[str, Any]", details[0]) if details and isinstance(details[0], dict) else {}
 
 
-def hidden(run_id: str) -> RunNotFound:
+def not_found(run_id: str) -> RunNotFound:
     """Return the error for a run that a principal may not see.
 
     It is the same as for a run that does not exist, so that the principal learns nothing.

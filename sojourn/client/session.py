@@ -13,7 +13,7 @@ from sojourn.client.access import Access, no_worker, queue_of
 from sojourn.client.conversation_id import conversation_id
 from sojourn.client.run import Run
 from sojourn.client.sending import Fields, send
-from sojourn.client.start import checked_input, start_workflow
+from sojourn.client.start import start_workflow, validate_input
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.event import (
     Event,
@@ -32,7 +32,7 @@ from sojourn.core.awaits.principals import PRINCIPAL, write_principal
 from sojourn.core.run.inbox import ADMIT, Mode
 from sojourn.errors import AwaitClosed, InvalidInput, NoWorker, RunFailed, RunNotFound
 from sojourn.events.cursor import position_of
-from sojourn.events.one_run import accepted_before
+from sojourn.events.one_run import find_accepted
 from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
 from sojourn.timeline import is_run_end, is_turn_end
@@ -170,7 +170,7 @@ class Session:
         self._sender = principal and write_principal(principal)
         self._admit = admit
         self._kept = Kept()
-        self._opening = checked_input(
+        self._opening = validate_input(
             self.run.id,
             agent_id=agent_id,
             session_id=session_id,
@@ -239,7 +239,7 @@ class Session:
     async def _find_accepted(self, message_id: str | None) -> Accepted | None:
         if not message_id:
             return None
-        return await accepted_before(self._client.temporal, self.run.id, message_id)
+        return await find_accepted(self._client.temporal, self.run.id, message_id)
 
     async def _begin(self, message: Fields, text: str) -> Accepted:
         """Start the conversation with its first message, in one request.

@@ -13,7 +13,7 @@ from sojourn.core.awaits.envelope import write_json
 from sojourn.errors import InvalidInput
 from sojourn.values.text import plain
 
-__all__ = ["is_plan_under_way", "quoted", "target_of"]
+__all__ = ["is_plan_under_way", "quote_target", "target_of"]
 
 MAX_QUOTED = 200
 """Most characters of an id in an error."""
@@ -29,7 +29,7 @@ def is_plan_under_way(status: RunStatus) -> bool:
     return status.status == "running" and status.phase in ("planning", "finalizing")
 
 
-def quoted(messages: Sequence[Message], target: Fields) -> str:
+def quote_target(messages: Sequence[Message], target: Fields) -> str:
     """Return the role and the first words of the target, in one printable line."""
     index: int = target["message"]
     message, call_id = messages[index], target.get("tool_call_id")

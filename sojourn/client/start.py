@@ -34,11 +34,11 @@ from sojourn.values.wire import encode_readable
 __all__ = [
     "RUN_ID_RULE",
     "as_messages",
-    "checked_input",
-    "generated_id",
+    "generate_id",
     "is_start_of",
     "messages_at_start",
     "start_workflow",
+    "validate_input",
 ]
 
 RUN_ID_RULE = (
@@ -53,12 +53,12 @@ def as_messages(messages: str | Message | Sequence[Message]) -> list[Message]:
     return [messages] if isinstance(messages, Message) else list(messages)
 
 
-def generated_id(agent_id: str) -> str:
+def generate_id(agent_id: str) -> str:
     """Return an id for a new run, which begins with the last part of the agent's."""
     return f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
 
 
-def checked_input(run_id: str, **fields: Any) -> RunInput:
+def validate_input(run_id: str, **fields: Any) -> RunInput:
     """Return the input of a run, validated."""
     try:
         run = RunInput(**fields)

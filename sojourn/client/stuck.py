@@ -24,7 +24,7 @@ from sojourn.connection.rpc_errors import translate_error
 from sojourn.events.history import HistoryReader
 from sojourn.events.pending import BLOCKS_LOOP, heartbeat_note, is_plan, when
 
-__all__ = ["ATTEMPTS", "Stuck", "stuck_of", "stuck_runs"]
+__all__ = ["ATTEMPTS", "Stuck", "find_stuck", "stuck_of"]
 
 ATTEMPTS = 3
 """Failed attempts after which a workflow task or a planner counts as stuck; a killed worker costs one."""
@@ -52,7 +52,7 @@ class Stuck:
     """The run's task queue."""
 
 
-async def stuck_runs(client: Access, run_ids: Sequence[str]) -> dict[str, Stuck]:
+async def find_stuck(client: Access, run_ids: Sequence[str]) -> dict[str, Stuck]:
     """Return those of these open runs that are stuck, by run id."""
     gate = asyncio.Semaphore(AT_ONCE)
     asked: dict[str, asyncio.Task[bool]] = {}

@@ -29,11 +29,11 @@ __all__ = [
     "AnnouncedWorker",
     "Announcement",
     "farewell_of",
+    "find_queues",
     "has_poller",
     "identities",
     "other_apps_on",
     "read_workers",
-    "served_queues",
 ]
 
 POLLER_SEEN = 75.0
@@ -160,7 +160,7 @@ async def read_workers(client: Client, *, lately: bool = False) -> list[Announce
     return _present(await _pollers(client), lately=lately)
 
 
-async def served_queues(client: Client) -> tuple[set[str], set[str]]:
+async def find_queues(client: Client) -> tuple[set[str], set[str]]:
     """Return the task queues of present workers, and of those of the last 75 s."""
     pollers = await _pollers(client)
     present, lately = (

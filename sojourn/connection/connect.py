@@ -72,7 +72,7 @@ def converter_with(
     """
     target = settings.codec()
     codec = codec or (load_codec(target) if target else None)
-    only = encrypted_only or settings.encrypted_only()
+    only = encrypted_only or settings.requires_encryption()
     if codec is None:
         if only:
             raise DefinitionError(

@@ -117,9 +117,9 @@ class OutageRetry:
     """Retries while a server restarts, with growing delays, for at most a minute."""
 
     def __init__(self) -> None:
-        self.answered()
+        self.end_outage()
 
-    def answered(self) -> None:
+    def end_outage(self) -> None:
         """Record an answer: the next failure begins a new outage, with the shortest delay."""
         self._since: float | None = None
         self._delay = 0.1

@@ -21,12 +21,12 @@ __all__ = [
     "DEFAULT_TASK_QUEUE",
     "codec",
     "connect_options",
-    "encrypted_only",
     "event_loop",
     "grpc_compression",
     "live",
     "local_port",
     "metrics_port",
+    "requires_encryption",
     "task_queue",
 ]
 
@@ -126,7 +126,7 @@ def codec() -> str | None:
     return os.environ.get("SOJOURN_CODEC") or None
 
 
-def encrypted_only() -> bool:
+def requires_encryption() -> bool:
     """Return whether messages in clear text are refused."""
     value = os.environ.get("SOJOURN_ENCRYPTED_ONLY", "").strip().lower()
     if value not in ("", "0", "false", "no", "off", "1", "true", "yes", "on"):

@@ -33,7 +33,7 @@ from sojourn.http.answering import submit_answer
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
-from sojourn.reader import found_waits, present_events
+from sojourn.reader import find_waits, present_events
 from sojourn.timeline import Timeline
 
 __all__ = ["DONE", "VERDICTS", "find_wait", "given_results", "no_wait", "read_answer", "submit_form"]
@@ -80,7 +80,7 @@ async def find_wait(visit: Visit, run_id: str, await_id: str) -> WaitForm:
     """
     await visit.service.run_with_wait(visit.asking, run_id, await_id)
     waiting = await visit.service.reader.waits.of_run(run_id)
-    opened = found_waits(waiting) if waiting else ()
+    opened = find_waits(waiting) if waiting else ()
     found = next((each for each in opened if each.view.await_id == await_id), None)
     history = await _history_of(visit, run_id, await_id, is_open=found is not None)
     wait = found.view if found else history.wait

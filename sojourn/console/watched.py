@@ -132,7 +132,7 @@ class _Watched(LiveTimeline):
                 yield News(events={"ended": [self.LAST_WORD]})
                 return
             await asyncio.sleep(self.PAUSE)
-            await self.changed(seen, IDLE)
+            await self.wait_for_change(seen, IDLE)
 
     def _read_place(self, came: str) -> tuple[int, int]:
         whose, version, added = (*came.split("."), "", "", "")[:3]
@@ -179,7 +179,7 @@ class WatchedRun(_Watched, LiveRun):
             self.spoke = self.spoke if event.type in _SILENT else self.version
 
     async def prepare(self, since: int) -> None:
-        changed = self.timeline.changed(since) if since >= 0 else self.timeline.last(MOST_ENTRIES)
+        changed = self.timeline.changes_since(since) if since >= 0 else self.timeline.last(MOST_ENTRIES)
         await prepare(text for entry in changed for text in markdown_of(entry))
 
 

@@ -34,7 +34,7 @@ __all__ = [
     "Declaration",
     "PositiveDuration",
     "declaration_fault",
-    "declared_at",
+    "declare_at",
     "faults_of",
     "refusing_record",
     "suggestion",
@@ -156,7 +156,7 @@ def refusing_record(error: BaseException) -> str | None:
 
 
 @contextmanager
-def declared_at(place: str) -> Generator[None]:
+def declare_at(place: str) -> Generator[None]:
     """Raise what pydantic refuses in this block as a `DefinitionError` of the place."""
     try:
         yield

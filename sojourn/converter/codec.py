@@ -23,9 +23,9 @@ __all__ = [
     "clear",
     "is_clear",
     "load_codec",
-    "opened_singly",
+    "mark_unread",
+    "open_singly",
     "reason_of",
-    "unread",
 ]
 
 _ENCODING = b"sojourn/unread"
@@ -41,7 +41,7 @@ class CodecFailedError(UnreadableError):
     """The codec, or the external storage, does not work now."""
 
 
-def unread(reason: str) -> Payload:
+def mark_unread(reason: str) -> Payload:
     """Return the marked payload in place of one that cannot be opened."""
     return Payload(metadata={"encoding": _ENCODING, _REASON: reason.encode(errors="replace")})
 
@@ -69,7 +69,7 @@ _PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn"')
 Open = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
 
-async def opened_singly(
+async def open_singly(
     payloads: Sequence[Payload], open_: Open, works: Callable[[], Awaitable[object]], why: str
 ) -> list[Payload]:
     """Open payloads one by one, after opening them together failed.
@@ -95,7 +95,7 @@ async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[obje
     try:  # the codec may have recovered only just now
         (found,) = await open_([payload])
     except Exception as error:  # noqa: BLE001
-        return unread(f"{why} ({type(error).__name__})")
+        return mark_unread(f"{why} ({type(error).__name__})")
     return found
 
 
@@ -119,7 +119,7 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         try:
             found = await self._decode(payloads)
         except Exception:  # noqa: BLE001 - a codec may raise anything; the payloads are tried one by one
-            found = await opened_singly(payloads, self._decode, self.works, "it cannot be decrypted here")
+            found = await open_singly(payloads, self._decode, self.works, "it cannot be decrypted here")
         if not self.encrypted_only or len(found) != len(payloads):
             return found
         return [

@@ -37,7 +37,7 @@ from temporalio.converter import (
 )
 
 from sojourn.contracts.tool_error import ToolError
-from sojourn.converter.codec import GuardedCodec, UnreadableError, is_clear, opened_singly, reason_of
+from sojourn.converter.codec import GuardedCodec, UnreadableError, is_clear, open_singly, reason_of
 from sojourn.converter.failures import FAILURE_BOUNDS, LARGEST, ShortFailureConverter, may_be_held
 from sojourn.values.undecodable import CLEAR_TEXT, OrUndecodable, Undecodable
 
@@ -99,14 +99,14 @@ class GuardedDataConverter(DataConverter):
         try:
             return await open_(payloads)
         except Exception:  # noqa: BLE001 - a codec or driver may raise anything; the payloads are tried one by one
-            return await opened_singly(payloads, open_, self._works, _NOT_THERE)
+            return await open_singly(payloads, open_, self._works, _NOT_THERE)
 
     async def _external_retrieve_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
         open_ = super()._external_retrieve_payload_sequence
         try:
             return await open_(payloads)
         except Exception:  # noqa: BLE001
-            return await opened_singly(payloads, open_, self._works, _NOT_THERE)
+            return await open_singly(payloads, open_, self._works, _NOT_THERE)
 
     async def _works(self) -> None:
         if isinstance(self.payload_codec, GuardedCodec):
@@ -199,8 +199,12 @@ class SojournPayloadConverter(CompositePayloadConverter):
         try:
             value = super().from_payloads([payload], [hint.of])[0]
         except (ValueError, KeyError, RuntimeError) as error:
-            return hint.unread(ToolError.from_error(error).message[:300])
-        return value if isinstance(value, hint.of) else hint.unread(f"it is {type(value).__name__}, not JSON")
+            return hint.mark_unread(ToolError.from_error(error).message[:300])
+        return (
+            value
+            if isinstance(value, hint.of)
+            else hint.mark_unread(f"it is {type(value).__name__}, not JSON")
+        )
 
     def _unknown(self, payload: Payload) -> str | None:
         """Return why a payload's encoding is unknown here, usually encrypted, or None."""

@@ -44,7 +44,7 @@ __all__ = [
     "failure_of",
     "is_in_doubt",
     "may_be_held",
-    "spent_of",
+    "spending_of",
     "to_sendable",
 ]
 
@@ -94,7 +94,7 @@ def is_in_doubt(detail: Any) -> bool:
     return is_object(detail) and detail.get("in_doubt") is True
 
 
-def spent_of(error: ChildWorkflowError) -> Spent | None:
+def spending_of(error: ChildWorkflowError) -> Spent | None:
     """Return the spending of a failed child run, if it reported it."""
     cause = error.cause
     details = cause.details if isinstance(cause, ApplicationError) else ()

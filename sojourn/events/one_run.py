@@ -17,7 +17,7 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError, RPCStatusCode
 
-from sojourn.archive import Part, archived_events, load_part, load_segments
+from sojourn.archive import Part, load_part, load_segments, read_events
 from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translate_error
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
@@ -38,11 +38,10 @@ from sojourn.events.reading import MAX_CHAIN, Kept, Reading
 
 __all__ = [
     "Beginning",
-    "accepted_before",
     "beginning_of",
     "events_of",
     "executions_before",
-    "exported",
+    "export_histories",
     "fetch_histories",
     "first_execution",
     "histories_in",
@@ -91,7 +90,7 @@ async def events_of(
             gone, execution = execution, ""
             reading, known = known or await _begin(client, run_id, since, follow=follow), None
             execution = reading.execution
-            outage.answered()
+            outage.end_outage()
             async for event in _fold(client, storage, reading, kept):
                 if follow and event.type == "run_terminated":
                     newer = await first_execution(client, run_id)
@@ -185,7 +184,7 @@ async def policy_in_history(client: Client, run_id: str) -> RunPolicy:
     return (await _fold_of_present(client, run_id)).state.policy
 
 
-async def accepted_before(client: Client, run_id: str, message_id: str) -> Accepted | None:
+async def find_accepted(client: Client, run_id: str, message_id: str) -> Accepted | None:
     """Return how a conversation accepted a message, or None."""
     inbox = (await _fold_of_present(client, run_id)).state.inbox
     after = inbox.where(message_id)
@@ -231,7 +230,7 @@ async def _fold(
     begins = None if reading.place else await beginning_of(client, storage, run_id, reading.execution)
     if begins and storage:
         try:
-            async for event in archived_events(client, storage, run_id, begins.last):
+            async for event in read_events(client, storage, run_id, begins.last):
                 yield event
         except Exception as error:
             raise unreadable_archive(run_id, error) from error
@@ -380,7 +379,7 @@ async def fetch_histories(client: Client, run_id: str) -> list[WorkflowHistory]:
     ]
 
 
-def exported(histories: Sequence[WorkflowHistory]) -> dict[str, Any]:
+def export_histories(histories: Sequence[WorkflowHistory]) -> dict[str, Any]:
     *earlier, last = (json.loads(history.to_json()) for history in histories)
     return {**last, EARLIER: earlier} if earlier else last
 

@@ -206,7 +206,7 @@ class Case:
         self._leave(PlanResult.fail(ToolError.new(why, code="flow_changed"), notes=self.notes))
 
     @property
-    def skipped(self) -> list[Recorded]:
+    def skipped_effects(self) -> list[Recorded]:
         """Recorded calls with an effect that the flow skips."""
         return [each for each in self.steps.unclaimed() if self._had_effect(each)]
 
@@ -393,7 +393,7 @@ class Case:
         )
 
     @property
-    def said(self) -> str:
+    def answer_text(self) -> str:
         """The lines of the answer so far."""
         return "\n".join(self._said)
 

@@ -174,7 +174,7 @@ class Flow:
         return self._passing(case, plan)
 
     def _passing(self, case: Case, plan: PlanResult) -> PlanResult:
-        skipped = case.skipped
+        skipped = case.skipped_effects
         if not skipped or self._on_skipped_call == "ignore":
             return plan
         names = [f"{each.tool} (step {case.steps.name_of(each)!r})" for each in skipped[:5]]
@@ -221,7 +221,7 @@ class Flow:
     def _end(self, case: Case, answer: Any) -> PlanResult:
         if isinstance(answer, PlanResult):
             return self._end_with_plan(case, answer)
-        if isinstance(answer, str) or (answer is None and case.said):
+        if isinstance(answer, str) or (answer is None and case.answer_text):
             return PlanResult.final(_text(case, answer), notes=[*case.notes, *case.remarks])
         kind = type(answer).__name__
         return PlanResult.fail(f"the flow {self._name} returned {kind}; it returns a text or a PlanResult")
@@ -240,7 +240,7 @@ class Flow:
                 f"{why}; it calls with case.call, asks with case.ask, sleeps with case.sleep"
             )
         final = plan.final_response
-        if case.said:
+        if case.answer_text:
             final = Message.assistant(_text(case, final.text))
         return plan.model_copy(update={"final_response": final, "notes": notes})
 
@@ -274,12 +274,14 @@ def _unsteady(case: Case, again: Case) -> str | None:
 
 
 def _text(case: Case, answer: str | None) -> str:
-    return "\n".join(filter(None, [case.said, answer]))
+    return "\n".join(filter(None, [case.answer_text, answer]))
 
 
 def _stop(case: Case, why: Finalize) -> PlanResult:
     stopped = f"I had to stop here: {why.message}"
-    return PlanResult.final(f"{case.said}\n{stopped}" if case.said else stopped, notes=case.notes)
+    return PlanResult.final(
+        f"{case.answer_text}\n{stopped}" if case.answer_text else stopped, notes=case.notes
+    )
 
 
 @overload

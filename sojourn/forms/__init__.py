@@ -16,10 +16,10 @@ from sojourn.forms.values import (
     FilledForm,
     FormTexts,
     check_answer,
+    parse_value,
     read_fields,
     read_number,
     read_value,
-    typed_value,
 )
 
 __all__ = [
@@ -35,12 +35,12 @@ __all__ = [
     "elicitation_schema",
     "example_of",
     "form_fields",
+    "parse_value",
     "read_fields",
     "read_number",
     "read_value",
     "resolve_field",
     "sanitize_form",
     "schema_table",
-    "typed_value",
     "whole_field",
 ]

@@ -24,10 +24,10 @@ __all__ = [
     "FilledForm",
     "FormTexts",
     "check_answer",
+    "parse_value",
     "read_fields",
     "read_number",
     "read_value",
-    "typed_value",
 ]
 
 MISSING = "This is required."
@@ -109,7 +109,7 @@ def check_answer(form: Mapping[str, Any] | None, filled: FilledForm) -> FilledFo
     return replace(filled, fields=tuple(map(check_field, filled.fields)))
 
 
-def typed_value(form: Mapping[str, Any] | None, name: str, text: str) -> Any:
+def parse_value(form: Mapping[str, Any] | None, name: str, text: str) -> Any:
     """Return the value of a text for a field, as in `NAME=TEXT` on a command line.
 
     The text stays as it is if the field may be a string, or if the text is not JSON: the run's own check then reports it.

@@ -21,9 +21,9 @@ from sojourn.client.conversation_id import conversation_id
 from sojourn.client.forking import MAX_ORIGIN, MISSING, ForkReview
 from sojourn.client.listing import Selection
 from sojourn.client.run import Run
-from sojourn.client.sending import hidden
+from sojourn.client.sending import not_found
 from sojourn.client.session import Session
-from sojourn.client.start import as_messages, checked_input, is_start_of
+from sojourn.client.start import as_messages, is_start_of, validate_input
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, wait_in
@@ -271,7 +271,7 @@ class Service:
     async def has_started(self, asking: Principal, run_id: str, body: StartBody) -> bool:
         """Return whether this request has already started a run of the principal."""
         await self.run(asking, run_id)
-        same = checked_input(
+        same = validate_input(
             run_id,
             agent_id=body.agent_id,
             messages=as_messages(body.opening),
@@ -290,7 +290,7 @@ class Service:
         run = self.client.get_run(run_id)
         described = await self._describe(run.id)
         if described is None or not await self._may_see(view_of(asking), described):
-            raise hidden(run.id)
+            raise not_found(run.id)
         return run
 
     async def run_with_wait(self, asking: Principal, run_id: str, await_id: str) -> Run:
@@ -560,7 +560,7 @@ class Service:
         )
         described = await self._describe(session.run.id) if view_of(asking).viewer else None
         if described is not None and not await self._may_see(view_of(asking), described):
-            raise hidden(session.run.id)
+            raise not_found(session.run.id)
         return session
 
 

@@ -7,6 +7,6 @@ own configuration; such a program adds `masked` to its own chain of processors. 
 """
 
 from sojourn.logs.configure import configure_logs
-from sojourn.logs.values import masked
+from sojourn.logs.values import mask_event
 
-__all__ = ["configure_logs", "masked"]
+__all__ = ["configure_logs", "mask_event"]

@@ -18,7 +18,7 @@ from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import SojournError
 from sojourn.logs.temporal import mark_as_logged
-from sojourn.logs.values import call_context, described
+from sojourn.logs.values import call_context, describe_error
 
 __all__ = ["ActivityLogs"]
 
@@ -74,7 +74,9 @@ def _log_failure(task: PlanTask | ToolTask, info: activity.Info, error: Applicat
         "error": error.type,
         "attempt": info.attempt,
         "retry_in": delay.total_seconds() if delay and not error.non_retryable else None,
-        "raised": described(cause) if cause is not None and not issubclass(type(cause), _EXPECTED) else None,
+        "raised": describe_error(cause)
+        if cause is not None and not issubclass(type(cause), _EXPECTED)
+        else None,
     }
     fields = {name: value for name, value in optional.items() if value is not None}
     if isinstance(task, ToolTask):

@@ -10,7 +10,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from sojourn.errors import DefinitionError
-from sojourn.logs.values import described, described_exception, in_short, is_described, masked
+from sojourn.logs.values import describe_error, describe_exception, in_short, is_described, mask_event
 
 __all__ = ["LEVELS", "configure_logs", "lead_to_logging"]
 
@@ -98,17 +98,17 @@ def _choice(variable: str, argument: str | None, allowed: tuple[str, ...]) -> st
 
 
 def _take_over(root: logging.Logger, renderers: list[Any], least: int) -> None:
-    from sojourn.logs.temporal import AlreadyLogged, normalized  # noqa: PLC0415 - loads the SDK
+    from sojourn.logs.temporal import AlreadyLogged, normalize  # noqa: PLC0415 - loads the SDK
 
     formatter = structlog.stdlib.ProcessorFormatter(
         processors=[
-            described_exception,
+            describe_exception,
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            masked,
+            mask_event,
             _order,
             *renderers,
         ],
-        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), normalized, *_SHARED],
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), normalize, *_SHARED],
         use_get_message=False,
         pass_foreign_args=True,
     )
@@ -128,7 +128,7 @@ def _thread_failed(ended: threading.ExceptHookArgs) -> None:
     """Log the exception that ended a thread, without its message, as it is unmasked."""
     if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
         name = ended.thread.name if ended.thread else None
-        raised = described(ended.exc_value, with_messages=False)
+        raised = describe_error(ended.exc_value, with_messages=False)
         structlog.get_logger("sojourn.thread").error("thread_failed", thread=name, raised=raised)
 
 
@@ -172,7 +172,7 @@ def _for_people(logger: WrappedLogger, name: str, event_dict: EventDict) -> Even
 
 
 def _as_text(logger: WrappedLogger, name: str, event_dict: EventDict) -> str:
-    fields = _for_people(logger, name, masked(logger, name, described_exception(logger, name, event_dict)))
+    fields = _for_people(logger, name, mask_event(logger, name, describe_exception(logger, name, event_dict)))
     exception = f"\n{fields.pop('exception')}" if "exception" in fields else ""
     event = fields.pop("event")
     further = [f" {key}={value!r}" for key, value in fields.items() if key not in _FIRST]

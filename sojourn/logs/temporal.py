@@ -29,7 +29,7 @@ __all__ = [
     "core_logging",
     "logging_runtime",
     "mark_as_logged",
-    "normalized",
+    "normalize",
     "runtime_with_metrics",
     "stop_core_logging",
 ]
@@ -58,7 +58,7 @@ class AlreadyLogged(logging.Filter):
         return not is_logged or logging.getLogger().isEnabledFor(logging.DEBUG)
 
 
-def normalized(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
+def normalize(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
     """Format a `logging` message, and move Temporal's ids into fields."""
     del logger, name
     arguments: tuple[Any, ...] | dict[str, Any] | None = event_dict.pop("positional_args", None)

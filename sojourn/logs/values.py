@@ -32,12 +32,12 @@ __all__ = [
     "WITHOUT_MESSAGES",
     "call_context",
     "current_mask",
-    "described",
-    "described_exception",
+    "describe_error",
+    "describe_exception",
     "hide",
     "in_short",
     "is_described",
-    "masked",
+    "mask_event",
     "printable",
 ]
 
@@ -70,7 +70,7 @@ MAX_DEPTH = 5
 _META = ("_record", "_from_structlog")
 
 
-def masked(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
+def mask_event(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
     """Make every value JSON, printable and bounded, with the call's secrets masked.
 
     This is a structlog processor. A program with its own configuration of structlog places it before its
@@ -146,7 +146,7 @@ WITHOUT_MESSAGES = "_without_messages"
 _SHORT = 3
 
 
-def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
+def describe_exception(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
     """Replace `exc_info` by `exception`, a list that begins with the exception raised.
 
     Sojourn's own lines have this list as the field `raised` instead of an `exc_info`, for which renderers
@@ -158,7 +158,7 @@ def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict)
     if is_described(event_dict.get("raised")):
         event_dict["exception"] = event_dict.pop("raised")
     elif error is not None:
-        event_dict["exception"] = described(error, with_messages=with_messages)
+        event_dict["exception"] = describe_error(error, with_messages=with_messages)
     return event_dict
 
 
@@ -170,7 +170,7 @@ def is_described(value: Any) -> bool:
     return all(isinstance(link, dict) and link.keys() == {"type", "message", "at"} for link in links)
 
 
-def described(error: BaseException, *, with_messages: bool = True) -> list[dict[str, Any]]:
+def describe_error(error: BaseException, *, with_messages: bool = True) -> list[dict[str, Any]]:
     """Return an exception, then its parts and causes, at most 8.
 
     The message of a validation error leaves out the input (`ToolError.from_error`). Messages are left out

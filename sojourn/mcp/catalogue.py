@@ -18,8 +18,8 @@ from sojourn.mcp.limits import (
     MAX_PAGES,
     MAX_TOOLS,
     READ_RESOURCE,
-    cleaned,
-    masked,
+    clean_text,
+    mask_secrets,
 )
 from sojourn.mcp.spec_from_listing import (
     READ_RESOURCE_TOOL,
@@ -106,7 +106,7 @@ class Catalogue:
             ):
                 tools = dict(sorted({**tools, READ_RESOURCE_TOOL: self._reader()}.items()))
             self.tools = MappingProxyType(tools)
-            self.instructions = cleaned(session.instructions, MAX_INSTRUCTIONS)
+            self.instructions = clean_text(session.instructions, MAX_INSTRUCTIONS)
             self.left_out = MappingProxyType(self._leaving_out)
             self.is_known = True
 
@@ -165,7 +165,10 @@ class Catalogue:
 
     def _log(self, event: str, name: str, why: str) -> str:
         secrets = self._connection.secrets
-        shown, why = plain(masked(name, secrets), _MAX_NAME), plain(masked(why, secrets), _MAX_REASON)
+        shown, why = (
+            plain(mask_secrets(name, secrets), _MAX_NAME),
+            plain(mask_secrets(why, secrets), _MAX_REASON),
+        )
         if (event, shown, why) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned.add((event, shown, why))
             _log.warning(event, toolset=self._toolset_id, tool=shown, reason=why)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
-from sojourn.mcp.limits import MAX_INLINE_TEXT, MAX_TEXT_BESIDE, cleaned, masked
+from sojourn.mcp.limits import MAX_INLINE_TEXT, MAX_TEXT_BESIDE, clean_text, mask_secrets
 from sojourn.values.json_value import is_array, is_object
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = [
     "error_code",
     "error_text",
     "media_type_of",
-    "numbered",
+    "number",
     "size_of",
     "to_parts",
     "to_result",
@@ -64,21 +64,21 @@ class Blobs:
             if "base64" in data
         }
 
-    def described(self, value: Any, media_type: str = "") -> Any:
+    def describe(self, value: Any, media_type: str = "") -> Any:
         """Return a value with a description in place of each base64 text."""
         if isinstance(value, str):
             return self._text(value, media_type)
         if is_array(value):
-            return [self.described(each, media_type) for each in value]
+            return [self.describe(each, media_type) for each in value]
         if is_object(value):
             stated = next((each for word in _TYPE_WORDS if isinstance(each := value.get(word), str)), "")
             return {
-                name: self.described(each, "" if name in _PLAIN else stated) for name, each in value.items()
+                name: self.describe(each, "" if name in _PLAIN else stated) for name, each in value.items()
             }
         return value
 
     def add(self, kind: str, data: Any) -> str:
-        name = numbered(kind, self.artifacts)
+        name = number(kind, self.artifacts)
         self.artifacts[name] = data
         return name
 
@@ -108,7 +108,7 @@ def media_type_of(base64: str) -> str:
     return next((kind for start, kind in _MAGIC.items() if base64.startswith(start)), "")
 
 
-def numbered(kind: str, taken: Mapping[str, Any]) -> str:
+def number(kind: str, taken: Mapping[str, Any]) -> str:
     count = sum(name.partition("_")[0] == kind for name in taken)
     return kind if count == 0 else f"{kind}_{count + 1}"
 
@@ -168,7 +168,7 @@ def to_result(content: "Sequence[ContentBlock]", structured: Any, *, is_structur
     parts, artifacts = _parts(content)
     if structured is not ABSENT and (structured is not None or is_structured):
         blobs = Blobs(artifacts)
-        result = blobs.described(structured)
+        result = blobs.describe(structured)
         remarks = [*_beside(parts, structured)]
         if sum(map(len, remarks)) > MAX_TEXT_BESIDE:
             remarks = [_cut("\n".join(remarks), blobs)]
@@ -189,9 +189,12 @@ def error_text(
     parts, artifacts = _parts(content)
     told = [text for part in parts if (text := _text_of(part)).strip()]
     if structured is not ABSENT and structured not in (None, {}, []) and not _repeats(told, structured):
-        structure = _json(Blobs(artifacts).described(structured))
-        told.append(cleaned(masked(structure, secrets), _MAX_STRUCTURE))
-    return cleaned(masked("\n".join(told), secrets), _MAX_ERROR) or "the tool failed and did not say why"
+        structure = _json(Blobs(artifacts).describe(structured))
+        told.append(clean_text(mask_secrets(structure, secrets), _MAX_STRUCTURE))
+    return (
+        clean_text(mask_secrets("\n".join(told), secrets), _MAX_ERROR)
+        or "the tool failed and did not say why"
+    )
 
 
 def error_code(structured: Any) -> str | None:
@@ -219,7 +222,7 @@ def _parts(content: "Sequence[ContentBlock]") -> tuple[list[Any], dict[str, Any]
         part, kind, data = _part(block)
         parts.append(part)
         if kind:
-            artifacts[numbered(kind, artifacts)] = data
+            artifacts[number(kind, artifacts)] = data
     return parts, artifacts
 
 

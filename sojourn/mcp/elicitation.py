@@ -18,7 +18,7 @@ from sojourn.contracts.tool_call import InputForm, InputRequired, ToolInput
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.forms import sanitize_form
 from sojourn.mcp.errors import INVALID_PARAMS, ErrorResponse, UnsupportedElicitation
-from sojourn.mcp.limits import MAX_INPUT_REQUESTS, MAX_INPUT_ROUNDS, cleaned, masked
+from sojourn.mcp.limits import MAX_INPUT_REQUESTS, MAX_INPUT_ROUNDS, clean_text, mask_secrets
 from sojourn.values.text import plain
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def to_input_required(answer: "InputRequiredResult", secrets: Sequence[str]) -> 
     """
 
     def clean(text: str, limit: int) -> str:
-        return cleaned(masked(text, secrets), limit)
+        return clean_text(mask_secrets(text, secrets), limit)
 
     requests = answer.input_requests or {}
     if len(requests) > MAX_INPUT_REQUESTS:

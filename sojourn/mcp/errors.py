@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from sojourn.contracts.tool_error import RetryReason
 from sojourn.errors import RateLimited, SojournError, ToolUnavailable
-from sojourn.mcp.limits import MAX_MESSAGE_BYTES, masked
+from sojourn.mcp.limits import MAX_MESSAGE_BYTES, mask_secrets
 from sojourn.network.network_errors import is_undecided
 from sojourn.values.text import plain
 
@@ -202,7 +202,7 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
             # From the SDK: HTTP 202 without an answer, or a page in place of one.
             return MalformedResponse("its MCP server did not answer by a message of MCP")
         case code:
-            return ErrorResponse(plain(masked(error.message, secrets), _MAX_TEXT), code)
+            return ErrorResponse(plain(mask_secrets(error.message, secrets), _MAX_TEXT), code)
 
 
 def _is_of_the_sdk(error: "MCPError", exchange: Exchange) -> bool:
@@ -234,5 +234,5 @@ def _first_issue(error: ValidationError, secrets: Sequence[str]) -> str:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     # The place has the server's own keys.
-    text = masked(f"its MCP server's answer breaks the protocol at {place}: {first['msg']}", secrets)
+    text = mask_secrets(f"its MCP server's answer breaks the protocol at {place}: {first['msg']}", secrets)
     return plain(text, _MAX_TEXT)

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from sojourn.mcp.errors import EXCHANGE, Exchange
-from sojourn.mcp.lenient_messages import for_request, mended_event
+from sojourn.mcp.lenient_messages import for_request, mend_event
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
 from sojourn.mcp.streams import Lines, Link, Overlong
 from sojourn.network import http_client, http_transport, retry_after_of
@@ -203,7 +203,7 @@ class _Events(_BoundedBody):
             return self.end()
         done, events = 0, bytearray()
         for found in _EVENT_END.finditer(self._kept, start):
-            events += mended_event(bytes(self._kept[done : found.end()]))
+            events += mend_event(bytes(self._kept[done : found.end()]))
             done = found.end()
         del self._kept[:done]
         return bytes(events)

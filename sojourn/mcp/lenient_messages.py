@@ -26,7 +26,7 @@ from sojourn.mcp.errors import MALFORMED, OVERSIZED
 from sojourn.mcp.streams import Overlong
 from sojourn.values.json_value import is_array, is_object
 
-__all__ = ["for_request", "mended_event", "read_line", "read_messages"]
+__all__ = ["for_request", "mend_event", "read_line", "read_messages"]
 
 _BEGINNING = re.compile(rb'\{\s*"(?:jsonrpc|id|method|result|error)"')
 _MAX_STARTS = 5
@@ -89,7 +89,7 @@ def for_request(text: bytes, request_id: int | str) -> bytes:
     return _encode(own[0].model_copy(update={"id": request_id}) if own else _error(request_id, MALFORMED))
 
 
-def mended_event(event: bytes) -> bytes:
+def mend_event(event: bytes) -> bytes:
     """Return a server-sent event in the form that the SDK reads."""
     lines = event.splitlines()
     data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))

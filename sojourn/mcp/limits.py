@@ -24,10 +24,10 @@ __all__ = [
     "READ_RESOURCE",
     "SESSION_IDLE",
     "TTL",
-    "cleaned",
+    "clean_text",
     "longest_form",
-    "masked",
-    "masked_start",
+    "mask_secrets",
+    "mask_start",
     "progress_line",
 ]
 
@@ -64,7 +64,7 @@ _MIN_SECRET = 6
 _MAX_PROGRESS = 200
 
 
-def cleaned(text: str, limit: int) -> str:
+def clean_text(text: str, limit: int) -> str:
     """Return at most `limit` characters, a space for each unsafe one.
 
     Line breaks and tabs stay. Control and bidirectional characters are unsafe.
@@ -72,7 +72,7 @@ def cleaned(text: str, limit: int) -> str:
     return clip(readable(text[: limit + 1]).strip(), limit)
 
 
-def masked(text: str, secrets: Iterable[str]) -> str:
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
     """Return the text with each secret, in every form, replaced by `***`.
 
     Mask a text before it is cut: half a secret is not found.
@@ -82,10 +82,10 @@ def masked(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def masked_start(text: str, secrets: Iterable[str]) -> str:
+def mask_start(text: str, secrets: Iterable[str]) -> str:
     """Return the masked start of a longer text, without the first part of a secret."""
     secrets = tuple(secrets)
-    return masked(text, secrets)[: -longest_form(secrets) or None]
+    return mask_secrets(text, secrets)[: -longest_form(secrets) or None]
 
 
 def longest_form(secrets: Iterable[str]) -> int:

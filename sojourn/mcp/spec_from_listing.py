@@ -19,7 +19,7 @@ from sojourn.core.schema.enforceable import check, field_descriptions
 from sojourn.core.schema.foreign import mend
 from sojourn.errors import DefinitionError
 from sojourn.mcp.lenient_answers import as_sent
-from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES, cleaned
+from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES, clean_text
 from sojourn.values.json_value import Schema, is_array, is_object
 from sojourn.values.text import plain
 
@@ -32,13 +32,13 @@ __all__ = [
     "Terms",
     "check_approvers",
     "check_terms",
+    "find_unmatched",
     "matches_any",
     "patterns",
     "resource_spec",
     "spec_from_listing",
     "stand_in_spec",
     "tool_id_of",
-    "unmatched",
 ]
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, each) for each in patterns)
 
 
-def unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
+def find_unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
     return [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
 
 
@@ -150,7 +150,7 @@ def spec_from_listing(toolset_id: str, tool: "Tool", terms: Terms) -> tuple[Tool
     """Return the spec of a listed tool, and why its schema cannot be used."""
     title = tool.title or (tool.annotations.title if tool.annotations else None) or tool.name
     payload, why = _payload(as_sent(tool.input_schema))
-    description = cleaned(tool.description or "", MAX_DESCRIPTION)
+    description = clean_text(tool.description or "", MAX_DESCRIPTION)
     if why:
         description = f"{description}\n{_UNDESCRIBED}".strip()
     # Of a result whose schema cannot be used, nothing is checked.
@@ -269,7 +269,7 @@ def _usable(sent: object) -> tuple[Schema | None, str]:
 
 
 def _type_spec(name: str, schema: Schema) -> TypeSpec:
-    texts = {field: cleaned(text, _MAX_FIELD) for field, text in field_descriptions(schema).items()}
+    texts = {field: clean_text(text, _MAX_FIELD) for field, text in field_descriptions(schema).items()}
     return TypeSpec(name=name, json_schema=schema, field_descriptions=texts)
 
 

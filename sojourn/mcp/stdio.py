@@ -22,7 +22,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from sojourn.mcp.lenient_messages import read_line
-from sojourn.mcp.limits import MAX_MESSAGE_BYTES, cleaned, longest_form, masked, masked_start
+from sojourn.mcp.limits import MAX_MESSAGE_BYTES, clean_text, longest_form, mask_secrets, mask_start
 from sojourn.mcp.streams import Lines, Link, Overlong
 
 __all__ = ["stdio_streams"]
@@ -139,7 +139,7 @@ async def _log_errors(process: Process, link: Link) -> None:
             count, since = 0, time.monotonic()
         for line in lines.feed(chunk):
             count += 1
-            text = cleaned(_mask_line(line, link.secrets), _MAX_LOGGED)
+            text = clean_text(_mask_line(line, link.secrets), _MAX_LOGGED)
             if text and count <= _MAX_LINES:
                 _log.info("mcp_server_stderr", toolset=link.toolset_id, line=text)
             if count == _MAX_LINES:
@@ -148,8 +148,8 @@ async def _log_errors(process: Process, link: Link) -> None:
 
 def _mask_line(line: bytes | Overlong, secrets: Sequence[str]) -> str:
     if isinstance(line, Overlong):
-        return masked_start(line.head.decode(errors="replace"), secrets)
-    return masked(line.decode(errors="replace"), secrets)
+        return mask_start(line.head.decode(errors="replace"), secrets)
+    return mask_secrets(line.decode(errors="replace"), secrets)
 
 
 async def _end(process: Process) -> None:

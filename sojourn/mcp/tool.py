@@ -24,7 +24,7 @@ from sojourn.mcp import errors
 from sojourn.mcp.connection import ServerConnection
 from sojourn.mcp.content import ABSENT, error_code, error_text, to_parts, to_result
 from sojourn.mcp.elicitation import Rounds
-from sojourn.mcp.limits import masked, progress_line
+from sojourn.mcp.limits import mask_secrets, progress_line
 from sojourn.mcp.own_sessions import owner_of
 from sojourn.mcp.spec_from_listing import Terms
 from sojourn.serving.pace import fits, run_in_thread
@@ -242,6 +242,6 @@ def _progress(secrets: tuple[str, ...]) -> "OnProgress | None":
         return None
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        report(ProgressNote(progress_line(progress, total, message and masked(message, secrets))))
+        report(ProgressNote(progress_line(progress, total, message and mask_secrets(message, secrets))))
 
     return on_progress

@@ -21,10 +21,10 @@ from sojourn.mcp.spec_from_listing import (
     Terms,
     check_approvers,
     check_terms,
+    find_unmatched,
     patterns,
     stand_in_spec,
     tool_id_of,
-    unmatched,
 )
 from sojourn.mcp.tool import McpTool
 from sojourn.mcp.transports import Http, Sse, Stdio, Transport
@@ -263,16 +263,16 @@ class McpToolset:
     async def _take_list(self, session: "ServerSession") -> int:
         await self._catalogue.refresh(session)
         bounded = [name for name, tool in self.tools.items() if tool.spec.bounded]
-        self._warn_unused("mcp_confirmation_unused", unmatched(self._terms.confirmation, self.tools))
+        self._warn_unused("mcp_confirmation_unused", find_unmatched(self._terms.confirmation, self.tools))
         unknown = [
             f"{name}: {{{field}}}"
             for name, tool in self.tools.items()
             for field in unknown_fields(tool.spec.confirmation or "", tool.spec.payload.json_schema)[0]
         ]
         self._warn_unused("mcp_confirmation_field_unknown", unknown)
-        self._warn_unused("mcp_approvers_unused", unmatched(self._terms.approvers, self.tools))
-        self._warn_unused("mcp_four_eyes_unused", unmatched(self._terms.four_eyes, self.tools))
-        self._warn_unused("mcp_bounded_unused", unmatched(self._terms.bounded, bounded))
+        self._warn_unused("mcp_approvers_unused", find_unmatched(self._terms.approvers, self.tools))
+        self._warn_unused("mcp_four_eyes_unused", find_unmatched(self._terms.four_eyes, self.tools))
+        self._warn_unused("mcp_bounded_unused", find_unmatched(self._terms.bounded, bounded))
         return len(self.tools)
 
     def _leave_out(self, name: str, why: str) -> None:

@@ -21,7 +21,15 @@ from sojourn.errors import DefinitionError
 from sojourn.models.model_name import model_name_fault
 from sojourn.values.text import count_noun
 
-__all__ = ["SHORTEST", "Compaction", "ResultRead", "Summarize", "compacted", "compaction_of", "with_part"]
+__all__ = [
+    "SHORTEST",
+    "Compaction",
+    "ResultRead",
+    "Summarize",
+    "compact_messages",
+    "compaction_of",
+    "with_part",
+]
 
 Summarize = Callable[[Sequence[Message]], str | Awaitable[str]]
 _SHARE = Kind("a number between 0 and 1", lambda value: isinstance(value, (int, float)) and 0 < value < 1)
@@ -116,7 +124,7 @@ def with_part(message: Message, part: CompactionPart | OtherPart) -> Message:
     return message.model_copy(update={"parts": [part, *message.parts]})
 
 
-def compacted(
+def compact_messages(
     messages: Sequence[Message],
     part: CompactionPart | None,
     text_of: Callable[[ToolResult], Any],

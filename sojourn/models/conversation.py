@@ -8,7 +8,7 @@ from pydantic_ai.messages import BinaryImage, ModelMessage
 from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.models.compaction import ResultRead, compacted, compaction_of
+from sojourn.models.compaction import ResultRead, compact_messages, compaction_of
 from sojourn.models.files import load_pictures, picture_refs, with_pictures
 from sojourn.models.messages import Converter, is_prefix
 from sojourn.models.names import NO_KEYS, Names
@@ -123,7 +123,7 @@ class ModelConversation:
         return had
 
     def _read_anew(self) -> None:
-        self.messages = compacted(self._source, self.compaction, self.text_of, self._reads)
+        self.messages = compact_messages(self._source, self.compaction, self.text_of, self._reads)
         self._picture_refs = picture_refs(self.messages)
         self._converter = Converter(self.names, self.content_of)
 

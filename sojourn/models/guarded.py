@@ -35,7 +35,7 @@ __all__ = [
     "GuardedModel",
     "ReadTimeOuts",
     "estimate",
-    "guarded",
+    "guard",
     "record_response",
     "request_span",
     "settings_for",
@@ -89,10 +89,10 @@ class ReadTimeOuts:
     def __init__(self) -> None:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
-    def passed(self, run_id: str) -> None:
+    def forget(self, run_id: str) -> None:
         self._counts.pop(run_id, None)
 
-    def judged(self, run_id: str, error: ApplicationError) -> ApplicationError:
+    def judge(self, run_id: str, error: ApplicationError) -> ApplicationError:
         """Return the error of a request. The third in a row ends the run."""
         if error.type != "ModelTimeout" or not _is_read(error.__context__):
             return error
@@ -129,13 +129,13 @@ _FAMILIES = ("claude", "deepseek")
 """Families of models with a row of their own in the table of time-outs, at any provider."""
 
 
-def guarded(model: Model, limits: RequestLimits | None = None) -> Model:
+def guard(model: Model, limits: RequestLimits | None = None) -> Model:
     """Return a model as a `GuardedModel`, of a `FallbackModel` each one."""
     if isinstance(model, GuardedModel):
         return model
     if isinstance(model, FallbackModel):
         model = copy.copy(model)
-        model.models = [guarded(each, limits) for each in model.models]
+        model.models = [guard(each, limits) for each in model.models]
         return model
     return GuardedModel(lenient(model), limits)
 

@@ -41,9 +41,9 @@ from sojourn.models.names import Names
 from sojourn.models.provider_metadata import (
     citations_of,
     encodable,
-    escaped,
-    kept_of,
+    escape_surrogates,
     known_call_id,
+    metadata_of,
     origin_of,
     plain_json,
     response_origin_of,
@@ -167,7 +167,7 @@ class _Calls:
                 self._results[result.tool_call_id].append(result)
 
     def pair(self, part: ToolCallPart) -> tuple[theirs.ToolCallPart, theirs.ToolReturnPart]:
-        name, arguments = self._names.sent(part.name, part.payload if part.raw is None else part.raw)
+        name, arguments = self._names.to_model(part.name, part.payload if part.raw is None else part.raw)
         own = part.tool_call_id
         ids = chain((known_call_id(part), own), (f"{own[:40]}-{n}" for n in count(2)))
         id = next(id for id in ids if id and id not in self._taken and id not in self._taken_before)
@@ -271,7 +271,7 @@ def _response_text(part: TextPart) -> theirs.TextPart | None:
 
 
 def _part_of(part: theirs.ModelResponsePart, names: Names) -> Part:
-    kept = kept_of(part)
+    kept = metadata_of(part)
     match part:
         case theirs.TextPart():
             return TextPart(type="text", text=encodable(part.content), provider_metadata=kept)
@@ -290,8 +290,10 @@ def _part_of(part: theirs.ModelResponsePart, names: Names) -> Part:
 def _call(part: theirs.ToolCallPart, names: Names, kept: dict[str, Any] | None) -> ToolCallPart:
     sent = None if isinstance(part.args, str) else plain_json(part.args or {})
     if sent is None:
-        sent = escaped(part.args if isinstance(part.args, str) else json.dumps(part.args, default=str))
-    id, arguments = names.received(encodable(part.tool_name), sent)
+        sent = escape_surrogates(
+            part.args if isinstance(part.args, str) else json.dumps(part.args, default=str)
+        )
+    id, arguments = names.to_tool(encodable(part.tool_name), sent)
     return ToolCallPart(
         type="tool_call",
         tool_call_id=encodable(part.tool_call_id),

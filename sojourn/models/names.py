@@ -99,7 +99,7 @@ class Names:
             return known
         return _inverse(name) or name[:MAX_UNKNOWN]
 
-    def sent(self, id: str, arguments: Arguments) -> tuple[str, Arguments]:
+    def to_model(self, id: str, arguments: Arguments) -> tuple[str, Arguments]:
         """Return the name and the arguments of a transcript's call as the model made it."""
         if keys := self._keys.get(id):
             arguments = _change(arguments, keys.to_model)
@@ -110,7 +110,7 @@ class Names:
             return CALL_TOOL, dumps({"name": self.name_of(id), "arguments": read.payload})
         return CALL_TOOL, {"name": self.name_of(id), "arguments": arguments}
 
-    def received(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
+    def to_tool(self, name: str, arguments: Arguments) -> tuple[str, Arguments]:
         """Return a model's call as tool id and arguments, to be judged."""
         for _ in range(_MAX_WRAPPED if self._deferred else 0):
             if name == CALL_TOOL:

@@ -13,7 +13,7 @@ from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
 from temporalio.exceptions import ApplicationError
 
-from sojourn.authoring.options import FLAG, MAPPING, Kind, declares, list_of, shown
+from sojourn.authoring.options import FLAG, MAPPING, Kind, declares, list_of, show_value
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext, Usage
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.run.totals import add_usage
@@ -22,7 +22,7 @@ from sojourn.live import current_deltas
 from sojourn.models.compaction import Compaction
 from sojourn.models.compactor import Compactor
 from sojourn.models.conversation import ModelConversations
-from sojourn.models.guarded import ReadTimeOuts, guarded
+from sojourn.models.guarded import ReadTimeOuts, guard
 from sojourn.models.messages import from_response
 from sojourn.models.model_name import model_name_fault
 from sojourn.models.names import Names
@@ -31,7 +31,7 @@ from sojourn.models.outcome import Correction, ModelReply, plan_of
 from sojourn.models.price import Price, price_usage, read_prices
 from sojourn.models.provider_errors import foreign_host, translate_provider_errors
 from sojourn.models.rate_limits import RequestLimits
-from sojourn.models.requests import ModelInput, Requests, given_up, server_notes
+from sojourn.models.requests import ModelInput, Requests, give_up, server_notes
 from sojourn.models.response import response_of, usage_of
 from sojourn.models.result_text import result_text as text_for_model
 from sojourn.models.tool_offers import RefusedTools, ToolOffers
@@ -122,7 +122,7 @@ class ModelPlanner:
             if not isinstance(each, (str, Model)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
                 raise DefinitionError(
                     f"ModelPlanner takes a model by name, such as 'openai:gpt-6.1-terra', or a model object of "
-                    f"pydantic-ai; {shown(each)} is neither"
+                    f"pydantic-ai; {show_value(each)} is neither"
                 )
             if isinstance(each, str) and (fault := model_name_fault(each)):
                 raise DefinitionError(f"ModelPlanner: {fault}")
@@ -136,7 +136,7 @@ class ModelPlanner:
         )
         self._compaction = Compaction.of(compaction)
         self._offers = ToolOffers(self._sources, max_tools)
-        self._limits = RequestLimits.given(max_concurrency, tokens_per_minute)
+        self._limits = RequestLimits.from_environment(max_concurrency, tokens_per_minute)
         self._prices = read_prices(price)
         self._time_outs = ReadTimeOuts()
         self._plain_ids = False
@@ -200,22 +200,24 @@ class ModelPlanner:
             try:
                 response = await self._answer_to(requests, reading.names)
             except ApplicationError as error:
-                raise self._time_outs.judged(turn.run.run_id, error) from None
-            self._time_outs.passed(turn.run.run_id)
+                raise self._time_outs.judge(turn.run.run_id, error) from None
+            self._time_outs.forget(turn.run.run_id)
             if response is None:
                 return await self._plan(turn)
             refused.confirm()
             self._plain_ids = self._plain_ids or requests.plain_ids
             this = price_usage(usage_of(response), self._prices)
             used = add_usage(used, this)
-            response = search.opened(response)
-            if found := search.answered(response, may_search=_has_left(turn, used)):
+            response = search.unwrap_searches(response)
+            if found := search.answer(response, may_search=_has_left(turn, used)):
                 requests.add(found)
                 _begin_anew()
                 continue
             response = search.without_searches(response)
             reply = ModelReply.of(
-                response, from_response(response, reading.names, reading.told(this)), requests.output_limit
+                response,
+                from_response(response, reading.names, reading.tokens_to_record(this)),
+                requests.output_limit,
             )
             outcome = plan_of(
                 reply,
@@ -228,10 +230,10 @@ class ModelPlanner:
             if isinstance(outcome, Correction):
                 corrections.append(outcome)
                 if len(corrections) > outcome.most or not _has_left(turn, used):
-                    outcome = given_up(corrections, reply, turn)
+                    outcome = give_up(corrections, reply, turn)
             if isinstance(outcome, PlanResult):
                 reading.note(*self._offers.notes(turn), *search.notes)
-                return reading.recorded(outcome, used)
+                return reading.record(outcome, used)
             requests.correct(response, outcome)
             _begin_anew()
 
@@ -282,13 +284,13 @@ class ModelPlanner:
 
     @cached_property
     def _model(self) -> Model:
-        first, *rest = [guarded(infer_model(each), self._limits) for each in self._sources]
+        first, *rest = [guard(infer_model(each), self._limits) for each in self._sources]
         return FallbackModel(first, *rest) if rest else first
 
     @cached_property
     def _summarizer(self) -> Model:
         given = self._compaction and self._compaction.model
-        return guarded(infer_model(given), self._limits) if given else self._model
+        return guard(infer_model(given), self._limits) if given else self._model
 
     @property
     def _provider(self) -> str:

@@ -39,9 +39,9 @@ __all__ = [
     "ResponseOrigin",
     "citations_of",
     "encodable",
-    "escaped",
-    "kept_of",
+    "escape_surrogates",
     "known_call_id",
+    "metadata_of",
     "origin_of",
     "plain_json",
     "response_origin_of",
@@ -69,7 +69,7 @@ class ResponseOrigin(TypedDict, total=False):
     provider_details: dict[str, Any] | None
 
 
-def kept_of(part: ModelResponsePart) -> dict[str, Any] | None:
+def metadata_of(part: ModelResponsePart) -> dict[str, Any] | None:
     return _without_none(
         id=_text(getattr(part, "id", None)),
         provider=_text(getattr(part, "provider_name", None)),
@@ -181,7 +181,7 @@ def encodable(text: str) -> str:
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def escaped(arguments: str) -> str:
+def escape_surrogates(arguments: str) -> str:
     """Return arguments as JSON that the boundary refuses for a lone surrogate.
 
     With another character in its place a tool would run with a text that the model has not written.

@@ -77,7 +77,7 @@ class Allowance:
         if self.rate is not None:
             self._level -= tokens
 
-    def refused(self, now: float, *, sent: float, retry_after: float | None) -> None:
+    def count_refusal(self, now: float, *, sent: float, retry_after: float | None) -> None:
         """Lower the rate, unless the refused request was sent before the last halving."""
         self._advance(now)
         self.closed_until = max(self.closed_until, now + (retry_after or 0.0))
@@ -90,7 +90,7 @@ class Allowance:
         self._level = min(self._level, 0.0)
         self._backed_off = now
 
-    def succeeded(self) -> None:
+    def count_success(self) -> None:
         if self.rate is None:
             return
         self.rate = min(self.rate + self.full_rate * RECOVERY, self.full_rate)
@@ -118,7 +118,9 @@ class RequestLimits:
     tokens_per_minute: int | None = None
 
     @classmethod
-    def given(cls, concurrency: int | None = None, tokens_per_minute: int | None = None) -> "RequestLimits":
+    def from_environment(
+        cls, concurrency: int | None = None, tokens_per_minute: int | None = None
+    ) -> "RequestLimits":
         """Return the given limits, or else those of the environment."""
         return cls(
             _number("max_concurrency", concurrency, "SOJOURN_MODEL_CONCURRENCY"),
@@ -192,9 +194,9 @@ class Limiter:
                 yield sent
             except ModelRateLimitError as error:
                 wait = error.retry_after and min(error.retry_after, LONGEST_CLOSED)
-                self.allowance.refused(self._clock(), sent=began, retry_after=wait)
+                self.allowance.count_refusal(self._clock(), sent=began, retry_after=wait)
                 raise
-            self.allowance.succeeded()
+            self.allowance.count_success()
             if sent.used:
                 self.allowance.take(sent.used - tokens, self._clock())
         finally:

@@ -43,11 +43,11 @@ from sojourn.models.offered import Offer
 from sojourn.models.outcome import Correction, ModelReply
 from sojourn.models.portable import refuses_ids, with_plain_ids
 from sojourn.models.result_text import reminders
-from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside
+from sojourn.models.set_aside import SetAside, attempts_after, filter_refused, without_set_aside
 from sojourn.models.tool_offers import RefusedTools
 from sojourn.values.text import clip, count_noun
 
-__all__ = ["ModelInput", "Requests", "given_up", "server_notes"]
+__all__ = ["ModelInput", "Requests", "give_up", "server_notes"]
 
 MAX_NOTES = 8_000
 
@@ -68,14 +68,14 @@ class ModelInput:
         self._offer = offer or Offer([])
         self._attempts: list[tuple[SetAside, ...]] | None = None
         self._reads = {spec.id for spec in turn.tools if changes_nothing(spec)}
-        self._filtered = filtered(turn.messages)
+        self._filtered = filter_refused(turn.messages)
         self._set_aside = self._filtered
         self._leave_out()
 
     def _leave_out(self) -> None:
         turn, messages = self._turn, without_set_aside(self._turn.messages)
         for step in self._set_aside:
-            messages = step.applied(messages)
+            messages = step.apply(messages)
         self._messages = messages
         self._conversation = self._conversations.read(
             turn.run.run_id,
@@ -126,12 +126,12 @@ class ModelInput:
         self._leave_out()
         return True
 
-    def told(self, used: Usage) -> int | None:
+    def tokens_to_record(self, used: Usage) -> int | None:
         """Return the tokens that the plan has to record, or None."""
         is_told = self._compactor is not None and self._compactor.is_told(used)
         return used.input_tokens + used.output_tokens if is_told else None
 
-    def recorded(self, plan: PlanResult, used: Usage) -> PlanResult:
+    def record(self, plan: PlanResult, used: Usage) -> PlanResult:
         message, final, unrecorded = plan.message, plan.final_response, self._conversation.unrecorded
         if unrecorded:
             part, by_summary = unrecorded
@@ -173,7 +173,7 @@ _MAX_WHY = 500
 _MAX_CALLS = 5
 
 
-def given_up(corrections: Sequence[Correction], reply: ModelReply, turn: PlanInput) -> PlanResult:
+def give_up(corrections: Sequence[Correction], reply: ModelReply, turn: PlanInput) -> PlanResult:
     """Return the plan for a response that has no correction left.
 
     Raises:
@@ -281,7 +281,7 @@ class Requests:
     async def repair(self, error: ApplicationError) -> bool:
         """Change the refused request. Return whether to send another one."""
         if error.type == "ModelRejected":
-            self.parameters = self._refused.restored(self.parameters)
+            self.parameters = self._refused.restore(self.parameters)
         if error.type == "ContextWindowExceeded" and await self._reading.shrink(self.parameters):
             self.messages = self._reading.messages()
             return True

@@ -43,7 +43,7 @@ from sojourn.models.provider_metadata import without_origin
 from sojourn.values.json_value import is_array
 from sojourn.values.text import clip, count_noun
 
-__all__ = ["SetAside", "attempts_after", "filtered", "without_set_aside"]
+__all__ = ["SetAside", "attempts_after", "filter_refused", "without_set_aside"]
 
 _MAX_WHY = 300
 
@@ -104,7 +104,7 @@ class SetAside:
         )
         return f"set aside: {what}, because the provider refused the request: {clip(self.why, _MAX_WHY)}"
 
-    def applied(self, messages: Sequence[Message]) -> list[Message]:
+    def apply(self, messages: Sequence[Message]) -> list[Message]:
         wanted = set(self.indices)
         return [
             _without(message, self.what, self.calls) if index in wanted else message
@@ -139,7 +139,7 @@ def attempts_after(
     return [*((each,) for each in attempts), *([every] if len(every) > 1 else [])]
 
 
-def filtered(messages: Sequence[Message]) -> tuple[SetAside, ...]:
+def filter_refused(messages: Sequence[Message]) -> tuple[SetAside, ...]:
     """Return the step that leaves out turns refused by a content filter."""
     known = _set_aside_whole(messages)
     indices = [at for at in suspects_in(messages).filtered if at not in known]
@@ -200,7 +200,7 @@ def _widest(attempts: Sequence[SetAside]) -> tuple[SetAside, ...]:
 def without_set_aside(messages: Sequence[Message]) -> list[Message]:
     read = [*messages]
     for each in _read_records(messages):
-        read = each.applied(read)
+        read = each.apply(read)
     return read
 
 

@@ -160,7 +160,7 @@ class RefusedTools:
         kept = [tool for tool in parameters.function_tools if tool.name not in named]
         return replace(parameters, function_tools=kept)
 
-    def restored(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
+    def restore(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
         """Return a request with these tools, without which it is refused too."""
         if not self._named:
             return parameters

@@ -86,13 +86,13 @@ class ToolSearch:
         self._count = 0
         self.notes: list[str] = []
 
-    def opened(self, response: ModelResponse) -> ModelResponse:
+    def unwrap_searches(self, response: ModelResponse) -> ModelResponse:
         """Return a response with each search as a call of `search_tools`."""
         if not self._deferred or all(call.tool_name != CALL_TOOL for call in response.tool_calls):
             return response
         return replace(response, parts=[_search_of(part) or part for part in response.parts])
 
-    def answered(self, response: ModelResponse, *, may_search: bool) -> list[ModelResponse | ModelRequest]:
+    def answer(self, response: ModelResponse, *, may_search: bool) -> list[ModelResponse | ModelRequest]:
         """Return a response whose calls are all searches, and their answers.
 
         After the last search the answer tells the model once that there are no more. Then its search is an

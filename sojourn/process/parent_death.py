@@ -14,12 +14,12 @@ import os
 import signal
 import sys
 
-__all__ = ["killed_with_parent"]
+__all__ = ["parent_death_prefix"]
 
 _PR_SET_PDEATHSIG = 1
 
 
-def killed_with_parent() -> list[str]:
+def parent_death_prefix() -> list[str]:
     """Return a prefix that ends a command with its thread, except off Linux."""
     if sys.platform != "linux" or not sys.executable:
         return []

@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from sojourn.process.parent_death import killed_with_parent
+from sojourn.process.parent_death import parent_death_prefix
 
 __all__ = ["Program", "is_running", "signal_group", "start_group"]
 
@@ -88,7 +88,7 @@ class Program:
         self._log = log
         self._log_starts = log.seek(0, os.SEEK_END) if log else 0
         self._process = start_group(
-            command if may_outlive_us else [*killed_with_parent(), *command],
+            command if may_outlive_us else [*parent_death_prefix(), *command],
             env=environment,
             stdin=subprocess.PIPE if may_outlive_us else subprocess.DEVNULL,
             stdout=log,

@@ -87,7 +87,7 @@ async def run_process(
     clock = asyncio.timeout(None if timeout is None else timeout.total_seconds())
     try:
         async with clock:
-            return await child.completed()
+            return await child.wait()
     except TimeoutError:
         if clock.expired():
             raise TimeoutError(f"{command[0]} did not end within {timeout}") from None
@@ -135,7 +135,7 @@ class _Child:
             self._process.wait()
             raise ToolUnavailable(f"no thread can be started on this worker: {error}") from error
 
-    async def completed(self) -> Completed:
+    async def wait(self) -> Completed:
         """Wait until the program has ended. Other processes have 2 s to close its outputs."""
         # A pipe whose connection is cancelled is closed, and a program that writes to it dies of SIGPIPE.
         await _to_its_end(self._connect())

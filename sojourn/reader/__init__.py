@@ -31,7 +31,7 @@ from sojourn.reader.subscription import (
     SubscriberItem,
     Subscription,
 )
-from sojourn.reader.waits import FoundWait, FoundWaits, WaitingRuns, WaitReader, found_waits
+from sojourn.reader.waits import FoundWait, FoundWaits, WaitingRuns, WaitReader, find_waits
 
 __all__ = [
     "MAX_TURNS",
@@ -66,7 +66,7 @@ __all__ = [
     "conversation_timeline",
     "decode_cursor",
     "encode_cursor",
-    "found_waits",
+    "find_waits",
     "may_be_stuck",
     "present_events",
     "read_conversation",

@@ -103,7 +103,7 @@ class Feed:
         begin = seq - self.first
         return list(islice(self._entries, begin, begin + most))
 
-    async def changed(self, seq: int, patience: float) -> None:
+    async def wait_for_change(self, seq: int, patience: float) -> None:
         """Wait for the event of this number, for the end, or until the timeout in seconds."""
         if self.next > seq or self.is_ended:
             return

@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import ClassVar, Generic, TypeVar
 
 from sojourn.client.client import Client
-from sojourn.client.stuck import Stuck, stuck_runs
+from sojourn.client.stuck import Stuck, find_stuck
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.run import RunStatus
@@ -106,7 +106,7 @@ class LiveTimeline(ABC):
         if self._task is None and not self.is_ended:
             self._task = asyncio.create_task(self._follow(), name=f"timeline of {self.run_id}")
 
-    async def changed(self, since: int, patience: float) -> None:
+    async def wait_for_change(self, since: int, patience: float) -> None:
         """Wait at most this many seconds for a newer version, or for the end."""
         if self.version > since or self.is_ended:
             return
@@ -144,7 +144,7 @@ class LiveTimeline(ABC):
         """Read what no event reports: remaining limits, hints, and waits of child runs."""
         seen = self.version
         while True:
-            await self.changed(seen, self.BEAT)
+            await self.wait_for_change(seen, self.BEAT)
             with contextlib.suppress(SojournError):
                 await self.read_status()
             seen = self.version
@@ -191,7 +191,7 @@ class LiveRun(LiveTimeline):
         await super().read_status()
         if time.monotonic() - self._stuck_read_at > STUCK_PAUSE:
             self._stuck_read_at = time.monotonic()
-            found = await stuck_runs(self.client, [self.run_id]) if may_be_stuck(self.status) else {}
+            found = await find_stuck(self.client, [self.run_id]) if may_be_stuck(self.status) else {}
             if (stuck := found.get(self.run_id)) != self.stuck:
                 self.stuck = stuck
                 self._advance()
@@ -305,7 +305,7 @@ class LiveTimelines(Generic[T]):
 
         async def hear() -> None:
             if known and known.is_followed:
-                await known.changed(seen, 1.0)
+                await known.wait_for_change(seen, 1.0)
 
         return hear
 

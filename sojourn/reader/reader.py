@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 from sojourn.client.access import Access
 from sojourn.client.client import Client
 from sojourn.client.listing import Selection, count_of, page_of
-from sojourn.client.stuck import Stuck, stuck_runs
+from sojourn.client.stuck import Stuck, find_stuck
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.event import MessageReceivedEvent
 from sojourn.contracts.run import RunOutput, RunStatus
@@ -275,7 +275,7 @@ class Reader:
         async def read() -> StuckRuns:
             page = await self.runs(replace(selection, status="running"), most=STUCK_RUNS)
             runs = [run for run in page.runs if run.closed_at is None and not run.awaiting]
-            return StuckRuns(runs, await stuck_runs(self.client, [run.run_id for run in runs]))
+            return StuckRuns(runs, await find_stuck(self.client, [run.run_id for run in runs]))
 
         return await self._stuck.get(selection, read)
 

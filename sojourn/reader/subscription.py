@@ -241,7 +241,7 @@ class Subscription:
                 return  # the subscriber had the last event before
             if self._feed.is_ended:
                 raise self._feed.failure or _stop_error(self._feed.run_id)
-            await self._feed.changed(self._seq, due - time.monotonic())
+            await self._feed.wait_for_change(self._seq, due - time.monotonic())
 
     def _join(self) -> bool:
         position = self._cursor.position

@@ -36,7 +36,7 @@ __all__ = [
     "WaitReader",
     "Waiting",
     "WaitingRuns",
-    "found_waits",
+    "find_waits",
     "waiting_in_history",
 ]
 
@@ -144,7 +144,7 @@ class FoundWait:
         object.__setattr__(self, "place", (moment, self.view.run_id, self.view.await_id))
 
 
-def found_waits(waiting: Waiting) -> tuple[FoundWait, ...]:
+def find_waits(waiting: Waiting) -> tuple[FoundWait, ...]:
     """Return the open waits of a run, as lists have them."""
     status = waiting.status
     context = context_of(status, waiting.asked, waiting.said)
@@ -350,7 +350,7 @@ class WaitReader:
         if known is not None and known.version == version:
             return replace(known, awaiting=awaiting, at=time.monotonic())
         waiting = await self._waiting(described)
-        return _Known(version, awaiting, waiting, found_waits(waiting) if waiting else ())
+        return _Known(version, awaiting, waiting, find_waits(waiting) if waiting else ())
 
     async def _waiting(self, described: WorkflowExecutionDescription) -> Waiting | None:
         try:

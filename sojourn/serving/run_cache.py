@@ -178,7 +178,7 @@ class CachedRuns:
         self._left: list[tuple[weakref.ref[Any], int]] = []
 
     @property
-    def held(self) -> int:
+    def total_bytes(self) -> int:
         return sum(run.held for run in self._runs.workflows.values())
 
     def look(self, worker: Worker) -> None:

@@ -33,7 +33,7 @@ class BucketStorage(StorageDriver):
         return self._name
 
     @abstractmethod
-    def opened(self) -> AbstractAsyncContextManager[StorageDriver]: ...
+    def open_driver(self) -> AbstractAsyncContextManager[StorageDriver]: ...
 
     @abstractmethod
     def status_of(self, error: BaseException | None) -> int | None:
@@ -50,7 +50,7 @@ class BucketStorage(StorageDriver):
             ConnectionError: The service cannot be reached, or does not serve.
         """
         try:
-            async with self.opened() as driver:
+            async with self.open_driver() as driver:
                 return await driver.store(context, payloads)
         except RuntimeError as error:
             raise self._explain(error, f"there is no bucket {self._bucket!r}: create it") from error.__cause__
@@ -65,7 +65,7 @@ class BucketStorage(StorageDriver):
         if any(claim.claim_data.get("bucket") != self._bucket for claim in claims):
             raise ValueError(f"the claim is not one of bucket {self._bucket!r}")
         try:
-            async with self.opened() as driver:
+            async with self.open_driver() as driver:
                 return await driver.retrieve(context, claims)
         except RuntimeError as error:
             raise self._explain(error, f"the object was deleted: {_KEEP}") from error.__cause__

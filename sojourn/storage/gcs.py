@@ -42,7 +42,7 @@ class GCSStorage(BucketStorage):
         super().__init__(bucket, name=name)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[StorageDriver]:
+    async def open_driver(self) -> AsyncGenerator[StorageDriver]:
         """Open a client of Google Cloud Storage, and Temporal's driver with it."""
         async with Storage() as client:
             yield GCSStorageDriver(new_gcloud_aio_client(client), self._bucket, driver_name=self._name)

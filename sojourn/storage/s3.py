@@ -62,7 +62,7 @@ class S3Storage(BucketStorage):
         }
 
     @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[StorageDriver]:
+    async def open_driver(self) -> AsyncGenerator[StorageDriver]:
         """Open a client of S3, and Temporal's driver with it."""
         async with self._session.client("s3", **self._client) as client:
             yield S3StorageDriver(new_aioboto3_client(client), self._bucket, driver_name=self._name)

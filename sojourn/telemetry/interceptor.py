@@ -146,9 +146,9 @@ class _WorkflowTelemetry(WorkflowInboundInterceptor):
         try:
             output = await super().execute_workflow(input)
         except BaseException as error:
-            observation.failed(error)
+            observation.report_failure(error)
             raise
-        observation.completed(output)
+        observation.report_completion(output)
         return output
 
 

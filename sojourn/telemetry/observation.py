@@ -80,14 +80,14 @@ class Observation(Observer):
             self._instruments.runs_started.add(1, {AGENT: self._agent})
 
     @never_raises
-    def completed(self, output: RunOutput) -> None:
+    def report_completion(self, output: RunOutput) -> None:
         if self._is_new("end"):
             self._span.set_attribute(OUTCOME, output.reason)
             self._span.set_attribute("sojourn.tool_calls", output.tool_calls)
             self._ends("completed", {OUTCOME: output.reason})
 
     @never_raises
-    def failed(self, error: BaseException) -> None:
+    def report_failure(self, error: BaseException) -> None:
         """End the span of a failed or canceled run, and count it.
 
         Any other error only fails the workflow task. A run that continues as new is not counted.
@@ -133,7 +133,7 @@ class Observation(Observer):
         return set_span_in_context(NonRecordingSpan(below), self._parent)
 
     @never_raises
-    def answered(
+    def report_answer(
         self,
         call: ToolRequest,
         dispatch: Dispatch | None,

@@ -20,7 +20,7 @@ class Observer:
     def begins(self, run: RunInput, began: datetime | None = None) -> None:
         """Report that the run begins, or continues in another execution."""
 
-    def answered(
+    def report_answer(
         self,
         call: ToolRequest,
         dispatch: Dispatch | None,

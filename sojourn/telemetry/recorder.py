@@ -36,7 +36,7 @@ __all__ = [
     "Instruments",
     "TelemetryRecorder",
     "context_in",
-    "derived",
+    "derive_span_id",
     "fail",
     "span_id_of",
     "with_context",
@@ -126,7 +126,7 @@ class TelemetryRecorder:
 
     def span_of(self, name: str, context: Context, attributes: Attributes, start: int, *parts: str) -> Span:
         """Begin a span with the id derived from `parts`, at nanoseconds since the epoch."""
-        with derived(*parts):
+        with derive_span_id(*parts):
             return self.tracer.start_span(name, context, attributes=attributes, start_time=start)
 
     def is_first(self, *parts: str) -> bool:
@@ -167,7 +167,7 @@ def span_id_of(*parts: str) -> int:
 
 
 @contextmanager
-def derived(*parts: str) -> Generator[None]:
+def derive_span_id(*parts: str) -> Generator[None]:
     """Give the span that the block begins the id derived from these parts.
 
     A root span gets the trace id derived from the first part.

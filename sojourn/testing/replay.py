@@ -34,7 +34,7 @@ from sojourn.events.history import HistoryReader
 from sojourn.events.one_run import histories_in
 from sojourn.worker import shell
 
-__all__ = ["RecordedPlan", "RecordedTranscript", "difference", "recorded_plans", "replays"]
+__all__ = ["RecordedPlan", "RecordedTranscript", "difference", "read_plans", "replays"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,7 @@ class RecordedTranscript:
     def drop(self, key: tuple[str, str]) -> None: ...
 
 
-async def recorded_plans(
-    histories: Sequence[WorkflowHistory], converter: DataConverter
-) -> list[RecordedPlan]:
+async def read_plans(histories: Sequence[WorkflowHistory], converter: DataConverter) -> list[RecordedPlan]:
     """Return a run's plans in order, without failed and interrupted ones.
 
     Raises:
@@ -94,10 +92,12 @@ async def recorded_plans(
         transcript.feed(record, made)
         results |= {each.tool_call_id: each.result for each in made if each.type == "tool_end"}
         if isinstance(record.value, PlanTask):
-            given[record.id] = (_knowing(record.value, memory), transcript.given())
+            given[record.id] = (_knowing(record.value, memory), transcript.last_planner_input())
         elif isinstance(record.value, PlanOutcome) and not record.value.overtime:
             local = record.value.task
-            task, messages = (_knowing(local, memory), transcript.given()) if local else given[record.of]
+            task, messages = (
+                (_knowing(local, memory), transcript.last_planner_input()) if local else given[record.of]
+            )
             plans.append(RecordedPlan(task, record.value, messages, results))
     return plans
 
@@ -203,7 +203,7 @@ async def replays(
                 replayed = await replayer.replay_workflow(history, raise_on_replay_failure=False)
                 if replayed.replay_failure:
                     raise AssertionError(f"{file} does not replay: {replayed.replay_failure}")
-            for plan in await recorded_plans(histories, converter) if plans else ():
+            for plan in await read_plans(histories, converter) if plans else ():
                 await _compare(file, app, histories[-1], plan)
 
 

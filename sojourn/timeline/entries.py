@@ -239,7 +239,7 @@ class Plan(Entry):
         return self.message.text if self.message else ""
 
     @property
-    def requested(self) -> list[ToolRequest]:
+    def unstarted_calls(self) -> list[ToolRequest]:
         """The calls of its message that have not begun."""
         parts = self.message.tool_calls if self.message else []
         return [part.request for part in parts if part.tool_call_id not in self.calls]
@@ -512,7 +512,7 @@ class UserTurn:
         return self.end.at - self.at if self.end else None
 
     @property
-    def waited(self) -> timedelta:
+    def waiting_time(self) -> timedelta:
         """Time from the arrival of its first message to its start."""
         return self.at - self.messages[0].at if self.messages else timedelta(0)
 

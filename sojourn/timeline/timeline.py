@@ -143,7 +143,7 @@ class Timeline:
     def last(self, most: int) -> list[Entry]:
         return list(islice(self._entries, max(0, len(self._entries) - most), None))
 
-    def changed(self, since: int) -> list[Entry]:
+    def changes_since(self, since: int) -> list[Entry]:
         """Return the entries that were added or changed after a version."""
         return [entry for entry in self._entries if entry.version > since]
 

@@ -50,7 +50,7 @@ class TimelineTree:
         self.cursor = ""
         """The cursor after the last event."""
 
-    def opened_by(self, event: Event) -> OpenWait | None:
+    def wait_opened_by(self, event: Event) -> OpenWait | None:
         """Return the wait that the last event opened, or None."""
         newest = next(reversed(self.open_waits.values()), None)
         is_by = newest and (newest.run_id, newest.event_id) == (event.run_id, event.event_id)

@@ -8,9 +8,9 @@ __all__ = [
     "LONGEST",
     "TIME_BUDGET",
     "WAITS",
-    "bound_duration",
     "duration_fault",
     "expiry_timer",
+    "limit_duration",
     "seconds_of",
 ]
 
@@ -40,7 +40,7 @@ def expiry_timer(await_id: str) -> str:
     return f"{EXPIRES}{await_id}"
 
 
-def bound_duration(duration: timedelta) -> timedelta:
+def limit_duration(duration: timedelta) -> timedelta:
     return min(max(duration, SHORTEST), LONGEST)
 
 

@@ -38,7 +38,7 @@ class OrUndecodable:
 
     of: type
 
-    def unread(self, reason: str) -> Undecodable:
+    def mark_unread(self, reason: str) -> Undecodable:
         return Undecodable(reason)
 
 

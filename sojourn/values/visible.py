@@ -20,10 +20,10 @@ __all__ = [
     "CUT",
     "WIDTH",
     "code",
+    "describe_mixed_scripts",
     "fence",
     "format_duration",
     "inert",
-    "mixed_scripts",
     "one_line",
     "plain",
     "readable",
@@ -140,7 +140,7 @@ def _write_out(sign: re.Match[str]) -> str:
     return sign[0].removesuffix(markup) + "".join(map(_escape, markup)) if markup else _escape(sign[0])
 
 
-def mixed_scripts(text: str) -> str:
+def describe_mixed_scripts(text: str) -> str:
     """Return a clause about words that mix scripts, or that only look like Latin.
 
     A word only looks like Latin if it consists of another script's lookalikes. The clause is empty if

@@ -60,7 +60,7 @@ async def checked(first_time: FirstTime, server: Server, call_id: str = "near", 
 async def test_a_planned_call_is_new_once() -> None:
     """The worker that planned a call begins it without asking the server, but only the first time."""
     first_time, server = FirstTime(), Server(SCHEDULED, PROGRESS)
-    first_time.planned("x", PLAN)
+    first_time.mark_planned("x", PLAN)
     await checked(first_time, server)
     assert server.asked == 0
     await checked(first_time, server)
@@ -75,7 +75,7 @@ async def test_a_planned_call_is_new_once() -> None:
 async def test_only_local_calls_planned_here_are_known(call_id: str, info: dict[str, str]) -> None:
     """A call is known to be new by its execution and its id, and only if it is local."""
     first_time, server = FirstTime(), Server(SCHEDULED, PROGRESS)
-    first_time.planned("x", PLAN)
+    first_time.mark_planned("x", PLAN)
     await checked(first_time, server, call_id, **info)
     assert server.asked == 1
 

@@ -15,7 +15,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.heartbeat import send_heartbeats
 from sojourn.contracts.dispatch import WRONG_WORKER
 from sojourn.serving.hardening import attempt as start_check
-from sojourn.serving.hardening.attempt import NotWantedError, begun, begun_in_thread, still_wanted
+from sojourn.serving.hardening.attempt import NotWantedError, begin_in_thread, begin_work, still_wanted
 from sojourn.serving.hardening.loop_watch import now, stalls_of
 from sojourn.serving.hardening.lost_workers import Earlier
 from sojourn.serving.hardening.threads import SyncThreads
@@ -68,9 +68,9 @@ def attempt(request):
             with send_heartbeats(earlier=Earlier(lost=lost)):
                 before()
                 if request.param == "thread":
-                    await threads.run("a.b.c", begun_in_thread(lambda: began.append("sync")))
+                    await threads.run("a.b.c", begin_in_thread(lambda: began.append("sync")))
                 else:
-                    await begun(tool)
+                    await begin_work(tool)
 
         async def tool() -> None:
             began.append("async")
@@ -156,7 +156,7 @@ async def test_a_thread_that_comes_too_late_begins_nothing():
 
     async def body() -> None:
         with send_heartbeats():
-            late.append(begun_in_thread(lambda: began.append(1)))
+            late.append(begin_in_thread(lambda: began.append(1)))
             context.append(contextvars.copy_context())
 
     context: list[Any] = []

@@ -17,7 +17,7 @@ async def test_each_outage_begins_with_the_shortest_delay(monkeypatch) -> None:
     for _ in range(7):
         assert await outage.may_retry(away)
     assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
-    outage.answered()
+    outage.end_outage()
     assert await outage.may_retry(away)
     assert delays[-1] == 0.1
     assert not await outage.may_retry(RPCError("no such run", RPCStatusCode.NOT_FOUND, b""))

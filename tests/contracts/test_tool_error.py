@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sojourn import RunFailed, ToolError, data_converter
 from sojourn.contracts.tool_error import LEFT_OUT, MAX_CAUSES, MAX_CODE, MAX_MESSAGE
-from sojourn.logs.values import described
+from sojourn.logs.values import describe_error
 from sojourn.values.wire import encode
 
 
@@ -311,7 +311,7 @@ def test_a_hostile_exception_is_still_an_error(subtests: pytest.Subtests) -> Non
                 assert error.code in ("HostileError", "code")
                 assert {type(text) for link in error.chain() for text in (link.message, link.code)} == {str}
                 assert ToolError.model_validate_json(encode(error)) == error
-                assert described(hostile)[0]["type"] == "HostileError"
+                assert describe_error(hostile)[0]["type"] == "HostileError"
 
 
 @given(st.text(st.characters(), max_size=200))

@@ -26,7 +26,7 @@ async def test_an_unfinished_request_is_sent_once_more(stage):
         lost = await stage.worker("model_app:app", imports=SDKS, **standin.environment)
         names = ("chat", "responses", "claude", "gemini")
         runs = [await stage.client.start(f"model.{name}", "1 + 2?") for name in names]
-        await standin.held(4)
+        await standin.wait_for_held(4)
         lost.kill()
         await stage.worker("model_app:app", imports=SDKS, **standin.environment)
         outs = await asyncio.gather(*(run.result() for run in runs))

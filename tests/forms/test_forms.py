@@ -6,8 +6,8 @@ from sojourn.forms import (
     MISSING,
     elicitation_schema,
     form_fields,
+    parse_value,
     read_fields,
-    typed_value,
 )
 
 
@@ -233,8 +233,8 @@ def test_a_text_has_the_type_of_its_field(subtests: pytest.Subtests) -> None:
         with subtests.test(schema=schema, text=text, value=value):
             node = {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/Node"}]}
             form = {"properties": {"x": schema}, "$defs": {"Size": {"enum": [1, 2]}, "Node": node}}
-            assert typed_value(form, "x", text) == value
-            assert typed_value(form, "other", text) == typed_value(None, "x", text) == text
+            assert parse_value(form, "x", text) == value
+            assert parse_value(form, "other", text) == parse_value(None, "x", text) == text
 
 
 def test_only_a_flat_form_is_an_elicitation():

@@ -9,7 +9,7 @@ import pytest
 from sojourn import mcp
 from sojourn.mcp.errors import MALFORMED, Exchange
 from sojourn.mcp.http import _Events
-from sojourn.mcp.lenient_messages import for_request, mended_event, read_line
+from sojourn.mcp.lenient_messages import for_request, mend_event, read_line
 from tests.accepting import accepting
 from tests.mcp.test_hostile import RogueHttp
 
@@ -213,7 +213,7 @@ def test_what_a_server_logs_answers_no_call(subtests: pytest.Subtests) -> None:
 def test_a_notification_that_cannot_be_read_ends_no_call() -> None:
     """An event with such a notification is emptied: the SDK would end the call in whose stream it comes."""
     event = b'id: 7\nretry: 5\ndata: {"jsonrpc": "2.0", "method": "notifications/message", "params": 5}\n\n'
-    assert mended_event(event) == b"id: 7\nretry: 5\n\n"
+    assert mend_event(event) == b"id: 7\nretry: 5\n\n"
 
 
 def test_other_events_are_not_changed(subtests: pytest.Subtests) -> None:
@@ -227,12 +227,12 @@ def test_other_events_are_not_changed(subtests: pytest.Subtests) -> None:
     ]
     for event in rows:
         with subtests.test(event=event):
-            assert mended_event(event) == event
+            assert mend_event(event) == event
 
 
 def test_an_event_of_the_older_transport_is_answered_by_its_id() -> None:
     """Over the older SSE the SDK knows no request for an event, so the error has the id that the answer has."""
-    mended = mended_event(b'event: message\r\ndata: {"jsonrpc":"2.0","id":5,"result":[1]}\r\n\r\n')
+    mended = mend_event(b'event: message\r\ndata: {"jsonrpc":"2.0","id":5,"result":[1]}\r\n\r\n')
     (data,) = [line[6:] for line in mended.splitlines() if line.startswith(b"data: ")]
     assert json.loads(data)["id"] == 5
     assert json.loads(data)["error"]["code"] == MALFORMED

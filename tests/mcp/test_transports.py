@@ -5,7 +5,7 @@ from base64 import b64encode
 import pytest
 
 from sojourn import mcp
-from sojourn.mcp.limits import masked
+from sojourn.mcp.limits import mask_secrets
 
 
 def test_a_secret_is_known_in_each_form_that_a_server_may_repeat():
@@ -69,14 +69,14 @@ def test_arguments_and_environment_of_a_process_are_secrets(subtests: pytest.Sub
                     "CACHE": "redis://:cache-password@cache.internal",
                 },
             )
-            text = masked(f"no {repeated} at db.internal in /bin/of/all", transport.secrets)
+            text = mask_secrets(f"no {repeated} at db.internal in /bin/of/all", transport.secrets)
             assert text == "no *** at db.internal in /bin/of/all"
 
 
 def test_a_shorter_secret_does_not_reveal_the_rest_of_a_longer_one():
     """Values of the environment are masked whole when one contains the other."""
     transport = mcp.Stdio("server", env={"A_KEY": "secret", "B_KEY": "secret-token"})
-    assert masked("bad secret-token", transport.secrets) == "bad ***"
+    assert mask_secrets("bad secret-token", transport.secrets) == "bad ***"
 
 
 @pytest.mark.parametrize("argument", ["http://[broken", "//", "a:b@c", "="])

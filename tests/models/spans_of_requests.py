@@ -13,7 +13,7 @@ from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import ModelAPIError
 from pydantic_ai.models import infer_model
 
-from sojourn.models.guarded import guarded
+from sojourn.models.guarded import guard
 
 spans = InMemorySpanExporter()
 provider = TracerProvider()
@@ -23,7 +23,7 @@ trace.set_tracer_provider(provider)
 
 async def main() -> None:
     model, messages = (
-        guarded(infer_model("openai-chat:gpt-5-mini")),
+        guard(infer_model("openai-chat:gpt-5-mini")),
         [ModelRequest.user_text_prompt("SECRET")],
     )
     with trace.get_tracer("test").start_as_current_span("plan"):

@@ -5,7 +5,7 @@ import pytest
 from sojourn import Message, ToolResult
 from sojourn.contracts.message import CompactionPart
 from sojourn.contracts.tool_error import ToolError
-from sojourn.models.compaction import compacted
+from sojourn.models.compaction import compact_messages
 
 RECEIPT = "R-1 " * 150
 PAID = ToolResult(name="x.y.pay", tool_call_id="1", result=RECEIPT)
@@ -19,7 +19,7 @@ def failed(**fields: bool) -> ToolResult:
 
 def cleared(result: ToolResult, reads: set[str]) -> str:
     part = CompactionPart(type="compaction", cleared=1, at=1)
-    [message] = compacted([Message.results([result])], part, lambda _: RECEIPT, reads)
+    [message] = compact_messages([Message.results([result])], part, lambda _: RECEIPT, reads)
     return message.tool_results[0].text  # pyright: ignore[reportAttributeAccessIssue] - what models read of it
 
 

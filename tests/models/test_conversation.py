@@ -107,7 +107,7 @@ def test_an_answer_ends_a_run_but_no_conversation(start, converted):
     transcript = steps(5)
     reading = ModelInput(conversations, turn(transcript, start=start), None)
     reading.messages()
-    reading.recorded(PlanResult.final("done"), Usage())
+    reading.record(PlanResult.final("done"), Usage())
     made.clear()
     transcript = [*transcript, Message.assistant("done"), Message.user("more"), called("d"), answered("d")]
     ModelInput(conversations, turn(transcript, start=start), None).messages()

@@ -7,7 +7,7 @@ import pytest
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.models.test import TestModel
 
-from sojourn.models.guarded import guarded
+from sojourn.models.guarded import guard
 from sojourn.models.lenient import lenient
 from sojourn.testing.providers import Body, ProviderServer
 
@@ -64,7 +64,7 @@ async def test_a_call_of_almost_the_right_shape_is_read(
 ) -> None:
     """What a server can only mean is read, and everything else stays as the model wrote it."""
     standin.script = [whole(given)]
-    response = await ask(guarded(standin.model("openai-chat")))
+    response = await ask(guard(standin.model("openai-chat")))
     [made] = response.tool_calls
     assert (made.tool_name, made.args) == ("find", read)
     assert made.tool_call_id
@@ -73,14 +73,14 @@ async def test_a_call_of_almost_the_right_shape_is_read(
 async def test_a_response_without_what_nobody_needs_is_read(standin: ProviderServer, ask) -> None:
     """A response needs no id, model or object."""
     standin.script = [whole(call("{}"), id=None, model=None, object=None, created=None)]
-    assert len((await ask(guarded(standin.model("openai-chat")))).tool_calls) == 1
+    assert len((await ask(guard(standin.model("openai-chat")))).tool_calls) == 1
 
 
 async def test_a_response_without_choices_cannot_be_read(standin: ProviderServer, ask) -> None:
     """It is no error of code, but an answer that cannot be read."""
     standin.script = [whole(choices=[])]
     with pytest.raises(UnexpectedModelBehavior, match="without choices"):
-        await ask(guarded(standin.model("openai-chat")))
+        await ask(guard(standin.model("openai-chat")))
 
 
 def named(id: str, name: str, arguments: str = "", index: int | None = 0) -> dict[str, Any]:
@@ -122,7 +122,7 @@ STREAMS = {
 async def test_two_calls_of_a_stream_are_two(standin: ProviderServer, ask, shape: str) -> None:
     """Calls that share an index are told apart by their ids and names, and each has its own arguments."""
     standin.script = [STREAMS[shape]]
-    response = await ask(guarded(standin.model("openai-chat")), streamed=True)
+    response = await ask(guard(standin.model("openai-chat")), streamed=True)
     made = [(each.tool_name, str(each.args).replace(" ", "")) for each in response.tool_calls]
     assert made == TWO
 
@@ -130,7 +130,7 @@ async def test_two_calls_of_a_stream_are_two(standin: ProviderServer, ask, shape
 async def test_a_name_in_pieces_is_one_call(standin: ProviderServer, ask) -> None:
     """A call whose name comes in pieces, with its id in each, is one call."""
     standin.script = [stream(named("c1", "fi"), named("c1", "nd"), piece("{}"))]
-    response = await ask(guarded(standin.model("openai-chat")), streamed=True)
+    response = await ask(guard(standin.model("openai-chat")), streamed=True)
     assert [(each.tool_name, each.args) for each in response.tool_calls] == [("find", "{}")]
 
 

@@ -133,7 +133,7 @@ def test_a_call_of_call_tool_loses_no_argument(subtests: pytest.Subtests) -> Non
     for sent, received in rows:
         with subtests.test(sent=sent, received=received):
             for form in (sent, json.dumps(sent)):
-                id, arguments = FOUND.received("call_tool", form)
+                id, arguments = FOUND.to_tool("call_tool", form)
                 assert id == "far.server.wipe"
                 read = read_text(arguments) if isinstance(arguments, str) else Parsed(arguments)
                 assert (read.kind if isinstance(read, ParseFault) else read.payload) == received
@@ -150,15 +150,15 @@ def test_a_call_of_call_tool_without_a_tool_stays(subtests: pytest.Subtests) -> 
     ]
     for sent in rows:
         with subtests.test(sent=sent):
-            assert FOUND.received("call_tool", sent) == ("call_tool", sent)
+            assert FOUND.to_tool("call_tool", sent) == ("call_tool", sent)
 
 
 def test_no_digit_of_a_number_changes_with_a_name() -> None:
     """A number keeps its digits where a field has another name for the model, and in a call of `call_tool`, there and back."""
     written = '{"top": 1234567890123456.78, "a": [9007199254740993.0]}'
     own = '{"$top": 1234567890123456.78, "a": [9007199254740993]}'
-    assert FOUND.received(WIPE, written) == ("far.server.wipe", own)
+    assert FOUND.to_tool(WIPE, written) == ("far.server.wipe", own)
     wrapped = f'{{"name": "{WIPE}", "arguments": {written}}}'
-    assert FOUND.received("call_tool", wrapped) == ("far.server.wipe", own)
+    assert FOUND.to_tool("call_tool", wrapped) == ("far.server.wipe", own)
     back = wrapped.replace("93.0", "93")
-    assert FOUND.sent("far.server.wipe", own) == ("call_tool", back)
+    assert FOUND.to_model("far.server.wipe", own) == ("call_tool", back)

@@ -8,7 +8,7 @@ from pydantic_ai.messages import BinaryImage
 
 from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.tool_result import Artifact, RunLink, ToolResult
-from sojourn.models.compaction import ResultRead, compacted
+from sojourn.models.compaction import ResultRead, compact_messages
 from sojourn.models.files import load_pictures, picture_refs, refs_of, shown_refs, with_pictures
 from sojourn.serving.artifact_reader import reading_artifacts
 
@@ -49,7 +49,7 @@ def test_compaction_drops_the_pictures_of_old_results():
         Message.results([pictured("old", result="x")]),
         Message.results([pictured("new", result="x")]),
     ]
-    read = compacted(messages, CompactionPart(type="compaction", cleared=1, at=2), lambda _: "x")
+    read = compact_messages(messages, CompactionPart(type="compaction", cleared=1, at=2), lambda _: "x")
     assert picture_refs(read) == ["new"]
 
 

@@ -22,7 +22,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.test import TestModel
 
 from sojourn import Message, ModelPlanner, PlanInput, RunContext, ToolRequest, ToolResult
-from sojourn.models.guarded import guarded
+from sojourn.models.guarded import guard
 from sojourn.models.portable import fits_everywhere, notice, one_system, portable, refuses_ids, with_plain_ids
 from sojourn.testing.providers import PROTOCOLS, Body, Completion, Protocol, ProviderServer, Request, says
 
@@ -78,7 +78,7 @@ BLANKS = {
 async def test_no_blank_text_is_sent(standin: ProviderServer, ask, protocol: Protocol) -> None:
     """No provider gets a blank text, in whatever place of a conversation it is."""
     standin.script = lambda _: "Here."
-    model = guarded(standin.model(protocol))
+    model = guard(standin.model(protocol))
     for blank, messages in BLANKS.items():
         response = await ask(model, model.prepare_messages(messages))
         assert (response.text, standin.refusals) == ("Here.", []), blank
@@ -113,7 +113,7 @@ async def test_a_foreign_id_is_another_id_of_its_own(
 ) -> None:
     """The id of another provider's call is sent as one that every provider accepts, the same in call and answer."""
     standin.script = lambda _: "Here."
-    model = guarded(standin.model(protocol))
+    model = guard(standin.model(protocol))
     for foreign in FOREIGN:
         await ask(model, model.prepare_messages(conversation(foreign)))
         [call], [result] = standin.requests[-1].tool_calls, standin.requests[-1].tool_results
@@ -139,7 +139,7 @@ async def test_providers_refuse_foreign_ids(
 async def test_the_server_that_gave_an_id_gets_it_back(standin: ProviderServer, ask) -> None:
     """An odd id goes back unchanged to the server that gave it, and to no other, even one of the same provider."""
     standin.script = lambda _: "Here."
-    model = guarded(standin.model("openai-chat"))
+    model = guard(standin.model("openai-chat"))
     for url, is_own in ((model.base_url, True), ("https://elsewhere.example/v1/", False), (None, False)):
         messages = conversation("functions.find:0")
         messages[1].provider_name, messages[1].provider_url = model.system, url
@@ -181,7 +181,7 @@ async def test_a_strict_chat_template_takes_every_system_message(ask, late: str)
         with pytest.raises(ModelHTTPError, match="Jinja"):
             await ask(raw, raw.prepare_messages(LATE[late]))
         standin.refusals.clear()
-        model = guarded(raw)
+        model = guard(raw)
         await ask(model, model.prepare_messages(LATE[late]))
         assert standin.refusals == []
         sent = standin.requests[-1]
@@ -212,7 +212,7 @@ async def test_a_notice_does_not_change_the_front_of_the_request(
 ) -> None:
     """A notice of one request stands at its end, so that everything before it is in the prompt cache."""
     standin.script = lambda _: "Here."
-    model = guarded(standin.model(protocol))
+    model = guard(standin.model(protocol))
     for late in (SystemPromptPart("Answer now.", scope="request"), SystemPromptPart("Answer now.")):
         plain, noted = conversation(), conversation()
         noted[2].parts = [*noted[2].parts, late]

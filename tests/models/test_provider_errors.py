@@ -19,7 +19,7 @@ from temporalio.testing import ActivityEnvironment
 
 from sojourn import ToolError
 from sojourn.models.error_excerpt import error_excerpt
-from sojourn.models.guarded import guarded
+from sojourn.models.guarded import guard
 from sojourn.models.provider_errors import (
     LONGEST_DELAY,
     LONGEST_RETRY_AFTER,
@@ -569,7 +569,7 @@ async def test_a_request_that_cannot_be_sent_is_no_failed_connection(ask, url, k
         model, client = model_of(protocol, url, api_key=key)
         async with client:
             with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
-                await ask(guarded(model))
+                await ask(guard(model))
     assert (caught.value.type, caught.value.non_retryable) == ("ModelMisconfigured", True)
 
 

@@ -4,7 +4,7 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 
 from sojourn import PlanResult, RunFailed
-from sojourn.models.guarded import guarded
+from sojourn.models.guarded import guard
 from sojourn.models.provider_errors import translate_provider_errors
 from sojourn.testing.providers import HttpError, says
 
@@ -12,7 +12,7 @@ from sojourn.testing.providers import HttpError, says
 @pytest.fixture
 def planner(standin, ask, protocol):
     """A planner that returns the text of a model of the stand-in as the answer."""
-    model = guarded(standin.model(protocol))
+    model = guard(standin.model(protocol))
 
     async def plan(turn):
         with translate_provider_errors(model.system):

@@ -110,12 +110,12 @@ def test_a_refusal_halves_the_rate_and_successes_raise_it():
     """A refusal halves the rate; each success adds 5 % of the full rate, up to the full rate."""
     allowance = Allowance()
     allowance.limit(1000)
-    allowance.refused(10.0, sent=9.0, retry_after=None)
+    allowance.count_refusal(10.0, sent=9.0, retry_after=None)
     assert allowance.rate == 500
-    allowance.succeeded()
+    allowance.count_success()
     assert allowance.rate == 550
     for _ in range(20):
-        allowance.succeeded()
+        allowance.count_success()
     assert allowance.rate == 1000
 
 
@@ -124,7 +124,7 @@ def test_a_refusal_empties_the_bucket():
     allowance = Allowance()
     allowance.limit(1000)
     assert allowance.wait(100, 10.0) == 0
-    allowance.refused(10.0, sent=9.0, retry_after=None)
+    allowance.count_refusal(10.0, sent=9.0, retry_after=None)
     assert allowance.wait(100, 10.0) == pytest.approx(12)
 
 
@@ -133,7 +133,7 @@ def test_the_rate_never_falls_below_a_tenth():
     allowance = Allowance()
     allowance.limit(1000)
     for second in range(1, 20):
-        allowance.refused(float(second), sent=second - 0.5, retry_after=None)
+        allowance.count_refusal(float(second), sent=second - 0.5, retry_after=None)
     assert allowance.rate == 100
 
 
@@ -142,7 +142,7 @@ def test_refusals_of_requests_in_flight_together_halve_once():
     allowance = Allowance()
     allowance.limit(1000)
     for _ in range(50):
-        allowance.refused(10.0, sent=9.0, retry_after=3.0)
+        allowance.count_refusal(10.0, sent=9.0, retry_after=3.0)
     assert allowance.rate == 500
     assert allowance.closed_until == 13.0
 
@@ -152,12 +152,12 @@ def test_an_unset_rate_is_learned_from_the_last_minute(sent, full):
     """At the first refusal the full rate is what was sent in the last minute, at least 60,000; recovered, the limit ends."""
     allowance = Allowance()
     allowance.take(sent, 0.0)
-    allowance.refused(0.5, sent=0.0, retry_after=None)
+    allowance.count_refusal(0.5, sent=0.0, retry_after=None)
     assert allowance.full_rate == pytest.approx(full, rel=0.01)
     assert allowance.rate == pytest.approx(full / 2, rel=0.01)
     assert allowance.wait(500, 0.5) == pytest.approx(500 / allowance.rate * 60)
     for _ in range(10):
-        allowance.succeeded()
+        allowance.count_success()
     assert allowance.rate is None
     assert allowance.wait(1e9, 0.5) == 0
 
@@ -166,15 +166,15 @@ def test_tokens_sent_longer_than_a_minute_ago_do_not_count():
     """The full rate is learned only from the tokens of the last minute."""
     allowance = Allowance()
     allowance.take(1_000_000, 0.0)
-    allowance.refused(61.0, sent=60.9, retry_after=None)
+    allowance.count_refusal(61.0, sent=60.9, retry_after=None)
     assert allowance.full_rate == LEAST_KNOWN
 
 
 def test_nothing_is_sent_before_retry_after_has_passed():
     """A later, shorter `Retry-After` does not end an earlier one."""
     allowance = Allowance()
-    allowance.refused(10.0, sent=9.0, retry_after=20.0)
-    allowance.refused(11.0, sent=9.0, retry_after=2.0)
+    allowance.count_refusal(10.0, sent=9.0, retry_after=20.0)
+    allowance.count_refusal(11.0, sent=9.0, retry_after=2.0)
     assert allowance.wait(1, 12.0) == 18.0
     assert allowance.wait(1, 30.0) == 0
 
@@ -213,9 +213,9 @@ def test_after_a_wait_the_request_may_be_sent(events):
             case "take":
                 allowance.take(value, now)
             case "refused":
-                allowance.refused(now, sent=now, retry_after=value)
+                allowance.count_refusal(now, sent=now, retry_after=value)
             case "succeeded":
-                allowance.succeeded()
+                allowance.count_success()
             case _:
                 now += value
         assert 600 <= allowance.rate <= 6000
@@ -469,7 +469,7 @@ def test_a_given_limit_replaces_that_of_the_environment(monkeypatch, environment
     """A given limit replaces the environment variable, and an empty variable sets no limit."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert RequestLimits.given(*given) == expected
+    assert RequestLimits.from_environment(*given) == expected
 
 
 @pytest.mark.parametrize(
@@ -487,7 +487,7 @@ def test_a_limit_that_is_no_number_above_0_is_refused(monkeypatch, environment, 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(DefinitionError, match=message):
-        RequestLimits.given(*given)
+        RequestLimits.from_environment(*given)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn import Message, ModelPlanner, PlanInput, RunContext
 from sojourn.contracts.run_policy import Caps
-from sojourn.models.guarded import MAX_RUNS, GuardedModel, ReadTimeOuts, guarded
+from sojourn.models.guarded import MAX_RUNS, GuardedModel, ReadTimeOuts, guard
 from sojourn.models.provider_errors import translate_provider_errors
 from sojourn.network.client import Timeouts, is_local_url, timeouts_for
 from sojourn.testing.providers import HttpError, ProviderServer, says
@@ -27,7 +27,7 @@ def read(phase="read") -> ApplicationError:
 def test_the_third_read_time_out_in_a_row_is_final(error: ApplicationError) -> None:
     """Two are tried again; the third says how often it was tried, and what to set."""
     counts = ReadTimeOuts()
-    first, second, third, fourth = (counts.judged("r", error) for _ in range(4))
+    first, second, third, fourth = (counts.judge("r", error) for _ in range(4))
     assert (first, second) == (error, error)
     assert (third.type, third.non_retryable) == ("ModelTimeout", True)
     assert "asked 3 times" in third.message
@@ -39,10 +39,10 @@ def test_an_answer_begins_the_count_anew() -> None:
     """Time-outs count only in a row, and for each run."""
     counts, error = ReadTimeOuts(), read()
     for _ in range(5):
-        assert counts.judged("r", error) is error
-        assert counts.judged("r", error) is error
-        counts.passed("r")
-    assert counts.judged("r", error) is counts.judged("other", error) is error
+        assert counts.judge("r", error) is error
+        assert counts.judge("r", error) is error
+        counts.forget("r")
+    assert counts.judge("r", error) is counts.judge("other", error) is error
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,18 @@ def test_an_answer_begins_the_count_anew() -> None:
 def test_an_outage_is_waited_for(error: ApplicationError) -> None:
     """What a provider that is away causes, such as a time-out of connecting, is tried as long as before."""
     counts = ReadTimeOuts()
-    assert all(counts.judged("r", error) is error for _ in range(20))
+    assert all(counts.judge("r", error) is error for _ in range(20))
 
 
 def test_the_count_is_of_a_bounded_number_of_runs() -> None:
     """The oldest runs are forgotten."""
     counts, error = ReadTimeOuts(), read()
     for number in range(MAX_RUNS + 1):
-        counts.judged(f"r{number}", error)
-    counts.judged("r0", error)
-    assert counts.judged("r0", error) is error
-    counts.judged("r1000", error)
-    assert counts.judged("r1000", error) is not error
+        counts.judge(f"r{number}", error)
+    counts.judge("r0", error)
+    assert counts.judge("r0", error) is error
+    counts.judge("r1000", error)
+    assert counts.judge("r1000", error) is not error
 
 
 async def test_a_model_that_never_answers_is_asked_three_times(standin: ProviderServer) -> None:
@@ -119,7 +119,7 @@ async def test_a_local_server_has_more_time(standin: ProviderServer, monkeypatch
     long = Timeouts(10, 600, 600)
     assert timeouts_for("openai", is_local=True) == timeouts_for("deepseek", is_local=True) == long
     assert timeouts_for("ollama") == timeouts_for("vllm") == long
-    model = guarded(standin.model("openai-chat"))
+    model = guard(standin.model("openai-chat"))
     assert isinstance(model, GuardedModel)
     assert model._ready(None)[1]["timeout"] == 600
     monkeypatch.setenv("SOJOURN_TIMEOUT_DEFAULT", "1/2/3")

@@ -25,7 +25,7 @@ from sojourn import (
 from sojourn.cli.screen.lines import MessageLines
 from sojourn.contracts.message import ImagePart, OtherPart, TextPart, ThinkingPart
 from sojourn.core.run.set_aside import failure_notice, leave_out
-from sojourn.models.set_aside import SetAside, attempts_after, filtered, without_set_aside
+from sojourn.models.set_aside import SetAside, attempts_after, filter_refused, without_set_aside
 from sojourn.testing.providers import Body, Completion, HttpError, Thinking, ToolCall, calls, says
 from sojourn.values.wire import decode_messages, encode
 
@@ -114,11 +114,11 @@ def told(step: SetAside) -> str:
 def test_what_a_content_filter_refused_is_left_out_at_once_and_recorded_once() -> None:
     """The next turn reads a short text in its place; once a plan has recorded it, no later plan does."""
     messages = [ONE, FILTERED, Message.user("two")]
-    [step] = filtered(messages)
+    [step] = filter_refused(messages)
     assert (step.what, step.indices) == ("messages", (0,))
-    assert [each.text for each in step.applied(messages)][::2] == [LEFT_OUT, "two"]
+    assert [each.text for each in step.apply(messages)][::2] == [LEFT_OUT, "two"]
     recorded = [*messages, Message(role="assistant", parts=[step.part])]
-    assert filtered(recorded) == ()
+    assert filter_refused(recorded) == ()
     assert without_set_aside(recorded)[0].text == LEFT_OUT
 
 
@@ -139,7 +139,7 @@ def test_the_outcome_of_a_call_stays() -> None:
             ToolResult(name="a.b.book", tool_call_id="c2", error=failed),
         ]
     )
-    for read in (SetAside("results", (0,)).applied([results])[0], leave_out(results)):
+    for read in (SetAside("results", (0,)).apply([results])[0], leave_out(results)):
         paid, booked = read.tool_results
         assert (paid.ok, booked.ok) == (True, False)
         assert "The call succeeded, and its effect, if it has one, took place." in str(paid.result)
@@ -155,7 +155,7 @@ def test_reasoning_is_left_out_with_the_ids_that_need_it() -> None:
     message = THOUGHT.model_copy(
         update={"parts": [thinking, call.model_copy(update={"provider_metadata": kept})]}
     )
-    [read] = SetAside("thinking", (0,)).applied([message])
+    [read] = SetAside("thinking", (0,)).apply([message])
     [left] = read.parts
     assert left.provider_metadata == {"tool_call_id": "w1", "response": {"tokens": 7}}
     assert read.tool_calls[0].request == message.tool_calls[0].request

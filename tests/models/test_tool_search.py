@@ -19,7 +19,7 @@ def test_an_answer_says_how_many_others_fit() -> None:
     for count, rest in ((67, "(And 59 tools that fit less;"), (8, "")):
         specs = [place.spec.model_copy(update={"id": f"shop.orders.place_{at}"}) for at in range(count)]
         call = ToolCallPart(SEARCH_TOOLS, {"query": "place order"}, "c1")
-        _, request = ToolSearch(specs).answered(ModelResponse([call]), may_search=True)
+        _, request = ToolSearch(specs).answer(ModelResponse([call]), may_search=True)
         text = str(request.parts[0].content)
         assert text.count("shop__orders__place_") == 8
         assert ("(And " in text) is bool(rest)

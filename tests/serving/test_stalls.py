@@ -45,7 +45,7 @@ def clocks(monkeypatch) -> Clocks:
 def watched(clocks):
     """The watch over the loop, in which a worker is open."""
     stalls = Stalls(clocks)
-    with stalls.watched():
+    with stalls.watch():
         yield stalls
 
 
@@ -83,12 +83,12 @@ def test_a_loop_without_a_worker_does_not_stall(clocks):
     """What a program does before its worker opens, and between two, concerns no task."""
     stalls = Stalls(clocks)
     clocks.pass_by(22, runs=False)
-    with stalls.watched():
+    with stalls.watch():
         assert stalls.last() == float("-inf")
         clocks.pass_by(22)
         assert stalls.last() == clocks.boot
     clocks.pass_by(22, runs=False)
-    with stalls.watched(), stalls.watched():
+    with stalls.watch(), stalls.watch():
         assert stalls.last() == float("-inf")
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import get_current_span
 
-from sojourn.telemetry.recorder import TelemetryRecorder, derived, span_id_of
+from sojourn.telemetry.recorder import TelemetryRecorder, derive_span_id, span_id_of
 
 
 def test_ids_are_derived_from_run_and_call():
@@ -24,7 +24,7 @@ def test_only_spans_of_runs_are_derived():
     """Outside `derived`, and with another tracer of the program, span and trace ids are random."""
     provider = TracerProvider()
     recorder = TelemetryRecorder(provider, None)
-    with derived("run"):
+    with derive_span_id("run"):
         first, second = (recorder.tracer.start_span("a") for _ in range(2))
     assert first.get_span_context().span_id == second.get_span_context().span_id == span_id_of("run")
     assert first.get_span_context().trace_id == second.get_span_context().trace_id

@@ -94,7 +94,7 @@ async def test_a_page_that_takes_what_changed_has_what_there_is():
             for event in events:
                 timeline.feed(event)
             if count % 3 == 0:
-                page |= {entry.key: plain(entry) for entry in timeline.changed(seen)}
+                page |= {entry.key: plain(entry) for entry in timeline.changes_since(seen)}
                 seen = timeline.version
                 if page != {entry.key: plain(entry) for entry in timeline.entries}:
                     wrong.append(f"{path.stem} after record {count}")

@@ -342,8 +342,8 @@ def test_a_wait_that_is_opened_again_is_the_newest_one():
         wait = AwaitConfirmation(id=await_id, tool_call_id=await_id, tool="a.b.c", payload=payload)
         place = {"run_id": "r", "event_id": f"0-{number:06}-00000", "turn_id": "t1", "time": BEGIN}
         tree.feed(asked := events.AwaitConfirmationEvent(**place, confirmation=wait))
-        assert tree.opened_by(asked).wait == wait
+        assert tree.wait_opened_by(asked).wait == wait
     assert [each.wait.id for each in tree.open_waits.values()] == ["v", "w"]
     note = events.PlannerNoteEvent(run_id="r", event_id="0-000004-00000", time=BEGIN, text="x")
     tree.feed(note)
-    assert tree.opened_by(note) is None
+    assert tree.wait_opened_by(note) is None

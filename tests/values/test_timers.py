@@ -12,7 +12,7 @@ from sojourn.contracts.tool_spec import Retry
 from sojourn.errors import DefinitionError
 from sojourn.mcp import Http
 from sojourn.mcp.toolset import McpToolset
-from sojourn.values.timers import LONGEST, bound_duration, duration_fault
+from sojourn.values.timers import LONGEST, duration_fault, limit_duration
 
 ANY = st.timedeltas()
 
@@ -20,7 +20,7 @@ ANY = st.timedeltas()
 @given(ANY)
 def test_a_bounded_duration_is_positive_and_fits_a_protobuf_duration(duration):
     """`bounded` makes any duration valid for Temporal, and keeps a valid one of at least a millisecond unchanged."""
-    kept = bound_duration(duration)
+    kept = limit_duration(duration)
     Duration().FromTimedelta(kept)
     assert timedelta(0) < kept <= LONGEST
     if duration_fault("x", duration) is None and duration >= timedelta(milliseconds=1):

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.values.visible import mixed_scripts, visible
+from sojourn.values.visible import describe_mixed_scripts, visible
 
 DEFAULT_IGNORABLE = [
     *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFEFF, 0xFFA0),
@@ -109,4 +109,6 @@ def test_words_of_mixed_scripts_are_reported() -> None:
         ("m² 25µm ª", ""),
         ("नमस्ते ४०", ""),
     ]
-    assert [(text, found) for text, warning in rows if (found := mixed_scripts(text)) != warning] == []
+    assert [
+        (text, found) for text, warning in rows if (found := describe_mixed_scripts(text)) != warning
+    ] == []

@@ -213,7 +213,7 @@ async def test_a_notice_on_its_way_does_not_end_the_bound(temporal_address, unti
         await told.wait()
         worker._cached.look(worker._worker)
         worker._cached.look(worker._worker)
-        await until(lambda: worker._cached.held == 0)
+        await until(lambda: worker._cached.total_bytes == 0)
         release.set()
         await run.answer("first", "yes")
         assert (await run.result()).text == "yes"

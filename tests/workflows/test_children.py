@@ -10,11 +10,11 @@ def test_only_an_open_child_run_reports_what_it_spent() -> None:
     """A report, which anybody may send, is ignored before and after the child run, and for any other run."""
     children = Children()
     children.record_spent("r/c1", SPENT)
-    with children.registered("r/c1"):
-        assert children.spent("r/c1") is None
+    with children.register("r/c1"):
+        assert children.take_spent("r/c1") is None
         children.record_spent("r/c1", SPENT)
         children.record_spent("r/c2", SPENT)
     children.record_spent("r/c1", Spent(children_count=9))
-    assert children.spent("r/c1") == SPENT
-    assert children.spent("r/c1") is None
-    assert children.spent("r/c2") is None
+    assert children.take_spent("r/c1") == SPENT
+    assert children.take_spent("r/c1") is None
+    assert children.take_spent("r/c2") is None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.events.one_run import exported, fetch_histories
+from sojourn.events.one_run import export_histories, fetch_histories
 from sojourn.storage import FolderStorage
 from sojourn.testing import replays
 from tests.workflows.test_archive import app_of, delete, executions_of
@@ -21,7 +21,7 @@ def storage(tmp_path):
 
 
 async def written(client, run, path: Path) -> Path:
-    path.write_text(json.dumps(exported(await fetch_histories(client.temporal, run.id))))
+    path.write_text(json.dumps(export_histories(await fetch_histories(client.temporal, run.id))))
     return path
 
 

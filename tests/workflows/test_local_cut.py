@@ -89,7 +89,7 @@ async def agrees(session) -> None:
     )
     temporal = session.run.client.temporal
     await replayer.replay_workflow(await temporal.get_workflow_handle(session.run.id).fetch_history())
-    live, folded = await session.run._queried(), await status_in_history(temporal, session.run.id)
+    live, folded = await session.run._query_status(), await status_in_history(temporal, session.run.id)
     one, other = (
         status.model_copy(update={"started_at": None}).model_dump(exclude={"caps"})
         for status in (live, folded)

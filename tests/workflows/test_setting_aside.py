@@ -86,7 +86,7 @@ async def test_a_conversation_goes_on_after_a_message_and_a_result_were_set_asid
         ("set aside: message 0: breaks every turn", "ana"),
         (f"set aside: the result of {call_id} in message {of_result.message}", None),
     ]
-    live, folded = await run._queried(), await status_in_history(client.temporal, run.id)
+    live, folded = await run._query_status(), await status_in_history(client.temporal, run.id)
     assert live is not None
     assert live.notes == folded.notes
     await traces(run).check()

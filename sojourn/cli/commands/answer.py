@@ -57,7 +57,7 @@ def answer(
     sojourn answer RUN --field site=s-1 --field urgent=true
     sojourn answer RUN --decline --why "not mine to say"
     """
-    from sojourn.forms import typed_value
+    from sojourn.forms import parse_value
 
     words = [word for word in (await_id, text) if word is not None]
     await_id, text = _read_words(words, is_given=bool(fields or json_values is not None or decline))
@@ -77,7 +77,7 @@ def answer(
         found = await find_wait(client, run_id, "question", await_id, command="answer")
         run = client.get_run(found.run_id)
         principal = await answerer(client, run.id, named)
-        typed = {name: typed_value(found.form, name, value) for name, value in pairs}
+        typed = {name: parse_value(found.form, name, value) for name, value in pairs}
         by_field = typed if values is None else values
         given = Declined(why) if decline else Answer(by_field if text is None else text)
         done = await submit(run, principal, found, given, by=who, trusted=True)

@@ -110,14 +110,17 @@ def _export_history(run_id: str, file: Path, *, force: bool, as_json: bool) -> i
         from temporalio.service import RPCError
 
         from sojourn.connection.rpc_errors import translate_error
-        from sojourn.events.one_run import exported, fetch_histories
+        from sojourn.events.one_run import export_histories, fetch_histories
 
         await client.get_run(run_id).status()  # an unknown run leaves no file behind
         try:
             histories = await fetch_histories(client.temporal, run_id)
         except RPCError as error:
             raise translate_error(error, run_id) from error
-        stored, count = _without_traces(exported(histories)), sum(len(each.events) for each in histories)
+        stored, count = (
+            _without_traces(export_histories(histories)),
+            sum(len(each.events) for each in histories),
+        )
         try:
             private_folder(file.parent)
             write_private(file, json.dumps(stored, indent=1, ensure_ascii=False) + "\n")

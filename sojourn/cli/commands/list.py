@@ -188,14 +188,14 @@ async def _watch(
 
 
 async def _find_stuck(client: "Client", runs: "list[RunStatus]") -> "dict[str, Stuck]":
-    from sojourn.checks.workers import stuck_runs
+    from sojourn.checks.workers import find_stuck
 
     if len(runs) > MAX_LOOKED_AT:
         print(
             f"sojourn: checked only the newest {MAX_LOOKED_AT:,} open runs; to check others, add --agent or --session",
             file=sys.stderr,
         )
-    return await stuck_runs(client, [run.run_id for run in runs[:MAX_LOOKED_AT]])
+    return await find_stuck(client, [run.run_id for run in runs[:MAX_LOOKED_AT]])
 
 
 def _show(runs: "list[RunStatus]", why: "dict[str, Stuck]", *, hides: bool) -> None:

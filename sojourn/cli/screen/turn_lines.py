@@ -81,8 +81,8 @@ def heading(turn: UserTurn, detail: Detail = Detail.BRIEF) -> Line:
     parts = [f"{plain(turn.id)}  {local(turn.at)}"]
     if senders:
         parts.append(f"by {', '.join(senders)}")
-    if turn.waited > _NOTICEABLE:
-        parts.append(f"waited {format_duration(turn.waited)}")
+    if turn.waiting_time > _NOTICEABLE:
+        parts.append(f"waited {format_duration(turn.waiting_time)}")
     return Line("  ".join(parts), "bold")
 
 

@@ -114,7 +114,7 @@ def _news(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: 
         html = visit.render("timeline.html", run_id=watched.run_id, chart=chart, width=WIDTH)
         return [*found, part("timeline", html)], 0
     found.append(part("side", _part(visit, watched, "run_side.html", values)))
-    changed = timeline.changed(seen)
+    changed = timeline.changes_since(seen)
     added += sum(entry.born > seen for entry in changed)
     if seen < 0 or added > WINDOW:  # drop the oldest entries, so that the page stays small
         return [*found, part("tree", _tree(visit, watched))], 0

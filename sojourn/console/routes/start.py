@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import App
-from sojourn.client.start import generated_id
+from sojourn.client.start import generate_id
 from sojourn.console.form import MOST_BYTES, Form, form_with_files, labels_in, message_in
 from sojourn.console.page import Pages, Visit
 from sojourn.contracts.message import Message
@@ -108,7 +108,7 @@ async def started(visit: Visit) -> Response:
         else:
             message = message_in(form, files)
         body = _body(form, agent_id, message)
-        run_id = service.choose_run_id(visit.asking, form.text("made") or generated_id(agent_id))
+        run_id = service.choose_run_id(visit.asking, form.text("made") or generate_id(agent_id))
         assert run_id is not None
         try:
             await service.start(visit.asking, body, run_id)
@@ -172,7 +172,7 @@ def _form(
         ways=ways_of(app, agent_id) if agent else [],
         way=way,
         fields=(way.read(given)[0] if given else way.fields) if way else [],
-        made=text("made") or (generated_id(agent_id) if agent else ""),
+        made=text("made") or (generate_id(agent_id) if agent else ""),
         session_id=text("session"),
         text=text("text"),
         labels=text("labels"),

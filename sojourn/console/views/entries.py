@@ -338,7 +338,7 @@ def turn_facts(turn: UserTurn) -> Facts:
 
 def _count(turn: UserTurn) -> int:
     calls = sum(isinstance(entry, Call) for entry in turn.entries)
-    return calls + sum(len(entry.requested) for entry in turn.entries if isinstance(entry, Plan))
+    return calls + sum(len(entry.unstarted_calls) for entry in turn.entries if isinstance(entry, Plan))
 
 
 _COMMON = set(BaseEvent.model_fields)

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 from sojourn.console.views.text import lines_of, shown
 from sojourn.contracts.tool_result import Artifact
-from sojourn.values.visible import CUT, mixed_scripts, one_line
+from sojourn.values.visible import CUT, describe_mixed_scripts, one_line
 
 __all__ = [
     "MOST_ROWS",
@@ -287,7 +287,7 @@ def _row(
         change=change,
         before=one_line(_text(old), LONG) if change in ("changed", "gone") else "",
         warnings=tuple(
-            dict.fromkeys(warning for each in texts if (warning := mixed_scripts(each[:MAX_VALUE])))
+            dict.fromkeys(warning for each in texts if (warning := describe_mixed_scripts(each[:MAX_VALUE])))
         ),
         about=one_line(about.get(path[0], ""), 300) if len(path) == 1 and isinstance(path[0], str) else "",
     )

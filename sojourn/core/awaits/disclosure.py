@@ -11,7 +11,7 @@ from typing import Any, cast
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.wire_names import APPROVAL
 from sojourn.values.text import count_noun
-from sojourn.values.visible import fence, mixed_scripts, visible
+from sojourn.values.visible import describe_mixed_scripts, fence, visible
 
 __all__ = [
     "Disclosure",
@@ -155,7 +155,9 @@ def _literal(value: Any) -> str:
 
 def _marks(path: _Path, *values: Any) -> str:
     texts = [part for part in (*path, *values) if isinstance(part, str)]
-    warnings = "; ".join(dict.fromkeys(warning for text in texts if (warning := mixed_scripts(text))))
+    warnings = "; ".join(
+        dict.fromkeys(warning for text in texts if (warning := describe_mixed_scripts(text)))
+    )
     return f"  (! {warnings})" if warnings else ""
 
 

@@ -20,7 +20,7 @@ from sojourn.core.awaits.waits import Released
 from sojourn.core.payload.parse import Parsed, parse_arguments
 from sojourn.values.json_value import to_tokens
 from sojourn.values.text import plain
-from sojourn.values.timers import bound_duration
+from sojourn.values.timers import limit_duration
 from sojourn.values.visible import inert
 
 __all__ = [
@@ -171,7 +171,7 @@ def external_wait(
     if not items:
         return None
     limits = [dispatch.expires_after for _, dispatch in calls if dispatch.kind == "external"]
-    longest = None if None in limits else max(bound_duration(limit) for limit in limits if limit is not None)
+    longest = None if None in limits else max(limit_duration(limit) for limit in limits if limit is not None)
     return AwaitExternalTools(
         id=(wait and wait.id) or f"external-{items[0].tool_call_id}", items=items, expires_after=longest
     )

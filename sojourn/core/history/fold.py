@@ -350,7 +350,7 @@ class Fold:
             unread = isinstance(value, Undecodable)
             result = unusable_result(opened.call, value.reason) if unread else correct_result(value)
             attached = outcomes.attach_call(opened.call, result, self._fold.run_id)
-            yield from self._step.carried_out(record, opened, attached)
+            yield from self._step.apply_result(record, opened, attached)
 
     def _read_local_ended(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.local.pop(record.key, None)
@@ -367,14 +367,14 @@ class Fold:
             )  # the call continues as an ordinary activity
             return
         elif record.error:
-            result = self._step.attempt_failed(opened.call, record.error, record.value)
+            result = self._step.fail_attempt(opened.call, record.error, record.value)
         else:
             result = self._step.cut_short(opened.call)
-        yield from self._step.carried_out(record, opened, result)
+        yield from self._step.apply_result(record, opened, result)
 
     def _read_checked(self, record: HistoryRecord) -> Iterator[Event]:
         if isinstance(record.value, ToolResult):
-            yield from self._step.checked(record, record.key, record.value)
+            yield from self._step.apply_approval_check(record, record.key, record.value)
 
     def _read_local_planned(self, record: HistoryRecord) -> Iterator[Event]:
         if isinstance(record.value, PlanOutcome) and record.value.task:
@@ -395,12 +395,12 @@ class Fold:
             self._step.asking[opened.call.tool_call_id] = (opened.call, opened.since)
             return
         if record.timeout:
-            result = outcomes.timed_out(opened.call, record.timeout, opened.queue, opened.waits)
+            result = outcomes.timeout_result(opened.call, record.timeout, opened.queue, opened.waits)
         elif record.error:
-            result = self._step.attempt_failed(opened.call, record.error, record.value)
+            result = self._step.fail_attempt(opened.call, record.error, record.value)
         else:
             result = self._step.cut_short(opened.call)
-        yield from self._step.carried_out(record, opened, result)
+        yield from self._step.apply_result(record, opened, result)
 
     def _apply_plan(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         usage = plan.usage and correct_usage(plan.usage)
@@ -543,7 +543,7 @@ class Fold:
     def _read_run_ended(self, record: HistoryRecord) -> Iterator[Event]:
         for opened in self._step.open.values():
             if opened.call.tool_call_id:
-                answer = self._step.left_open(record, opened.call)
+                answer = self._step.answer_left_open(record, opened.call)
                 result = answer.model_copy(update={"run_link": opened.link})
                 yield from self._step.answer(record, result, opened.since)
         yield from self._step.give_up(record)

@@ -124,20 +124,22 @@ class StepFold:
         limits = self._fold.state.limits
         self._fold.state = self._fold.state.step_begun(plan.calls, plan.dispatches)
         admitted = self._take_plan(plan)
-        self._began = self._fold.state.active.spent(record.time)
+        self._began = self._fold.state.active.active_time(record.time)
         is_cut = self._fold.state.interrupted is not None
         outside = None if is_cut else external_wait(admitted, plan.external)
         if outside:
-            yield self.opened(record, outside)
+            yield self.open_wait(record, outside)
         for call, dispatch in admitted:
             if is_cut:
-                yield from self.not_run(record, call, record.time, dispatch.result or self.cut_short(call))
+                yield from self.end_unstarted(
+                    record, call, record.time, dispatch.result or self.cut_short(call)
+                )
             else:
                 yield from self._begin_call(record, call, dispatch)
         if not admitted:
             self._settle(record)
         for call in plan.calls[len(admitted) :]:
-            yield from self.not_run(record, call, record.time, not_executed(call, plan.refused, limits))
+            yield from self.end_unstarted(record, call, record.time, not_executed(call, plan.refused, limits))
 
     def _take_plan(self, plan: PlanOutcome) -> list[tuple[ToolRequest, Dispatch]]:
         self._plan, self._results, self._child_time = plan, {}, ChildTime()
@@ -205,13 +207,13 @@ class StepFold:
         elif dispatch.result is None:
             self.unstarted[call.tool_call_id] = call
         else:
-            yield from self.not_run(record, call, record.time, dispatch.result)
+            yield from self.end_unstarted(record, call, record.time, dispatch.result)
 
     def _ask(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, confirm: AwaitConfirmation, kind: str
     ) -> Iterator[Event]:
         self._show(call, "waiting")
-        event = self.opened(record, with_payload(confirm, call))
+        event = self.open_wait(record, with_payload(confirm, call))
         assert event.type == "await_confirmation"
         self.asking[event.confirmation.id] = (call, since)
         self.kinds[event.confirmation.id] = kind
@@ -233,8 +235,8 @@ class StepFold:
         dispatch = self._dispatches.get(call_id)
         return dispatch and dispatch.may_act
 
-    def attempt_failed(self, call: ToolRequest, error: ToolError, detail: Any) -> ToolResult:
-        return outcomes.attempt_failed(call, error, detail, may_act=self.may_act(call.tool_call_id))
+    def fail_attempt(self, call: ToolRequest, error: ToolError, detail: Any) -> ToolResult:
+        return outcomes.attempt_failure_result(call, error, detail, may_act=self.may_act(call.tool_call_id))
 
     def begin_work(self, now: datetime) -> None:
         """Count one more plan or call in progress as active time."""
@@ -251,9 +253,9 @@ class StepFold:
 
     def end_child(self, opened: OpenCall, active: timedelta | None) -> None:
         """End a child run, with its active time."""
-        self._child_time.ended(opened.child_time, active)
+        self._child_time.count_ended(opened.child_time, active)
 
-    def opened(self, record: HistoryRecord, wait: Await) -> Event:
+    def open_wait(self, record: HistoryRecord, wait: Await) -> Event:
         self.waits, opened = self.waits.opened(wait)
         if isinstance(opened, AwaitExternalTools):
             self.external = opened.id
@@ -274,7 +276,7 @@ class StepFold:
 
     # End.
 
-    def carried_out(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
+    def apply_result(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
         """Apply an activity's result."""
         call, asks_people = opened.call, self._fold.state.policy.interrupts_allowed
         needed = result.input_required
@@ -293,7 +295,7 @@ class StepFold:
             if opened.is_local:
                 self.kinds[call.tool_call_id] = "local"
             self._show(call, "waiting")
-            yield self.opened(record, asked[0])
+            yield self.open_wait(record, asked[0])
             return
         elif needed and asks_people:
             result = outcomes.too_much_input(call, needed.server)
@@ -316,7 +318,9 @@ class StepFold:
         elif dispatch and outcomes.says_unknown(result, dispatch):
             self._unknown.add(call.tool_call_id)
 
-    def checked(self, record: HistoryRecord, await_id: str, result: ToolResult) -> Iterator[Event]:
+    def apply_approval_check(
+        self, record: HistoryRecord, await_id: str, result: ToolResult
+    ) -> Iterator[Event]:
         """If the approval is void, the call did not begin."""
         call = self._approved.get(await_id) or self._find_released_call(await_id)
         if call is None or result.error is None:
@@ -347,9 +351,9 @@ class StepFold:
         if asked is None or first is None or times >= MAX_ASKED_AGAIN:
             if first and (asked or is_void(result)):
                 self.waits = self.waits.voided(first)
-            yield from self.not_run(record, call, opened.since, result)
+            yield from self.end_unstarted(record, call, opened.since, result)
         elif self._fold.state.active.expired or self.is_cut:
-            yield from self.not_run(record, call, opened.since, self.cut_short(call))
+            yield from self.end_unstarted(record, call, opened.since, self.cut_short(call))
         else:
             unknown = call.tool_call_id in self._unknown
             yield from self._ask_again(record, opened, confirm_again(asked, first, unknown=unknown))
@@ -397,7 +401,7 @@ class StepFold:
         """
         forms = self._forms.get(call_id)
         if forms:
-            yield self.opened(record, forms.pop(0))
+            yield self.open_wait(record, forms.pop(0))
             return
         known = self.asking.get(call_id)
         if known and self.kinds.get(call_id) == "local":
@@ -428,7 +432,7 @@ class StepFold:
         # None for a call that has no start event yet.
         return self._begun.get(call.tool_call_id)
 
-    def not_run(
+    def end_unstarted(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, result: ToolResult
     ) -> Iterator[Event]:
         """Yield the events of a call that ends without ever running."""
@@ -446,7 +450,7 @@ class StepFold:
             if key == call.tool_call_id:
                 yield from self.answer(record, kind.expired(call), since)
             else:  # the call waited for approval, and never began
-                yield from self.not_run(record, call, since, kind.expired(call))
+                yield from self.end_unstarted(record, call, since, kind.expired(call))
 
     def answer(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Iterator[Event]:
         """Yield the events of a call's answer.
@@ -482,11 +486,11 @@ class StepFold:
             return
         state = self._fold.state
         executed = [self._results[call_id] for call_id in self._admitted]
-        beyond = self._child_time.beyond(state.active.spent(record.time) - self._began)
+        beyond = self._child_time.beyond(state.active.active_time(record.time) - self._began)
         state = copy_with(state, active=state.active.added(beyond))
         self._unsettled = (state, executed, record.time)
         self._changes = apply_patches(state.memory, executed)
-        safeguards = state.judged(self._plan.calls, executed, record.time)
+        safeguards = state.judge_step(self._plan.calls, executed, record.time)
         self._fold.state = state.settled(self._plan, executed, safeguards, record.time)
 
     def judge(self, *, is_stopped: bool, from_first: bool) -> None:
@@ -512,16 +516,20 @@ class StepFold:
         """Return the result of a call that was cancelled, or cut off by the time budget."""
         is_interrupted = self._fold.state.interrupted is not None and not self.is_canceling
         if self._fold.state.active.expired:
-            result = outcomes.overtime(call)
+            result = outcomes.overtime_result(call)
         else:
-            result = outcomes.interrupted(call) if is_interrupted else outcomes.canceled(call, self.reason)
+            result = (
+                outcomes.interruption_result(call)
+                if is_interrupted
+                else outcomes.cancellation_result(call, self.reason)
+            )
         return self._cut_off(result)
 
     def _cut_off(self, result: ToolResult) -> ToolResult:
         call_id = result.tool_call_id
         dispatch = self._dispatches.get(call_id)
         begun = call_id in self._at_work | self._unknown
-        return outcomes.cut_off(result, dispatch, begun=begun) if dispatch else result
+        return outcomes.state_effect(result, dispatch, begun=begun) if dispatch else result
 
     @property
     def is_cut(self) -> bool:
@@ -559,16 +567,16 @@ class StepFold:
             ):  # it waited for its first approval
                 yield self._fold.event(record, ToolStartEvent, call=call)
             is_unread = call.tool_call_id in outside and _is_full(record)
-            result = outcomes.not_read(call) if is_unread else self.left_open(record, call)
+            result = outcomes.not_read(call) if is_unread else self.answer_left_open(record, call)
             yield from self.answer(record, result, since)
         for opened in self.local.values():
-            yield from self.answer(record, self.left_open(record, opened.call), opened.since)
+            yield from self.answer(record, self.answer_left_open(record, opened.call), opened.since)
         for call in self.unstarted.values():
-            yield from self.not_run(record, call, record.time, self.left_open(record, call))
+            yield from self.end_unstarted(record, call, record.time, self.answer_left_open(record, call))
         self.local.clear()
         self.unstarted.clear()
 
-    def left_open(self, record: HistoryRecord, call: ToolRequest) -> ToolResult:
+    def answer_left_open(self, record: HistoryRecord, call: ToolRequest) -> ToolResult:
         """Return the result of a call that nothing in the history answers."""
         if _is_full(record):
             return not_executed(call, "history", Limits())
@@ -576,7 +584,7 @@ class StepFold:
             return self.cut_short(call)
         ended = ToolError.new("the run ended before this call was answered", code=record.kind)
         self._at_work |= {*self.local}
-        return self._cut_off(outcomes.failed(call, ended))
+        return self._cut_off(outcomes.failure_result(call, ended))
 
 
 def _is_full(record: HistoryRecord) -> bool:

@@ -83,7 +83,7 @@ class WaitFold:
         if self._fold.state.interrupted is not None:
             self._fold.state = self._fold.state.question_closed(plan)
             return
-        yield self._step.opened(record, plan.await_)
+        yield self._step.open_wait(record, plan.await_)
 
     def still_open(self, record: HistoryRecord) -> Iterator[Event]:
         """Tell of waits that a run begins with."""
@@ -269,7 +269,7 @@ class WaitFold:
             yield from self._step.approve(record, answer.await_id, known[0])
         elif known:
             denied = deny_by_decision(known[0], answer)
-            yield from self._step.not_run(record, *known, denied)
+            yield from self._step.end_unstarted(record, *known, denied)
 
     def expired(self, record: HistoryRecord) -> Iterator[Event]:
         await_id = record.name.removeprefix(EXPIRES)

@@ -26,7 +26,7 @@ from sojourn.core.run.approval import confirmation_id
 from sojourn.core.run.continuation import Continuation
 from sojourn.core.run.effects import has_effect, without_steps
 from sojourn.core.run.inbox import Inbox, SentMessage
-from sojourn.core.run.outcomes import failed
+from sojourn.core.run.outcomes import failure_result
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import ActiveTime, RunTotals
 from sojourn.core.run.transcript import Packed
@@ -116,7 +116,7 @@ def _carry_effects(
         carried=state.carried,
         key_run_id=key_run_id,
     )
-    had = effects.acted_after(point.steps, again=again)
+    had = effects.effects_after(point.steps, again=again)
     unexecuted = tuple(call_id for call_id in state.unexecuted if call_id not in had)
     # Those with keys of their own are carried with these: the fork's id would make other ones.
     state = copy_with(
@@ -283,7 +283,7 @@ def _settle(
     active = ActiveTime(budget=step.state.active.budget)
     state = _carry_unknown(step.state, step, replaced, effects)
     state = copy_with(state, limit=None, active=active, totals=RunTotals())
-    safeguards = state.judged(step.plan.calls, executed, now)
+    safeguards = state.judge_step(step.plan.calls, executed, now)
     return state.settled(step.plan, executed, safeguards, now)
 
 
@@ -317,7 +317,7 @@ def _not_executed(call: ToolRequest, run_id: str) -> ToolResult:
         f"not executed in this run, which was forked from {run_id} before the call was answered there; "
         "request it again if it is still needed"
     )
-    return failed(call, ToolError.new(why, code="not_executed"))
+    return failure_result(call, ToolError.new(why, code="not_executed"))
 
 
 MAX_GIVEN = 500

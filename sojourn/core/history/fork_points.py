@@ -140,7 +140,7 @@ class EffectsMade:
         effect = made.dispatch.effect if made else None
         return effect is not None and effect.carried is None and effect.tool_call_id == call_id
 
-    def acted_after(self, steps: int, *, again: Collection[str]) -> set[str]:
+    def effects_after(self, steps: int, *, again: Collection[str]) -> set[str]:
         """Return the first calls of the effects that a run may have had after a point."""
         return {
             each.dispatch.effect.tool_call_id if each.dispatch.effect else call_id

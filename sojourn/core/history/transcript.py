@@ -52,7 +52,7 @@ class TranscriptProjection:
             case _:
                 pass
 
-    def given(self) -> list[Message]:
+    def last_planner_input(self) -> list[Message]:
         """Return the transcript that the last planner was given."""
         return self.messages[: self._given]
 

@@ -39,7 +39,7 @@ class LastStep:
         """The results in call order, each of the call itself or of the last call in its place."""
         self.after = list(messages[steps[-1] + 1 :]) if steps else []
         self._refused = {
-            _key(result.name, self.sent(result))
+            _key(result.name, self.payload_of(result))
             for message in messages
             for result in message.tool_results
             if result.error
@@ -60,24 +60,24 @@ class LastStep:
         )
         return call.request.model_copy(update={"tool_call_id": ""})
 
-    def sent(self, result: ToolResult) -> dict[str, Any] | None:
+    def payload_of(self, result: ToolResult) -> dict[str, Any] | None:
         """Return the payload of the call that a result answers."""
         call, hint = self.call_of(result), result.retry_hint
         if call.raw is None:
             return call.payload
         return hint.prior_input if hint else None
 
-    def tried(self, result: ToolResult) -> list[str]:
+    def tools_of(self, result: ToolResult) -> list[str]:
         """Return the tools of a result's original call and of its repairs, in order."""
         wanted = stem(result.tool_call_id)
         return [call.name for call_id, call in self._calls.items() if stem(call_id) == wanted]
 
-    def failed_before(self, call: ToolRequest) -> bool:
+    def has_failed(self, call: ToolRequest) -> bool:
         return _key(call.name, call.payload) in self._refused
 
-    def in_place_of(self, result: ToolResult, call: ToolRequest) -> ToolRequest:
+    def replace_call(self, result: ToolResult, call: ToolRequest) -> ToolRequest:
         """Return the call with an id derived from the original call's."""
-        number = len(self.tried(result))
+        number = len(self.tools_of(result))
         return call.model_copy(update={"tool_call_id": f"{stem(result.tool_call_id)}-repair{number}"})
 
     def _is_repair(self, call_id: str) -> bool:
@@ -172,7 +172,7 @@ class Repairs:
         hints = [result.retry_hint for result in results if result.retry_hint]
         return turn.model_copy(update={"tool_results": results, "hints": hints})
 
-    def again(self) -> PlanResult | None:
+    def repeat_calls(self) -> PlanResult | None:
         if self._state not in ("settled", "answered"):
             return None
         calls: list[ToolRequest] = []
@@ -180,13 +180,17 @@ class Repairs:
         for result, hint in self._find_failures(_MENDABLE):
             repaired = self._repair(result)
             call = ToolRequest(name=result.name, payload=repaired.payload)
-            if not repaired.missing and not self._step.failed_before(call):
-                calls.append(self._step.in_place_of(result, call))
-                fields = dict.fromkeys(map(name_of, issues_in_hint(hint, self._step.sent(result) or {})))
+            if not repaired.missing and not self._step.has_failed(call):
+                calls.append(self._step.replace_call(result, call))
+                fields = dict.fromkeys(
+                    map(name_of, issues_in_hint(hint, self._step.payload_of(result) or {}))
+                )
                 notes.append(f"repaired {result.name}: {', '.join(fields)}")
         return PlanResult.calls(*calls, notes=notes) if calls else None
 
-    def away(self, alternatives: Mapping[str, Alternative], max_wait: timedelta) -> PlanResult | None:
+    def use_alternatives(
+        self, alternatives: Mapping[str, Alternative], max_wait: timedelta
+    ) -> PlanResult | None:
         """Return the calls or the wait that answer failures of unavailable tools, or None."""
         if self._state not in ("settled", "waited"):
             return None
@@ -213,7 +217,7 @@ class Repairs:
         if self._state == "waited":
             step = self._step
             return PlanResult.calls(
-                *(step.in_place_of(failure, step.call_of(failure)) for failure, _ in waits)
+                *(step.replace_call(failure, step.call_of(failure)) for failure, _ in waits)
             )
         names = ", ".join(dict.fromkeys(result.name for result, _ in waits))
         longest = max(timedelta(seconds=1), *(retry_after for _, retry_after in waits))
@@ -229,7 +233,7 @@ class Repairs:
             if not has_fields(spec, missing):
                 continue  # no person can give a field that the tool does not have
             question = hint.question()
-            issues = issues_in_hint(hint, self._step.sent(result) or {})
+            issues = issues_in_hint(hint, self._step.payload_of(result) or {})
             if missing != list(dict.fromkeys(map(name_of, issues))):
                 issues = [issue for issue in issues if name_of(issue) in missing]
                 text = question_about(spec, issues, Validator(spec.payload.json_schema))
@@ -241,7 +245,7 @@ class Repairs:
         assert result.retry_hint
         return repair_payload(
             result.retry_hint,
-            self._step.sent(result) or {},
+            self._step.payload_of(result) or {},
             spec=self._specs[result.name],
             answers=self._answers.get(result.tool_call_id),
             defaults=self._defaults.get(result.name),
@@ -254,8 +258,8 @@ class Repairs:
         if make is None:
             return
         other = make(call) if callable(make) else call.model_copy(update={"name": str(make)})
-        if other.name in self._specs and other.name not in self._step.tried(result):
-            yield self._step.in_place_of(result, other)
+        if other.name in self._specs and other.name not in self._step.tools_of(result):
+            yield self._step.replace_call(result, other)
 
     def _find_failures(self, reasons: tuple[str, ...]) -> Iterator[tuple[ToolResult, RetryHint]]:
         # With other arguments a call is another effect, so none is mended whose earlier attempt may have
@@ -266,8 +270,8 @@ class Repairs:
                 continue
             if reasons == _MENDABLE and self._may_have_acted(result):
                 continue
-            readable = hint.tool == result.name in self._specs and self._step.sent(result) is not None
-            if (readable or reasons == _AWAY) and len(self._step.tried(result)) <= self._max_repairs:
+            readable = hint.tool == result.name in self._specs and self._step.payload_of(result) is not None
+            if (readable or reasons == _AWAY) and len(self._step.tools_of(result)) <= self._max_repairs:
                 yield result, hint
 
     def _may_have_acted(self, result: ToolResult) -> bool:

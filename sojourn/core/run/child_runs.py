@@ -177,7 +177,7 @@ class ChildTime:
     total: timedelta = timedelta(0)
     """Duration of the longest sequence of child runs in which each began after the one before had ended."""
 
-    def ended(self, began: timedelta, active: timedelta | None) -> None:
+    def count_ended(self, began: timedelta, active: timedelta | None) -> None:
         """Count a child run that has ended."""
         if active:
             self.total = max(self.total, began + active)

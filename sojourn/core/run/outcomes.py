@@ -27,26 +27,26 @@ from sojourn.values.wire import MAX_FORMS_BYTES
 
 __all__ = [
     "attach_call",
-    "attempt_failed",
+    "attempt_failure_result",
     "by_reference",
-    "canceled",
+    "cancellation_result",
     "correct_result",
     "correct_usage",
-    "cut_off",
-    "failed",
-    "interrupted",
-    "lost",
+    "failure_result",
+    "interruption_result",
+    "lost_result",
     "no_input",
     "not_read",
     "not_repeated",
-    "not_started",
-    "overtime",
+    "not_started_result",
+    "overtime_result",
     "plan_fault",
     "says_unknown",
+    "state_effect",
     "still_unknown",
-    "timed_out",
+    "timeout_result",
     "too_much_input",
-    "unanswered",
+    "unanswered_message",
     "unusable_plan",
     "unusable_result",
 ]
@@ -82,12 +82,12 @@ def by_reference(result: ToolResult) -> ToolResult:
     return result.model_copy(update={"artifacts": bare})
 
 
-def timed_out(call: ToolRequest, kind: str, queue: str, waited: str) -> ToolResult:
+def timeout_result(call: ToolRequest, kind: str, queue: str, waited: str) -> ToolResult:
     """Return the result of a call that the server timed out."""
-    return not_started(call, queue, waited) if kind == "schedule-to-start" else lost(call, kind)
+    return not_started_result(call, queue, waited) if kind == "schedule-to-start" else lost_result(call, kind)
 
 
-def not_started(call: ToolRequest, queue: str, waited: str) -> ToolResult:
+def not_started_result(call: ToolRequest, queue: str, waited: str) -> ToolResult:
     """Return the result of a call that no worker took from its queue in time."""
     why = (
         f"no worker took this call from task queue {queue} within {waited}: none runs there, or all are busy"
@@ -95,7 +95,7 @@ def not_started(call: ToolRequest, queue: str, waited: str) -> ToolResult:
     return _unavailable(call, f"{why}; the call did not run")
 
 
-def lost(call: ToolRequest, kind: str) -> ToolResult:
+def lost_result(call: ToolRequest, kind: str) -> ToolResult:
     """Return the result of a call whose worker was lost."""
     why = (
         f"the worker that ran this call was lost, or did not end it in time ({kind}); its outcome is unknown"
@@ -128,43 +128,47 @@ def not_repeated(call: ToolRequest, *, by_origin: bool, beside: bool = False) ->
         "that may ask (interrupts_allowed=True) lets a person approve the call; other arguments are another effect"
     )
     message = f"{call.name} was not called: {who} {had}, {why}"
-    return failed(
+    return failure_result(
         call, ToolError.new(message, code=NOT_REPEATED).model_copy(update={"outcome_unknown": True})
     )
 
 
-def failed(call: ToolRequest, error: ToolError) -> ToolResult:
+def failure_result(call: ToolRequest, error: ToolError) -> ToolResult:
     """Return the result of a call whose activity failed outside the boundary."""
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error)
 
 
-def attempt_failed(call: ToolRequest, error: ToolError, details: Any, *, may_act: bool | None) -> ToolResult:
+def attempt_failure_result(
+    call: ToolRequest, error: ToolError, details: Any, *, may_act: bool | None
+) -> ToolResult:
     """Return the result of a call whose last attempt failed.
 
     It is not attempted again, since it was cut off or tried too often.
     """
-    result = failed(call, error)
+    result = failure_result(call, error)
     is_definite = is_object(details) and details.get(OUTCOME_UNKNOWN) is False
     return mark_unknown(result) if may_act and not is_definite else result
 
 
-def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
+def cancellation_result(call: ToolRequest, reason: str | None) -> ToolResult:
     """Return the result of a call in flight or queued when the run was cancelled."""
     why = f": {reason}" if reason else ""
-    return failed(call, ToolError.new(f"canceled with the run{why}", code="canceled"))
+    return failure_result(call, ToolError.new(f"canceled with the run{why}", code="canceled"))
 
 
-def interrupted(call: ToolRequest) -> ToolResult:
+def interruption_result(call: ToolRequest) -> ToolResult:
     """Return the result of a call whose turn a message interrupted."""
-    return failed(call, ToolError.new("canceled, because the turn was interrupted", code="canceled"))
+    return failure_result(call, ToolError.new("canceled, because the turn was interrupted", code="canceled"))
 
 
-def overtime(call: ToolRequest) -> ToolResult:
+def overtime_result(call: ToolRequest) -> ToolResult:
     """Return the result of a call that the time budget cut off."""
-    return failed(call, ToolError.new("not finished: the run's time budget is used up", code="time_budget"))
+    return failure_result(
+        call, ToolError.new("not finished: the run's time budget is used up", code="time_budget")
+    )
 
 
-def cut_off(result: ToolResult, dispatch: Dispatch, *, begun: bool) -> ToolResult:
+def state_effect(result: ToolResult, dispatch: Dispatch, *, begun: bool) -> ToolResult:
     """Return the result of a call that was cut off.
 
     It says whether the call may have taken effect.
@@ -209,28 +213,28 @@ def still_unknown(result: ToolResult) -> ToolResult:
 def not_read(call: ToolRequest) -> ToolResult:
     """Return the result of an external call that has no room in the run's history."""
     message = "the run has gone on for as long as one can, and reads no result of it; whether it was carried out is unknown"
-    return failed(call, ToolError.new(message, code="history"))
+    return failure_result(call, ToolError.new(message, code="history"))
 
 
 def no_input(call: ToolRequest, server: str) -> ToolResult:
     """Return the result of a call that needs input in a run that may ask no person."""
     message = f"{server} asks for a person's input to go on, and this run may ask nobody"
-    return failed(call, ToolError.new(message, code="input_required"))
+    return failure_result(call, ToolError.new(message, code="input_required"))
 
 
 def too_much_input(call: ToolRequest, server: str) -> ToolResult:
     """Return the result of a call that asked for a person's input too often."""
     message = f"{server} keeps asking for a person's input, and is asked no more"
-    return failed(call, ToolError.new(message, code="input_required"))
+    return failure_result(call, ToolError.new(message, code="input_required"))
 
 
 def too_long_input(call: ToolRequest, server: str) -> ToolResult:
     """Return the result of a call whose answers by a person are too large together."""
     message = f"the answers to what {server} asks are together more than {MAX_FORMS_BYTES:,} bytes; it was not called with them"
-    return failed(call, ToolError.new(message, code="input_required"))
+    return failure_result(call, ToolError.new(message, code="input_required"))
 
 
-def unanswered(why: str, limit: str) -> Message:
+def unanswered_message(why: str, limit: str) -> Message:
     """Return the answer of a run whose final turn failed too."""
     separator = "\n\n" if "\n" in limit else " "
     return Message.assistant(f"{limit}{separator}The run ended without an answer: {why}")

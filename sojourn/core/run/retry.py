@@ -50,7 +50,7 @@ __all__ = [
     "planner_attempts",
     "read_lost",
     "read_unknown",
-    "timed_out",
+    "timeout_failure",
     "transient",
 ]
 
@@ -117,7 +117,7 @@ def transient(spec: ToolSpec, error: BaseException, message: str) -> FailedAttem
     )
 
 
-def timed_out(spec: ToolSpec, limit: timedelta) -> FailedAttempt:
+def timeout_failure(spec: ToolSpec, limit: timedelta) -> FailedAttempt:
     """Return the failure of an attempt that exceeded its time limit."""
     unknown = not changes_nothing(spec)
     return FailedAttempt(

@@ -65,7 +65,7 @@ from sojourn.core.run.totals import (
     add_totals,
     add_usage,
     count_step,
-    spent_by,
+    spending_of,
 )
 from sojourn.core.run.transcript import Claim, for_planner, reply
 from sojourn.core.safeguards.judge import SafeguardState
@@ -292,11 +292,11 @@ class RunState:
         return limits_of(self.policy)
 
     def caps(self, now: datetime) -> Caps:
-        return caps_left(self.policy, self.totals, self.active.spent(now))
+        return caps_left(self.policy, self.totals, self.active.active_time(now))
 
-    def spent(self, now: datetime) -> Spent | None:
+    def spending(self, now: datetime) -> Spent | None:
         """Return the run's spending, for its parent, or None if it is all zero."""
-        return spent_by(
+        return spending_of(
             self.totals,
             list(self.artifacts),
             self._active_time(now),
@@ -330,7 +330,7 @@ class RunState:
         )
 
     def _active_time(self, now: datetime) -> timedelta | None:
-        return self.active.spent(now) if self.active.budget else None
+        return self.active.active_time(now) if self.active.budget else None
 
     # Plan.
 
@@ -396,7 +396,7 @@ class RunState:
         """Apply the policy engine's caps and labels from now on."""
         state = self
         if decision.caps:
-            spent = self.active.spent(now)
+            spent = self.active.active_time(now)
             state = copy_with(state, policy=lower_policy(self.policy, decision.caps, self.totals, spent))
         if decision.labels:
             labels = add_labels(self.opening.labels, decision.labels)
@@ -445,7 +445,7 @@ class RunState:
             del calls[next(iter(calls))]
         return copy_with(self, calls=calls)
 
-    def judged(
+    def judge_step(
         self, calls: Sequence[ToolRequest], executed: Sequence[ToolResult], now: datetime
     ) -> SafeguardState:
         """Return the safeguards after a step.
@@ -744,7 +744,7 @@ class RunState:
         """Why no further turn of a conversation begins, or None."""
         return session_end(self.policy, self.turns, self.earlier)
 
-    def closed(self, run_id: str, limit: Finalize | None = None) -> RunOutput:
+    def closing_output(self, run_id: str, limit: Finalize | None = None) -> RunOutput:
         """Return the output of a conversation that was closed, or that ends by a limit.
 
         Its figures are the sums over its turns.

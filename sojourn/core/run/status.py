@@ -42,7 +42,7 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
         turns=state.turns,
         queued=len(state.inbox.waiting),
         notes=list(state.notes),
-        safeguards=state.safeguards.shown(),
+        safeguards=state.safeguards.status(),
         started_at=state.began,
     )
 

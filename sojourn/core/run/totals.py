@@ -29,7 +29,7 @@ __all__ = [
     "count_step",
     "read_child_spent",
     "read_spent",
-    "spent_by",
+    "spending_of",
     "tokens_of",
     "total_usage",
 ]
@@ -53,14 +53,14 @@ class ActiveTime:
     works: int = 0
     paused: bool = False
 
-    def spent(self, now: datetime) -> timedelta:
+    def active_time(self, now: datetime) -> timedelta:
         return self.counted + (now - self.since if self.since else timedelta(0))
 
-    def left(self, now: datetime) -> timedelta | None:
-        return None if self.budget is None else max(self.budget - self.spent(now), timedelta(0))
+    def time_left(self, now: datetime) -> timedelta | None:
+        return None if self.budget is None else max(self.budget - self.active_time(now), timedelta(0))
 
     def is_used_up(self, now: datetime) -> bool:
-        return self.expired or self.left(now) == timedelta(0)
+        return self.expired or self.time_left(now) == timedelta(0)
 
     def begun(self, now: datetime) -> "ActiveTime":
         """Count one more plan or call in progress."""
@@ -83,7 +83,7 @@ class ActiveTime:
         if is_active == (self.since is not None):
             return copy_with(self, works=works, paused=paused)
         return copy_with(
-            self, works=works, paused=paused, counted=self.spent(now), since=now if is_active else None
+            self, works=works, paused=paused, counted=self.active_time(now), since=now if is_active else None
         )
 
 
@@ -196,7 +196,7 @@ _MAX_TEXT = 1_000
 """Longest text in bytes; a hundred artifacts with all their texts stay below the size limit of a payload."""
 
 
-def spent_by(
+def spending_of(
     counts: RunTotals,
     artifacts: Sequence[Artifact],
     active: timedelta | None,

@@ -93,7 +93,7 @@ class Packed:
         return packed
 
     @property
-    def stored(self) -> Segments:
+    def stored_segments(self) -> Segments:
         return tuple(self._stored)
 
     @property
@@ -104,7 +104,7 @@ class Packed:
     def stored_count(self) -> int:
         return sum(count for count, _ in self._stored)
 
-    def moved(self, count: int, claim: Claim) -> None:
+    def move_to_storage(self, count: int, claim: Claim) -> None:
         """Leave the whole transcript to external storage."""
         self._stored.append((count, claim))
         self._segments, self._blocks, self._open, self._open_bytes = [], [], [], 0
@@ -180,7 +180,7 @@ class Packed:
         return self._count
 
     @property
-    def held(self) -> int:
+    def memory_bytes(self) -> int:
         """Size in memory, in bytes, but for claims."""
         return sum(len(data) for _, data in (*self._segments, *self._blocks)) + self._open_bytes
 

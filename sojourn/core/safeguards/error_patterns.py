@@ -105,7 +105,7 @@ class CallOutcome:
     retry_after: timedelta | None = None
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the call failed, even if the error message is empty."""
         return self.error is not None
 

@@ -310,7 +310,7 @@ class SafeguardState:
         message = self._patterns(self.rules).suggestion() or suggestion(self._loop(self.rules) or "")
         return Finalize(reason=RETRIES_STOPPED, message=message, instruction=_INSTRUCTION)
 
-    def shown(self) -> Safeguards | None:
+    def status(self) -> Safeguards | None:
         patterns, loop = self._patterns(self.rules), self._loop(self.rules)
         entries = patterns.entries
         if not entries and not loop:

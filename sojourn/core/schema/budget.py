@@ -52,7 +52,7 @@ class Discriminator:
     def branches(self) -> frozenset[int]:
         return frozenset(self.by_tag.values())
 
-    def ruled_out(self, instance: Any) -> frozenset[int]:
+    def rule_out(self, instance: Any) -> frozenset[int]:
         """Return the branches that a value certainly does not fit, by its tag alone."""
         if not is_object(instance):
             return frozenset()

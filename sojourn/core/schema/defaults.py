@@ -33,7 +33,7 @@ def with_defaults(validator: Validator, payload: dict[str, Any]) -> dict[str, An
     If there are too many, return the payload unchanged.
     """
     try:
-        return _Filling(validator).filled(validator.schema, payload, 0)
+        return _Filling(validator).fill(validator.schema, payload, 0)
     except _TooManyError:
         return payload
 
@@ -57,7 +57,7 @@ class _Filling:
         self._validator = validator
         self._left = MAX_VALUES
 
-    def filled(self, schema: Any, value: Any, depth: int) -> Any:
+    def fill(self, schema: Any, value: Any, depth: int) -> Any:
         self._count(1 if depth <= MAX_DEPTH else self._left + 1)
         if is_object(value):
             return self._object(schema, value, depth)
@@ -73,10 +73,10 @@ class _Filling:
                 if name not in filled and is_object(field) and "default" in field:
                     filled[name] = deepcopy(field["default"])
                 if name in filled:
-                    filled[name] = self.filled(field, filled[name], depth + 1)
+                    filled[name] = self.fill(field, filled[name], depth + 1)
             if is_object(others := part.get("additionalProperties")):
                 for name in filled.keys() - properties.keys():
-                    filled[name] = self.filled(others, filled[name], depth + 1)
+                    filled[name] = self.fill(others, filled[name], depth + 1)
         return filled
 
     def _array(self, schema: Any, value: list[Any], depth: int) -> list[Any]:
@@ -85,7 +85,7 @@ class _Filling:
             first: list[Any] = part.get("prefixItems") or []
             for index, each in enumerate(filled):
                 kind = first[index] if index < len(first) else part.get("items")
-                filled[index] = self.filled(kind, each, depth + 1)
+                filled[index] = self.fill(kind, each, depth + 1)
         return filled
 
     def _parts(self, schema: Any, value: Any, depth: int) -> list[Schema]:

@@ -176,7 +176,7 @@ def _try_branches(
     if id(branches) not in known:
         known[id(branches)] = branches, find_discriminator(work.root, branches)
     _, discriminator = known[id(branches)]
-    ruled_out = discriminator.ruled_out(instance) if discriminator else frozenset[int]()
+    ruled_out = discriminator.rule_out(instance) if discriminator else frozenset[int]()
     for index, branch in enumerate(branches):
         if index not in ruled_out:
             errors: list[ValidationError] = list(validator.descend(instance, branch))

@@ -214,7 +214,7 @@ class AgentReply:
             if self.state in ("open", "asked"):
                 self.wait = next(iter(self.waits), None)
                 self.state = "asked" if self.wait else "open"
-        elif opened := self.tree.opened_by(event):
+        elif opened := self.tree.wait_opened_by(event):
             view = wait_view(opened.wait, opened.run_id, since=opened.since)
             if view.is_for_people:
                 self._ask(view)

@@ -148,7 +148,7 @@ class TurnStream:
         return SeenEvent(event, is_shown or self.is_ended, changes)
 
     def _note_answers(self, event: Event) -> None:
-        if opened := self.tree.opened_by(event):
+        if opened := self.tree.wait_opened_by(event):
             waits = client_waits(wait_view(opened.wait, opened.run_id), self.run.id)
             self._ids[opened.run_id, opened.wait.id] = [each.id for each in waits]
         elif isinstance(event, AwaitAnsweredEvent):

@@ -16,7 +16,7 @@ from typing import Any, Final
 from sojourn.contracts.tool_error import FieldIssue, RetryHint
 from sojourn.core.schema.drafts import in_2020_12
 from sojourn.core.schema.issues import ONLY_ONE
-from sojourn.models.projection.root import merged_root
+from sojourn.models.projection.root import merge_root
 from sojourn.models.projection.subschemas import Subschemas
 from sojourn.values.json_value import Schema, is_object, to_pointer, to_tokens
 from sojourn.values.text import MAX_NAME, plain
@@ -53,7 +53,7 @@ class Keys:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def sent(self, name: str) -> str:
+    def name_of(self, name: str) -> str:
         return self._sent.get(name, name)
 
     def to_model(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Keys:
         return hint.model_copy(
             update={
                 "message": hint.message and self.in_text(hint.message),
-                "missing_fields": [self.sent(name) for name in hint.missing_fields],
+                "missing_fields": [self.name_of(name) for name in hint.missing_fields],
                 "example_input": self._object(hint.example_input),
                 "template": self._object(hint.template),
                 "prior_input": self._object(hint.prior_input),
@@ -174,16 +174,16 @@ def project(schema: Schema) -> Projection:
 
 def _project(schema: Schema) -> Projection:
     given = in_2020_12(schema)
-    root, rules = merged_root(given)
+    root, rules = merge_root(given)
     subschemas = Subschemas(given)
     made = subschemas.copy(root)
     keys = Keys(made["properties"])
     made["properties"] = {
-        keys.sent(name): _describe(child, name) if keys.sent(name) != name else child
+        keys.name_of(name): _describe(child, name) if keys.name_of(name) != name else child
         for name, child in made["properties"].items()
     }
     if "required" in made:
-        made["required"] = [keys.sent(name) for name in made["required"]]
+        made["required"] = [keys.name_of(name) for name in made["required"]]
     if definitions := subschemas.definitions():
         made["$defs"] = definitions
     return Projection(made, keys.in_text(rules), keys, len(json.dumps(made, default=str)))

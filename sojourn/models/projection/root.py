@@ -12,7 +12,7 @@ from typing import Any, Final
 from sojourn.values.json_value import Schema, is_array, is_object, json_type, resolve
 from sojourn.values.text import clip
 
-__all__ = ["Root", "merged_root"]
+__all__ = ["Root", "merge_root"]
 
 _COMBINATORS: Final = {
     "$ref",
@@ -51,7 +51,7 @@ class Root:
         return clip(" ".join(dict.fromkeys(self.rules)), _MAX_RULES)
 
 
-def merged_root(schema: Schema) -> tuple[Schema, str]:
+def merge_root(schema: Schema) -> tuple[Schema, str]:
     """Return a schema whose root is a plain object, and its other rules as sentences."""
     root = _Merger(schema).merge(schema, frozenset())
     kept = {word: value for word, value in schema.items() if word not in _COMBINATORS}

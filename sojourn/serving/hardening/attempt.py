@@ -41,9 +41,9 @@ __all__ = [
     "OwnTask",
     "Standing",
     "StartCheck",
-    "begun",
-    "begun_in_thread",
-    "given_up",
+    "begin_in_thread",
+    "begin_work",
+    "not_wanted",
     "still_wanted",
 ]
 
@@ -58,12 +58,12 @@ async def still_wanted() -> None:
         await check.check()
 
 
-async def begun(work: Callable[[], Awaitable[Any]]) -> Any:
+async def begin_work(work: Callable[[], Awaitable[Any]]) -> Any:
     await still_wanted()
     return await work()
 
 
-def begun_in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
+def begin_in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
     """Return synchronous work that begins, in its thread, only if it is wanted."""
 
     def begin() -> Any:
@@ -109,10 +109,10 @@ class OwnTask:
         except RuntimeError:
             return None
 
-    async def encoded(self, details: Sequence[Any]) -> list[Payload]:
+    async def encode(self, details: Sequence[Any]) -> list[Payload]:
         return list(await self._converter.encode(details))
 
-    async def decoded(self, failure: Failure) -> BaseException:
+    async def decode(self, failure: Failure) -> BaseException:
         return await self._converter.decode_failure(failure)
 
     @property
@@ -167,7 +167,7 @@ class OwnTask:
         found = next(mine, None)
         return found.last_failure if found and found.HasField("last_failure") else None
 
-    async def lost_workflow_tasks(self) -> int:
+    async def count_lost_workflow_tasks(self) -> int:
         """Return how often the workflow task of this local activity has timed out.
 
         The history records the first time-outs, among them those of a worker that knew the run; later ones
@@ -254,7 +254,7 @@ class StartCheck:
         if self._stalls.last() > self._known:
             asyncio.run_coroutine_threadsafe(self.check(), self._loop).result()
         if self._has_ended:
-            raise given_up()
+            raise not_wanted()
 
     async def _ask(self) -> None:
         if self._task is None:
@@ -266,7 +266,7 @@ class StartCheck:
                 type=WRONG_WORKER,
                 non_retryable=True,
             )
-        details = await self._task.encoded(self._details)
+        details = await self._task.encode(self._details)
         while True:
             try:
                 answer = await self._task.beat(details)
@@ -281,7 +281,7 @@ class StartCheck:
         if answer == "canceled":
             activity.heartbeat(*self._details)  # the server's answer lets the SDK cancel this activity
             await asyncio.sleep(CANCELING)
-        raise given_up()
+        raise not_wanted()
 
     @property
     def _who(self) -> dict[str, str]:
@@ -289,5 +289,5 @@ class StartCheck:
         return {"run_id": info.workflow_id or "", "activity_id": info.activity_id}
 
 
-def given_up() -> NotWantedError:
+def not_wanted() -> NotWantedError:
     return NotWantedError("the server has given this attempt up", type="GivenUp", non_retryable=True)

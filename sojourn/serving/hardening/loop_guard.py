@@ -35,7 +35,7 @@ from weakref import WeakSet
 
 import structlog
 
-from sojourn.logs.values import described
+from sojourn.logs.values import describe_error
 
 __all__ = ["SIGNALS", "Stop", "end_quietly", "give_up", "new_event_loop", "run_guarded"]
 
@@ -135,7 +135,7 @@ def _to_its_end(main: "asyncio.Task[None]") -> None:
         except (SystemExit, KeyboardInterrupt) as error:
             if not main.done():
                 _log.error(
-                    "loop_left", raised=described(error), reason="a task that no code awaits raised this"
+                    "loop_left", raised=describe_error(error), reason="a task that no code awaits raised this"
                 )
         else:
             if not main.done():
@@ -146,7 +146,7 @@ def _close(runner: asyncio.Runner) -> None:
     try:
         runner.close()
     except (SystemExit, KeyboardInterrupt) as error:
-        _log.error("loop_left", raised=described(error), reason="a task that was left raised this")
+        _log.error("loop_left", raised=describe_error(error), reason="a task that was left raised this")
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ class Stalls:
         self._last = float("-inf")
 
     @contextmanager
-    def watched(self) -> Generator[None]:
+    def watch(self) -> Generator[None]:
         """Watch the loop for a worker. Without one it may stand still."""
         if not self._workers:
             self._seen, self._last = (now(), time.time()), float("-inf")

@@ -27,7 +27,7 @@ from sojourn.core.run import retry
 from sojourn.core.run.retry import MAX_LOST
 from sojourn.values.json_value import is_object
 
-from .attempt import OwnTask, given_up
+from .attempt import OwnTask, not_wanted
 
 __all__ = ["MAX_LOST", "Earlier", "FirstTime", "earlier_attempts"]
 
@@ -63,8 +63,8 @@ async def earlier_attempts() -> Earlier:
         lost = retry.count_lost(before.lost, kind.removeprefix("TIMEOUT_TYPE_").lower())
         unknown = before.unknown or await _may_have_acted(task, failure)
         found = Earlier(lost, unknown)
-        if found.details and await task.beat(await task.encoded([found.details])) == "given up":
-            raise given_up()
+        if found.details and await task.beat(await task.encode([found.details])) == "given up":
+            raise not_wanted()
     except RPCError as error:
         _log.warning("lost_workers_unknown", reason=str(error), attempt=info.attempt)
         return Earlier(before.lost, unknown=True)
@@ -79,7 +79,7 @@ async def _may_have_acted(task: OwnTask, failure: Failure | None) -> bool:
     """
     if failure is None:
         return False
-    error = await task.decoded(failure)
+    error = await task.decode(failure)
     if not isinstance(error, ApplicationError):
         return True
     if error.type == WRONG_WORKER:
@@ -101,7 +101,7 @@ class FirstTime:
     def __init__(self) -> None:
         self._new: OrderedDict[Key, None] = OrderedDict()
 
-    def planned(self, run_id: str, outcome: PlanOutcome) -> None:
+    def mark_planned(self, run_id: str, outcome: PlanOutcome) -> None:
         self._add(
             (run_id, call.tool_call_id)
             for call, dispatch in zip(outcome.calls, outcome.dispatches, strict=False)
@@ -129,7 +129,7 @@ class FirstTime:
             del self._new[key]
             return
         try:
-            lost = await task.lost_workflow_tasks()
+            lost = await task.count_lost_workflow_tasks()
         except RPCError:
             return
         if lost:

@@ -163,15 +163,15 @@ class ProviderServer:
         """The number of requests whose answer has not ended."""
         return sum(request.end is None for request in self.requests)
 
-    async def arrived(self, count: int = 1) -> None:
+    async def wait_for_arrivals(self, count: int = 1) -> None:
         """Wait until `count` requests have arrived."""
         await self.until(lambda: len(self.requests) >= count)
 
-    async def ended(self, count: int = 1) -> None:
+    async def wait_for_ends(self, count: int = 1) -> None:
         """Wait until `count` requests have ended: answered, cut or left."""
         await self.until(lambda: len(self.requests) - self.in_flight >= count)
 
-    async def held(self, count: int = 1) -> None:
+    async def wait_for_held(self, count: int = 1) -> None:
         """Wait until `count` answers are on hold."""
         await self.until(lambda: self._held >= count)
 

@@ -91,7 +91,7 @@ def test_what_was_not_carried_out_lends_its_key_to_a_fork() -> None:
     effects = made(("pay-1", AWAY, Dispatch()), ("pay-2", DONE, again))
     (one,) = after(effects)
     assert not one.unexecuted
-    assert effects.acted_after(0, again=()) == effects.acted_after(1, again=()) == {"pay-1"}
+    assert effects.effects_after(0, again=()) == effects.effects_after(1, again=()) == {"pay-1"}
     (later,) = after(effects, 1, unexecuted=("pay-1",))
     assert (later.call.tool_call_id, later.idempotency_key, later.unexecuted) == ("pay-2", "k", False)
     assert after(made(("pay-1", AWAY, Dispatch()), ("pay-2", AWAY, again)), 1, unexecuted=("pay-1",)) == ()

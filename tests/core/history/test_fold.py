@@ -234,7 +234,7 @@ def test_cancelled_calls_end_with_the_reason(reason: str | None) -> None:
     history.add("failed", of=call)
     history.add("child_failed", of=child)
     first, second = [event.result for event in history.events() if event.type == "tool_end"]
-    assert first == outcomes.canceled(request("c1"), reason)
+    assert first == outcomes.cancellation_result(request("c1"), reason)
     assert (second.error, second.run_link.run_id) == (first.error, "r/c2")
 
 

@@ -18,7 +18,7 @@ def test_a_result_of_an_activity_gets_the_calls_name_and_id() -> None:
 
 def test_a_call_that_no_worker_took_names_the_task_queue() -> None:
     """The result is `tool_unavailable`, names the task queue, and says that the call did not run."""
-    result = outcomes.not_started(CALL, "gpu", "30 s")
+    result = outcomes.not_started_result(CALL, "gpu", "30 s")
     assert result.retry_hint.reason == result.error.code == "tool_unavailable"
     assert result.retry_hint.message == result.error.message
     assert "from task queue gpu within 30 s" in result.error.message
@@ -27,7 +27,7 @@ def test_a_call_that_no_worker_took_names_the_task_queue() -> None:
 
 def test_a_lost_call_may_have_run() -> None:
     """The result of a call whose worker was lost is `tool_unavailable`, and says that the outcome is unknown."""
-    result = outcomes.lost(CALL, "heartbeat")
+    result = outcomes.lost_result(CALL, "heartbeat")
     assert result.retry_hint.reason == "tool_unavailable"
     assert "outcome is unknown" in result.error.message
     assert "heartbeat" in result.error.message
@@ -35,23 +35,27 @@ def test_a_lost_call_may_have_run() -> None:
 
 def test_the_kind_of_a_time_out_selects_the_result() -> None:
     """A schedule-to-start time-out means that the call did not start, any other that its worker was lost."""
-    assert outcomes.timed_out(CALL, "schedule-to-start", "gpu", "1") == outcomes.not_started(CALL, "gpu", "1")
-    assert outcomes.timed_out(CALL, "heartbeat", "gpu", "1") == outcomes.lost(CALL, "heartbeat")
+    assert outcomes.timeout_result(CALL, "schedule-to-start", "gpu", "1") == outcomes.not_started_result(
+        CALL, "gpu", "1"
+    )
+    assert outcomes.timeout_result(CALL, "heartbeat", "gpu", "1") == outcomes.lost_result(CALL, "heartbeat")
 
 
 def test_a_cancelled_call_says_why() -> None:
     """The result of a cancelled call has the reason, if there is one."""
-    assert outcomes.canceled(CALL, None).error == ToolError(message="canceled with the run", code="canceled")
-    assert outcomes.canceled(CALL, "too slow").error.message == "canceled with the run: too slow"
+    assert outcomes.cancellation_result(CALL, None).error == ToolError(
+        message="canceled with the run", code="canceled"
+    )
+    assert outcomes.cancellation_result(CALL, "too slow").error.message == "canceled with the run: too slow"
 
 
 def test_every_outcome_answers_its_call() -> None:
     """Every outcome has the call's name and id, and an error."""
     for result in (
-        outcomes.not_started(CALL, "q", "1"),
-        outcomes.lost(CALL, "x"),
-        outcomes.canceled(CALL, None),
-        outcomes.failed(CALL, ToolError.new("x")),
+        outcomes.not_started_result(CALL, "q", "1"),
+        outcomes.lost_result(CALL, "x"),
+        outcomes.cancellation_result(CALL, None),
+        outcomes.failure_result(CALL, ToolError.new("x")),
     ):
         assert (result.name, result.tool_call_id) == ("a.b.c", "c1")
         assert (result.error is None) is (result.result is not None)
@@ -59,12 +63,12 @@ def test_every_outcome_answers_its_call() -> None:
 
 def test_a_failed_final_turn_ends_with_an_answer() -> None:
     """The answer of a run whose final turn failed names the limit and the failure."""
-    message = outcomes.unanswered("the planner failed", "The run has used all of its tool calls.")
+    message = outcomes.unanswered_message("the planner failed", "The run has used all of its tool calls.")
     assert message.role == "assistant"
     assert message.text == (
         "The run has used all of its tool calls. The run ended without an answer: the planner failed"
     )
-    listed = outcomes.unanswered("the planner failed", "Too many errors:\n- /a: Permission denied")
+    listed = outcomes.unanswered_message("the planner failed", "Too many errors:\n- /a: Permission denied")
     assert listed.text.endswith("Permission denied\n\nThe run ended without an answer: the planner failed")
 
 

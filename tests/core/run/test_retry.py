@@ -27,7 +27,7 @@ from sojourn.core.run.retry import (
     planner_attempts,
     read_lost,
     read_unknown,
-    timed_out,
+    timeout_failure,
     transient,
 )
 
@@ -91,7 +91,7 @@ def test_a_time_out_may_have_taken_effect(subtests: pytest.Subtests) -> None:
     for annotations, is_repeated in rows:
         with subtests.test(annotations=annotations, is_repeated=is_repeated):
             spec = tool(**annotations)
-            decided = [decide(spec, timed_out(spec, second(2)), attempt) for attempt in (1, 2, 3)]
+            decided = [decide(spec, timeout_failure(spec, second(2)), attempt) for attempt in (1, 2, 3)]
             assert [isinstance(one, Repetition) for one in decided] == [is_repeated, is_repeated, False]
 
 

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from sojourn import Usage
 from sojourn.contracts import Artifact, RunLink, ToolTelemetry
 from sojourn.contracts.run import Spent
-from sojourn.core.run.totals import MAX_ARTIFACTS, RunTotals, read_child_spent, read_spent, spent_by
+from sojourn.core.run.totals import MAX_ARTIFACTS, RunTotals, read_child_spent, read_spent, spending_of
 from sojourn.values.wire import encode
 
 LINK = RunLink(run_id="r/c", agent_id="a.b", parent_run_id="r", parent_tool_call_id="c")
@@ -29,7 +29,7 @@ COUNTS = RunTotals(
 
 def test_spending_is_the_sum_of_plans_and_calls() -> None:
     """The usage of plans and the telemetry of calls are added up for the parent run (SR-53)."""
-    spent = spent_by(COUNTS, ARTIFACTS, timedelta(seconds=1.5))
+    spent = spending_of(COUNTS, ARTIFACTS, timedelta(seconds=1.5))
     assert spent == Spent(
         children_count=3,
         telemetry=ToolTelemetry(
@@ -44,13 +44,13 @@ def test_spending_is_the_sum_of_plans_and_calls() -> None:
 
 def test_a_run_that_spent_nothing_has_no_record() -> None:
     """`spent_by` is None without counts, artifacts and active time."""
-    assert spent_by(RunTotals(), [], None) is None
-    assert spent_by(RunTotals(), [], timedelta(0)) is None
+    assert spending_of(RunTotals(), [], None) is None
+    assert spending_of(RunTotals(), [], timedelta(0)) is None
 
 
 def test_spending_is_read_back() -> None:
     """`read_spent` and `read_child_spent` read back what was encoded."""
-    spent = spent_by(COUNTS, ARTIFACTS, timedelta(seconds=2))
+    spent = spending_of(COUNTS, ARTIFACTS, timedelta(seconds=2))
     assert read_spent(from_json(encode(spent))) == spent
     assert read_child_spent([{"run_id": "r/c", "spent": from_json(encode(spent))}]) == ("r/c", spent)
 

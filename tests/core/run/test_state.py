@@ -239,7 +239,7 @@ def test_a_policy_engines_cap_of_time_lowers_the_budget(budget: timedelta | None
     state = begun().planned(PlanOutcome(policy=RunPolicy(time_budget=budget)), NOW)
     state = replace(state, active=state.active.begun(NOW).ended(later))
     lowered = state.planned(PlanOutcome(decision=PolicyDecision(caps=Caps(time=5 * second))), later)
-    assert lowered.caps(later).time == lowered.active.left(later) == 5 * second
+    assert lowered.caps(later).time == lowered.active.time_left(later) == 5 * second
     assert lowered.active.budget == 25 * second
     more = lowered.planned(PlanOutcome(decision=PolicyDecision(caps=Caps(time=9 * second))), later)
     assert more.active == lowered.active

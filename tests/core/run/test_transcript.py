@@ -57,7 +57,7 @@ def test_packed_messages_take_less_memory_than_their_json() -> None:
     packed = Packed()
     size = packed.extend(Message.results([result]) for _ in range(120))
     assert size > 1_000_000
-    assert packed.held < size / 2
+    assert packed.memory_bytes < size / 2
 
 
 def test_a_small_transcript_is_one_slice() -> None:

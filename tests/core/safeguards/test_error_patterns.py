@@ -533,8 +533,8 @@ def test_a_step_without_failures_changes_nothing() -> None:
 
 def test_an_empty_message_is_a_failure() -> None:
     """An outcome with an empty error message has failed; one without a message has not."""
-    assert CallOutcome("t", "").failed
-    assert not CallOutcome("t").failed
+    assert CallOutcome("t", "").has_failed
+    assert not CallOutcome("t").has_failed
 
 
 # The stored errors and the dump (ME-6, ME-15).

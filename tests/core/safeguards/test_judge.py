@@ -50,7 +50,7 @@ def repeated(results: list[ToolResult], each: ToolRequest = CALL) -> SafeguardSt
 
 def test_a_new_run_is_not_stopped() -> None:
     """The state of a new run has no verdict and no records."""
-    assert SafeguardState().finalize() is SafeguardState().shown() is None
+    assert SafeguardState().finalize() is SafeguardState().status() is None
     assert SafeguardState().settle([], [], NOW) == SafeguardState()
 
 
@@ -86,7 +86,7 @@ def test_a_call_that_did_not_run_is_not_judged(code: str) -> None:
     """Denied, cancelled and refused calls count neither as errors nor as successes that clear a count."""
     unrun = bad(code=code)
     guards = after([unrun], [unrun], [unrun], [unrun])
-    assert guards.finalize() is guards.shown() is None
+    assert guards.finalize() is guards.status() is None
     between = after([bad()], [unrun], [bad()], [bad(), unrun])
     assert between.finalize() is not None
 
@@ -118,7 +118,7 @@ def test_the_same_call_with_the_same_result_is_a_loop(subtests: pytest.Subtests)
         with subtests.test(kind):
             guards = repeated(results)
             assert (guards.finalize() is not None) is loops
-            assert (guards.shown() is not None) is loops
+            assert (guards.status() is not None) is loops
 
 
 def step(guards: SafeguardState, *results: ToolResult) -> SafeguardState:
@@ -152,8 +152,8 @@ def test_the_same_call_is_a_strike_whatever_it_says() -> None:
     words = ["the pump is stuck", "no oil", "the valve leaks"]
     stopped = repeated([bad(each) for each in words])
     assert stopped.finalize() is not None
-    assert stopped.shown().loop is None
-    assert repeated([bad(words[0], code="denied")] * 5).shown().loop is not None
+    assert stopped.status().loop is None
+    assert repeated([bad(words[0], code="denied")] * 5).status().loop is not None
 
 
 HEALTHY = {
@@ -227,8 +227,8 @@ def test_a_wait_between_two_tries_is_polling() -> None:
     guards = SafeguardState()
     for _ in range(4):  # the fifth would be a loop
         guards = guards.settle([CALL], [bad()], NOW).after_wait()
-    assert (guards.finalize(), guards.shown().similar) == (None, 1)
-    assert guards.settle([CALL], [bad()], NOW).settle([CALL], [bad()], NOW).shown().similar == 2
+    assert (guards.finalize(), guards.status().similar) == (None, 1)
+    assert guards.settle([CALL], [bad()], NOW).settle([CALL], [bad()], NOW).status().similar == 2
     busy = bad("slow down", reason="rate_limited", retry_after=timedelta(seconds=30))
     patient, hasty = SafeguardState(), SafeguardState()
     for n in range(4):
@@ -250,8 +250,8 @@ def test_looks_after_a_wait_are_no_loop() -> None:
         assert (guards.finalize(), patient.finalize()) == (None, None)
     for _ in range(8):
         guards = guards.settle([CALL], [running], NOW)
-    assert guards.shown().loop == "a.b.c → a.b.c"
-    assert repeated([busy, *[running] * 8]).shown().loop is not None
+    assert guards.status().loop == "a.b.c → a.b.c"
+    assert repeated([busy, *[running] * 8]).status().loop is not None
 
 
 SLEEPS = [
@@ -346,7 +346,7 @@ def test_a_run_judged_by_an_earlier_version_of_the_rules_stays_with_it() -> None
     assert [plan.differs_by(rules) for rules in (1, 2, 3)] == [True, False, False]
     assert (plan.stops, plan.by(1).stops) == (False, True)
     assert "a.b.c → a.b.c" in plan.by(1).finalize().message
-    assert plan.by(1).shown().stopped
+    assert plan.by(1).status().stopped
     lost = after(*([bad(f"{word}: no such file", name=f"a.b.{word}")] for word in ("map", "log", "key")))
     assert [lost.by(rules).stops for rules in (1, 2, 3)] == [False, True, False]
     assert [lost.by(2).differs_by(rules) for rules in (1, 2, 3)] == [True, False, False]
@@ -401,7 +401,7 @@ def test_a_loop_names_the_calls_that_repeat() -> None:
     for _ in range(5):
         for name in ("a.b.c", "d.e.f"):
             guards = guards.settle([ToolRequest(name=name)], [good(name=name)], NOW)
-    stopped, shown = guards.finalize(), guards.shown()
+    stopped, shown = guards.finalize(), guards.status()
     assert stopped is not None
     assert shown is not None
     assert stopped.reason == "retries_stopped"
@@ -419,7 +419,7 @@ def test_a_new_turn_forgets_loops_and_keeps_errors() -> None:
 
 def test_the_records_are_shown() -> None:
     """The status has the errors with tool, class and matched words, the count, and whether retrying stopped (ME-15)."""
-    shown = after([bad("No module named x")], [bad()], [bad("db.example.org timed out")]).shown()
+    shown = after([bad("No module named x")], [bad()], [bad("db.example.org timed out")]).status()
     assert shown is not None
     assert (shown.category, shown.similar, shown.stopped, shown.loop) == ("network_error", 2, False, None)
     assert shown.errors[1] == {
@@ -428,4 +428,4 @@ def test_the_records_are_shown() -> None:
         "category": "network_error",
         "matched": "connection refused",
     }
-    assert after([bad()], [bad()], [bad()]).shown().stopped
+    assert after([bad()], [bad()], [bad()]).status().stopped

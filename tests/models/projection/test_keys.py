@@ -18,14 +18,14 @@ NAMES = st.text(max_size=80) | st.sampled_from(
 def test_a_field_has_its_readable_characters() -> None:
     """The model's name of a field is what is legal of its own, with digits of its hash where that is not enough."""
     keys = Keys(["$top", "filter[id]", "Account Number", "名前", "", "x" * 65, "a", "@a"])
-    assert [keys.sent(name) for name in ("$top", "filter[id]", "Account Number", "a")] == [
+    assert [keys.name_of(name) for name in ("$top", "filter[id]", "Account Number", "a")] == [
         "top",
         "filter_id",
         "Account_Number",
         "a",
     ]
-    assert keys.sent("名前") == "field_7ec26292"
-    assert keys.sent("@a") == "a_5e75a6ff"
+    assert keys.name_of("名前") == "field_7ec26292"
+    assert keys.name_of("@a") == "a_5e75a6ff"
     assert not Keys(["a", "b.c-d_1"])
 
 
@@ -34,7 +34,7 @@ def test_a_field_has_its_readable_characters() -> None:
 def test_fields_have_different_legal_names_and_lead_back(names: list[str]) -> None:
     """Every field has a legal name of its own, which leads back to it."""
     keys = Keys(names)
-    sent = [keys.sent(name) for name in names]
+    sent = [keys.name_of(name) for name in names]
     assert all(map(LEGAL.match, sent))
     assert len(set(sent)) == len(names)
     arguments = {name: index for index, name in enumerate(names)}

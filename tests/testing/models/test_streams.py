@@ -14,7 +14,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from sojourn.models.guarded import guarded
+from sojourn.models.guarded import guard
 from sojourn.testing.models import Player, Recorder
 from sojourn.testing.providers import Completion, Refusal, Text, ToolCall, says
 
@@ -69,7 +69,7 @@ async def test_a_recorder_does_not_change_the_request(file, standin, protocol, s
     notice = ModelRequest([UserPromptPart("Go on."), SystemPromptPart("Be brief.", scope="request")])
     messages = [ModelRequest.user_text_prompt("Hello"), ModelResponse([TextPart("Hi")]), notice]
     for asked in (standin.model(protocol), Recorder(standin.model(protocol), file)):
-        model = guarded(asked)
+        model = guard(asked)
         await ask(model, model.prepare_messages(messages), streamed=streamed)
     plain, recorded = (request.body for request in standin.requests)
     assert recorded == plain
