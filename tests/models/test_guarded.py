@@ -91,10 +91,10 @@ async def test_no_more_requests_than_allowed_are_in_flight(standin, ask, protoco
     models = [guard(standin.model(protocol), RequestLimits(concurrency=2)) for _ in range(3)]
     tasks = [asyncio.create_task(ask(each, streamed=streamed)) for each in models * 2]
     for answered in (2, 4, 6):
-        await standin.arrived(answered)
-        await standin.held(2)
+        await standin.wait_for_arrivals(answered)
+        await standin.wait_for_held(2)
         standin.release()
-        await standin.ended(answered)
+        await standin.wait_for_ends(answered)
     await asyncio.gather(*tasks)
     assert standin.most_in_flight == 2
     assert len(standin.requests) == 6
@@ -115,7 +115,7 @@ async def test_a_cancelled_request_releases_its_slot(standin, ask, protocol, str
     standin.script = [says("never read", hold=0), says("Hello")]
     model = guard(standin.model(protocol), RequestLimits(concurrency=1))
     task = asyncio.create_task(ask(model, streamed=streamed))
-    await standin.held()
+    await standin.wait_for_held()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

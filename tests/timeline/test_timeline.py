@@ -79,11 +79,11 @@ def test_only_what_has_changed_is_told_as_changed(feed):
     feed(events.PlanStartedEvent)
     before = feed(events.ToolStartEvent, call=request("x")).version
     timeline = feed(events.ToolStartEvent, call=request("y"))
-    assert [entry.key for entry in timeline.changed(before) if entry.born > before] == ["call-y"]
+    assert [entry.key for entry in timeline.changes_since(before) if entry.born > before] == ["call-y"]
     before = timeline.version
     feed(events.ToolEndEvent, result=result("x", result=1), duration=timedelta(seconds=1))
-    assert [entry.key for entry in timeline.changed(before)] == ["call-x"]
-    assert timeline.changed(timeline.version) == []
+    assert [entry.key for entry in timeline.changes_since(before)] == ["call-x"]
+    assert timeline.changes_since(timeline.version) == []
 
 
 def test_a_repeated_call_names_the_one_that_failed(feed):

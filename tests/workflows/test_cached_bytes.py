@@ -101,16 +101,16 @@ async def test_the_bytes_are_bounded(serving, waiting, until, traces, caplog):
         runs = [await client.start("test.reader", f"p{number}") for number in range(RUNS)]
         for run in runs:
             await waiting(run, "first")
-        await until(lambda: evictions(caplog) >= RUNS - ROOM // EACH and cached.held <= ROOM)
+        await until(lambda: evictions(caplog) >= RUNS - ROOM // EACH and cached.total_bytes <= ROOM)
         for question in ("first", "second"):
             await asyncio.gather(*(run.answer(question, f"{question} of {run.id}") for run in runs))
             if question == "first":
                 for run in runs:
                     await waiting(run, "second")
-                await until(lambda: cached.held <= ROOM)
+                await until(lambda: cached.total_bytes <= ROOM)
         outputs = await asyncio.gather(*(run.result() for run in runs))
         assert [output.text for output in outputs] == [f"second of {run.id}" for run in runs]
-        await until(lambda: cached.held == 0)
+        await until(lambda: cached.total_bytes == 0)
         assert sorted(read) == sorted(f"p{number}" for number in range(RUNS))
         for run in runs:
             await traces(run).check()
@@ -122,7 +122,7 @@ async def test_runs_with_room_are_not_evicted(serving, waiting, caplog):
         await waiting(await client.start("test.reader", "p"), "first")
         for _ in range(5):
             cached.look(worker)
-        assert EACH < cached.held < ROOM
+        assert EACH < cached.total_bytes < ROOM
     assert evictions(caplog) == 0
 
 
@@ -136,7 +136,7 @@ async def test_the_run_that_is_idle_for_longest_is_evicted(serving, waiting, unt
         await runs[0].answer("first", "yes")
         await waiting(runs[0], "second")
         cached.look(worker)
-        await until(lambda: cached.held < 2 * EACH)
+        await until(lambda: cached.total_bytes < 2 * EACH)
         (stays,) = cached._runs.workflows.values()
         assert list(stays.current.state.waits.open) == ["second"]
     assert evictions(caplog) == 1
@@ -153,7 +153,7 @@ async def test_a_run_over_the_limit_is_evicted_once(serving, waiting, until, cap
             assert len(cached._left) == requested
             cached.look(worker)
             assert len(cached._left) == requested + 1
-            await until(lambda: cached.held == 0)
+            await until(lambda: cached.total_bytes == 0)
             for _ in range(5):
                 cached.look(worker)
             assert evictions(caplog) == back
@@ -168,7 +168,7 @@ async def test_an_evicted_run_is_freed(serving, waiting, until):
             (run,) = map(weakref.ref, cached._runs.workflows.values())
             cached.look(worker)
             cached.look(worker)
-            await until(lambda: cached.held == 0)
+            await until(lambda: cached.total_bytes == 0)
             await until(lambda: cached.free() or run() is None)
     finally:
         gc.enable()
@@ -184,7 +184,7 @@ async def test_an_evicted_run_that_is_referenced_is_freed_later(serving, waiting
             reference = run()
             cached.look(worker)
             cached.look(worker)
-            await until(lambda: cached.held == 0)
+            await until(lambda: cached.total_bytes == 0)
             cached.free()
             assert run() is reference
             del reference

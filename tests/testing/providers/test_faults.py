@@ -108,7 +108,7 @@ async def test_an_answer_that_does_not_come_is_a_timeout(standin, fault_of, prot
     answer = LONG.model_copy(update={"hold": hold})
     raised = await fault_of(protocol, answer, streamed=streamed, timeout=HASTY)
     assert isinstance(raised, faults.ModelTimeoutError)
-    await standin.ended()
+    await standin.wait_for_ends()
     assert standin.requests[0].end == "left"
 
 

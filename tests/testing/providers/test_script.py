@@ -123,7 +123,7 @@ async def test_answers_on_hold_are_counted(standin, ask, protocol) -> None:
     model = standin.model(protocol)
     standin.script = [says("a", hold=0), says("b", hold=0), "c"]
     asking = [asyncio.create_task(ask(model)) for _ in range(2)]
-    await standin.held(2)
+    await standin.wait_for_held(2)
     assert (standin.in_flight, standin.most_in_flight) == (2, 2)
     standin.release()
     assert sorted([(await task).text for task in asking]) == ["a", "b"]
@@ -135,9 +135,9 @@ async def test_a_client_that_disconnects_is_noticed(standin, ask, protocol, stre
     """A request that its client cancels ends at the stand-in as `left`."""
     standin.script = [says("never read" * 50, hold=0.5)]
     asking = asyncio.create_task(ask(standin.model(protocol), streamed=streamed))
-    await standin.held()
+    await standin.wait_for_held()
     asking.cancel()
-    await standin.ended()
+    await standin.wait_for_ends()
     assert standin.requests[0].end == "left"
     with pytest.raises(asyncio.CancelledError):
         await asking
