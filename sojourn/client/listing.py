@@ -275,7 +275,7 @@ class Selection:
     @property
     def query_of_ids(self) -> str:
         """The query for the runs whose id or session begins with the text."""
-        begin = f"STARTS_WITH {quoted(self.text)}"
+        begin = f"STARTS_WITH {query_literal(self.text)}"
         return f"{self.query} AND (WorkflowId {begin} OR SojournSession {begin})"
 
     def is_of_ids(self, run: RunStatus) -> bool:
