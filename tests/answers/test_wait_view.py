@@ -19,6 +19,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import CallStatus, RunStatus
 from sojourn.contracts.tool_result import RunLink
 from sojourn.core.awaits.kinds import KINDS
+from tests.waits import SAMPLES
 
 DIGEST = "0f" * 32
 NAMES = st.text("abcXYZ0_.-", min_size=1)
@@ -34,8 +35,8 @@ SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 
 def test_every_kind_has_a_view() -> None:
     """Each kind of wait has a view of that kind, and they have one JSON shape."""
-    views = [wait_view(wait, "r") for wait in (QUESTION, APPROVAL, EXTERNAL)]
-    assert [view.kind for view in views] == [each.kind for each in KINDS]
+    views = [wait_view(SAMPLES[record].wait, "r") for record in KINDS]
+    assert [view.kind for view in views] == [record.kind for record in KINDS]
     shapes = {tuple(view.model_dump(mode="json")) for view in views}
     assert len(shapes) == 1
     assert "wait" not in next(iter(shapes))

@@ -60,6 +60,16 @@ def test_only_its_own_message_answers_a_wait(record: type[Await]) -> None:
 
 
 @every_kind
+def test_nothing_repeats_an_answer_that_was_not_given(record: type[Await]) -> None:
+    """A message of any kind about a wait that has expired is refused, since the wait has no answer."""
+    waits = Waits().opened(SAMPLES[record].wait)[0].closed("w")
+    for name, kind in KINDS_BY_NAME.items():
+        refused = waits.read(name, SAMPLES[kind.record].answer, "update")
+        assert isinstance(refused, Refused), kind.record.kind
+        assert refused.kind == "AwaitClosed"
+
+
+@every_kind
 def test_a_field_that_is_ignored_is_refused(record: type[Await]) -> None:
     """The fields of the sample are known to the kind, and a misspelt one is named."""
     name, sent = KINDS[record].name, SAMPLES[record].answer
