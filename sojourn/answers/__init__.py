@@ -8,7 +8,6 @@ from sojourn.answers.submitting import (
     AlreadyAnswered,
     Answer,
     Answered,
-    ClosedWait,
     Decision,
     Declined,
     GivenAnswer,
@@ -21,7 +20,7 @@ from sojourn.answers.submitting import (
     refusal_of_closed,
     submit,
 )
-from sojourn.answers.texts import Verdict, parse_answer, read_verdict
+from sojourn.answers.texts import Verdict, parse_answer, parse_value, read_verdict
 from sojourn.answers.wait_view import (
     Asker,
     Disclosure,
@@ -44,7 +43,6 @@ __all__ = [
     "Answer",
     "Answered",
     "Asker",
-    "ClosedWait",
     "Decision",
     "Declined",
     "Disclosure",
@@ -65,6 +63,7 @@ __all__ = [
     "may_look",
     "open_waits",
     "parse_answer",
+    "parse_value",
     "read_verdict",
     "refusal_of_closed",
     "status_view",

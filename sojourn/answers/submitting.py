@@ -8,7 +8,7 @@ answer again.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from sojourn.answers.wait_view import WaitRef, WaitView, wait_view
@@ -31,6 +31,7 @@ from sojourn.errors import (
     RunNotFound,
     RunUnreadable,
 )
+from sojourn.timeline import TimelineTree, WaitEnd
 from sojourn.values.text import clip
 from sojourn.values.visible import visible
 
@@ -38,7 +39,6 @@ __all__ = [
     "AlreadyAnswered",
     "Answer",
     "Answered",
-    "ClosedWait",
     "Decision",
     "Declined",
     "GivenAnswer",
@@ -131,14 +131,6 @@ class AlreadyAnswered(Answered):
     """
 
     __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedWait:
-    view: WaitView
-    event: AwaitAnsweredEvent
-    void: ApprovalVoid | None = None
-    """Why the call did not run by its approval."""
 
 
 async def submit(
@@ -235,32 +227,35 @@ async def answered_before(
     """
     ref = _ref(run, wait)
     try:
-        closed = await closed_wait(run, lambda view: view.await_id == ref.await_id, children=children)
+        found = await closed_wait(run, lambda view: view.await_id == ref.await_id, children=children)
     except (InvalidInput, RunNotFound, RunUnreadable):
         return None
-    if closed is None or closed.view.kind != answer.kind:
+    if found is None:
         return None
-    event = closed.event
-    if not is_same_answer(closed, answer, principal):
-        raise refusal_of_closed(closed, answer)
-    if closed.void:
-        raise closed.void
+    end, void = found
+    event = end.event
+    if _view(end).kind != answer.kind:
+        return None
+    if not is_same_answer(end, answer, principal):
+        raise refusal_of_closed(end, answer)
+    if void:
+        raise void
     return AlreadyAnswered(event.run_id, event.await_id, answer.done, event.by or "")
 
 
-def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal | None = None) -> bool:
-    """Return whether a closed wait has this answer from this principal, or from any.
+def is_same_answer(end: WaitEnd, answer: GivenAnswer, principal: Principal | None = None) -> bool:
+    """Return whether a wait was answered so by this principal, or by any.
 
     The history has no results of external calls to compare, so any results count as the same.
     """
-    event = closed.event
+    event = end.event
     if principal is not None:
         by_name = event.principal is None and event.by == principal.subject
         if not by_name and not is_same(event.principal, principal):
             return False
     match answer:
         case Decision(approved=approved, digest=digest):
-            is_about = digest in (None, "", closed.view.digest)
+            is_about = digest in (None, "", _view(end).digest)
             return event.approved is approved and is_about
         case Declined():
             return event.code == "declined"
@@ -274,27 +269,30 @@ def is_same_answer(closed: ClosedWait, answer: GivenAnswer, principal: Principal
 
 async def closed_wait(
     run: Run, is_it: Callable[[WaitView], bool], *, children: bool = False
-) -> ClosedWait | None:
-    """Find a closed wait in the events of its run."""
-    view: WaitView | None = None
-    closed: ClosedWait | None = None
+) -> tuple[WaitEnd, ApprovalVoid | None] | None:
+    """Find a wait that was answered, in the events of its run.
+
+    Return its end, and why the call did not run by an approval of it.
+    """
+    tree, end = TimelineTree(run.id), None
     async with aclosing(run.events(follow=False, children=children)) as events:
         async for event in events:
-            opened = wait_in(event)
-            if closed is not None:
-                closed = _voided(closed, event)
-                if closed.void or closed.view.call is None:
+            if end is not None:
+                if void := _void_after(end, event):
+                    return end, void
+                continue
+            tree.feed(event)
+            last = tree.decisions[-1] if tree.decisions else None
+            if last and last.event is event and last.wait and is_it(_view(last)):
+                end = last
+                if _view(end).call is None:
                     break
-            elif opened is not None:
-                found = wait_view(opened, event.run_id, since=event.time)
-                view = found if is_it(found) else view
-            elif (
-                view is not None
-                and isinstance(event, AwaitAnsweredEvent)
-                and (event.run_id, event.await_id) == (view.run_id, view.await_id)
-            ):
-                closed = ClosedWait(view, event)
-    return closed
+    return end and (end, None)
+
+
+def _view(end: WaitEnd) -> WaitView:
+    assert end.wait is not None
+    return wait_view(end.wait, end.event.run_id)
 
 
 def audit_facts(wait: WaitView | WaitRef, answer: GivenAnswer) -> dict[str, Any]:
@@ -365,10 +363,10 @@ def _name(principal: Principal | None, by: str | None) -> str:
     return by or (principal.subject if principal else "")
 
 
-def _voided(closed: ClosedWait, event: Event) -> ClosedWait:
-    call = closed.view.call
-    if call is None or event.run_id != closed.view.run_id:
-        return closed
+def _void_after(end: WaitEnd, event: Event) -> ApprovalVoid | None:
+    call = _view(end).call
+    if call is None or event.run_id != end.event.run_id:
+        return None
     again = wait_in(event)
     if again is not None and is_repeated_question(again, call.id):
         changed = "; ".join(again.changes)
@@ -376,20 +374,19 @@ def _voided(closed: ClosedWait, event: Event) -> ClosedWait:
             f"the approval is void: the tool was changed since it was shown ({changed}); "
             f"look at {again.id}, and decide on it"
         )
-        void = ApprovalVoid(message, run_id=event.run_id, await_id=again.id, changes=again.changes)
-        return replace(closed, void=void)
+        return ApprovalVoid(message, run_id=event.run_id, await_id=again.id, changes=again.changes)
     if isinstance(event, ToolEndEvent) and event.tool_call_id == call.tool_call_id and is_void(event.result):
         why = event.error and event.error.message
-        return replace(closed, void=ApprovalVoid(f"the approval is void: {why}", run_id=event.run_id))
-    return closed
+        return ApprovalVoid(f"the approval is void: {why}", run_id=event.run_id)
+    return None
 
 
-def refusal_of_closed(closed: ClosedWait, answer: GivenAnswer) -> AwaitClosed:
+def refusal_of_closed(end: WaitEnd, answer: GivenAnswer) -> AwaitClosed:
     """Return the refusal of an answer to a wait that has one.
 
     It says who gave which answer, and when.
     """
-    view, event = closed.view, closed.event
+    view, event = _view(end), end.event
     what = _describe(view)
     at = f"{event.time:%Y-%m-%d %H:%M:%S} UTC"
     by = f" by {visible(event.by[:200])}" if event.by else ""
@@ -409,8 +406,9 @@ def refusal_of_closed(closed: ClosedWait, answer: GivenAnswer) -> AwaitClosed:
 def _describe(view: WaitView) -> str:
     if view.call is not None:
         return f"the call of {visible(view.tool or '')}"
-    if view.kind == "question":
-        return f"the question {visible(clip(' '.join(view.prompt.split()), 100))!r}"
+    if view.takes_words:
+        kind = view.noun.removeprefix("a ").removeprefix("an ")
+        return f"the {kind} {visible(clip(' '.join((view.prompt or view.summary).split()), 100))!r}"
     return f"the result of {', '.join(visible(call.tool) for call in view.calls[:3])}"
 
 

@@ -6,13 +6,14 @@ many words: everything else denies, since it may be about something else.
 
 import re
 from dataclasses import dataclass
+from typing import Any, cast
 
-from sojourn.answers.submitting import Answer, Decision, GivenAnswer
+from sojourn.answers.submitting import Answer, Decision, Declined, GivenAnswer
 from sojourn.answers.wait_view import WaitView
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.errors import InvalidInput, StaleDigest
 
-__all__ = ["Verdict", "parse_answer", "read_verdict"]
+__all__ = ["Verdict", "parse_answer", "parse_value", "read_verdict"]
 
 YES = frozenset({"yes", "y", "approve", "approved", "ok", "okay"})
 """Words of an approval, in any case. Only the code, and perhaps a full stop, may stand beside one."""
@@ -77,6 +78,28 @@ def parse_answer(view: WaitView, text: str) -> GivenAnswer:
         case AwaitExternalTools():
             message = f"{view.await_id} waits for results of calls, and not for a text"
             raise InvalidInput(message, run_id=view.run_id)
+
+
+def parse_value(view: WaitView, value: Any, *, declined: bool = False, reason: str = "") -> GivenAnswer:
+    """Return a value, or that it is declined, as the answer to a wait.
+
+    The wait `takes_words`: the value is a text, or has the values by field.
+
+    Raises:
+        InvalidInput: It is neither, or the wait takes other answers.
+    """
+    match view.wait:
+        case AwaitClarification() if declined:
+            return Declined(reason)
+        case AwaitClarification() if isinstance(value, (str, dict)):
+            return Answer(cast("str | dict[str, Any]", value))
+        case AwaitClarification():
+            message = f"the answer to {view.await_id} is a text, or an object with values by field"
+        case AwaitConfirmation():
+            message = f"{view.await_id} waits for a decision on a call"
+        case AwaitExternalTools():
+            message = f"{view.await_id} waits for results of calls"
+    raise InvalidInput(message, run_id=view.run_id)
 
 
 def _decision(view: WaitView, text: str) -> Decision:

@@ -224,9 +224,24 @@ class WaitView(_Shape):
         return self.wait.summary
 
     @property
+    def noun(self) -> str:
+        """The kind in words, such as `a question`."""
+        return self.wait.noun
+
+    @property
     def is_for_people(self) -> bool:
         """Whether a person answers. A program gives the results of external calls."""
         return self.wait.is_for_people
+
+    @property
+    def takes_words(self) -> bool:
+        """Whether a person answers it by a text or a form, and does not decide on a call."""
+        return self.is_for_people and self.call is None
+
+    @property
+    def detail(self) -> str:
+        """What the prompt says beside the summary."""
+        return self.prompt.removeprefix(self.summary).strip()
 
     @property
     def ref(self) -> WaitRef:

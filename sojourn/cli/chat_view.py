@@ -150,6 +150,6 @@ class ChatView:
     def _how(self, wait: WaitView) -> str:
         if wait.kind == "approval":
             return how_to_decide(is_seen=self.is_whole(wait))
-        if wait.kind == "question":
-            return "  the next line is the answer; /say TEXT sends a message"
-        return f"  send results with: {answer_lines(wait)[0]}"
+        if wait.kind == "tool_results":
+            return f"  send results with: {answer_lines(wait)[0]}"
+        return "  the next line is the answer; /say TEXT sends a message"

@@ -1,6 +1,6 @@
 """Open waits of a run and its child runs, and the commands that answer them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sojourn.answers import WaitView, open_waits
@@ -8,9 +8,8 @@ from sojourn.cli.client import worker_line
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
-from sojourn.cli.screen.waits import TEXTS, texts_of
+from sojourn.cli.screen.waits import texts_of
 from sojourn.client.client import Client
-from sojourn.contracts.awaits import KindName
 from sojourn.contracts.run import RunStatus
 
 __all__ = [
@@ -43,9 +42,8 @@ def command_of(view: WaitView, name: str = "") -> str:
 
 
 def lines_of(view: WaitView) -> list[str]:
-    texts = texts_of(view)
-    first, *rest = texts.about(view)
-    return [": ".join(part for part in (plain(view.await_id), texts.title, first) if part), *rest]
+    first, *rest = texts_of(view).about(view)
+    return [": ".join(part for part in (plain(view.await_id), view.noun, first) if part), *rest]
 
 
 def to_json(view: WaitView, name: str = "") -> dict[str, Any]:
@@ -55,13 +53,22 @@ def to_json(view: WaitView, name: str = "") -> dict[str, Any]:
 
 
 async def find_wait(
-    client: Client, run_id: str, kind: KindName, await_id: str | None, *, command: str
+    client: Client,
+    run_id: str,
+    fits: Callable[[WaitView], bool],
+    await_id: str | None,
+    *,
+    command: str,
+    noun: str,
 ) -> WaitView:
-    """Return the open wait with this id, or the only one of this kind."""
+    """Return the open wait with this id, or the only one that fits.
+
+    `noun` names the kind of wait that fits.
+    """
     status = await client.get_run(run_id).status()
     found = open_waits(status)
     named = [each for each in found if await_id is None or each.await_id == await_id]
-    fitting = [each for each in named if each.kind == kind]
+    fitting = [each for each in named if fits(each)]
     if len(fitting) == 1:
         require_worker(status)
         return fitting[0]
@@ -75,9 +82,9 @@ async def find_wait(
     if not found:
         text = nothing_open(status)
     elif await_id is not None and named:
-        text = f"{plain(await_id)} of {run_id} is {texts_of(named[0]).title}; answer it with: {command_of(named[0], command)}"
+        text = f"{plain(await_id)} of {run_id} is {named[0].noun}; answer it with: {command_of(named[0], command)}"
     else:
-        missing = f"called {plain(await_id)!r}" if await_id is not None else f"like {TEXTS[kind].title}"
+        missing = f"called {plain(await_id)!r}" if await_id is not None else f"like {noun}"
         text = list_waits(f"{run_id} waits for nothing {missing}; it waits for:", found, command)
     raise CommandError(text, run_id=run_id, open=[to_json(each, command) for each in found])
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 from temporalio.service import RPCError
 
-from sojourn.answers import WaitRef
+from sojourn.answers import GivenAnswer, Results, WaitRef, parse_value
 from sojourn.client.listing import message_of
 from sojourn.console.form import Form
 from sojourn.console.page import Visit
@@ -60,8 +60,6 @@ VERDICTS = {
 
 MAX_EVENTS = 100_000
 """Most events of a run that are looked through for a wait that is no longer open."""
-
-Body = AnswerBody | ApprovalBody | ToolResultsBody
 
 
 def no_wait(name: str) -> Problem:
@@ -148,7 +146,7 @@ async def _history_in(events: AsyncGenerator[Event], run_id: str, await_id: str)
 _ELSEWHERE = "Approve it with the command that shows all arguments, or deny it."
 
 
-def read_answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
+def read_answer(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:
     """Return the answer that a submitted form has, and the form with its values.
 
     An invalid form has no answer, and the faults are at its fields.
@@ -161,9 +159,9 @@ def read_answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
                 return None, replace(view, fault="The arguments were not shown in full.", then=_ELSEWHERE)
             case (("approve" | "approve_tool" | "deny"), "approval"):
                 return _decision(view, do, form), view
-            case "decline", "question":
-                return AnswerBody(await_id=view.wait.await_id, declined=True, reason=view.reason), view
-            case "answer", "question":
+            case "decline", _ if view.wait.takes_words:
+                return _in_words(view, declined=True, reason=view.reason), view
+            case "answer", _ if view.wait.takes_words:
                 return _answer(view, form)
             case "provide", "tool_results":
                 return _results(view, form)
@@ -175,18 +173,25 @@ def read_answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
         return None, replace(view, fault=message, then="Correct it and send again.")
 
 
-def _decision(view: WaitForm, do: str, form: Form) -> ApprovalBody:
-    return ApprovalBody(
+def _decision(view: WaitForm, do: str, form: Form) -> GivenAnswer:
+    body = ApprovalBody(
         await_id=view.wait.await_id,
         approved=do != "deny",
         digest=form.text("digest") or None,
         reason=view.reason,
         scope="tool" if do == "approve_tool" else "call",
     )
+    return body.given
 
 
-def _answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
-    await_id = view.wait.await_id
+def _in_words(
+    view: WaitForm, value: str | dict[str, Any] | None = None, *, declined: bool = False, reason: str = ""
+) -> GivenAnswer:
+    body = AnswerBody(await_id=view.wait.await_id, answer=value, declined=declined, reason=reason)
+    return parse_value(view.wait, body.answer, declined=body.declined, reason=body.reason)
+
+
+def _answer(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:
     sent = check_answer(view.wait.form, read_fields(view.fields, form))
     words = read_fields([view.words], form) if view.words else FilledForm((), {})
     view = replace(view, words=words.fields[0] if words.fields else None, fields=sent.fields)
@@ -196,16 +201,16 @@ def _answer(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
             faulty = replace(words.fields[0], fault="Enter a JSON object with one value per field.")
             return None, replace(view, words=faulty)
         view = replace(view, fields=tuple(replace(each, fault="") for each in view.fields))
-        return AnswerBody(await_id=await_id, answer=cast("str | dict[str, Any]", said)), view
+        return _in_words(view, cast("str | dict[str, Any]", said)), view
     if sent.has_faults or (words.has_faults and not view.fields):
         return None, view
     if not sent.values and not (view.fields and view.wait.tool_call_id):
         what = "Fill in a field, or answer in your own words." if view.fields else "Enter an answer."
         return None, replace(view, fault="The answer is empty.", then=what)
-    return AnswerBody(await_id=await_id, answer=dict(sent.values)), view
+    return _in_words(view, dict(sent.values)), view
 
 
-def _results(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
+def _results(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:
     calls: list[CallForm] = []
     results: list[dict[str, Any]] = []
     is_only = len(view.calls) == 1 and not view.calls_left_out
@@ -230,7 +235,7 @@ def _results(view: WaitForm, form: Form) -> tuple[Body | None, WaitForm]:
         return None, replace(
             view, fault="No result was entered.", then="Enter the result of at least one call."
         )
-    return ToolResultsBody(await_id=view.wait.await_id, results=results), view
+    return ToolResultsBody(await_id=view.wait.await_id, results=results).given, view
 
 
 def _is_filled_in(field: FormField, form: Form) -> bool:
@@ -243,9 +248,10 @@ def given_results(view: WaitForm, form: Form) -> list[str]:
 
     The run may not have handled them yet.
     """
-    body = read_answer(view, form)[0] if view.wait.kind == "tool_results" else None
-    results = body.results if isinstance(body, ToolResultsBody) else []
-    return [str(each.get("tool_call_id", "")) for each in results]
+    given = read_answer(view, form)[0] if view.wait.kind == "tool_results" else None
+    if not isinstance(given, Results):
+        return []
+    return [str(each.get("tool_call_id", "")) for each in given.results]
 
 
 # Submit it.
@@ -264,13 +270,13 @@ async def submit_form(visit: Visit, view: WaitForm, form: Form) -> WaitForm | No
     """
     if view.found is None:
         return replace(view, http_status=409)
-    body, typed = read_answer(view, form)
-    if body is None:
+    given, typed = read_answer(view, form)
+    if given is None:
         return typed
     service, run_id = visit.service, view.wait.run_id
     try:
         try:
-            await submit_answer(service, visit.asking, WaitRef(run_id, body.await_id), body.given)
+            await submit_answer(service, visit.asking, WaitRef(run_id, view.wait.await_id), given)
         finally:
             service.reader.waits.forget(run_id)
     except ApprovalVoid:

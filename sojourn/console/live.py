@@ -6,7 +6,6 @@ its end while a visitor reads it.
 
 import asyncio
 import functools
-import re
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -23,7 +22,7 @@ from sojourn.console.watched import MOST_ROWS, News, WatchedRun
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.contracts.message import Message
 from sojourn.errors import SojournError
-from sojourn.http.event_streams import BEAT, HEARTBEAT, SseResponse, Write
+from sojourn.http.event_streams import BEAT, HEARTBEAT, SseResponse, Write, frame
 from sojourn.http.problems import Problem, problem_of
 from sojourn.reader import read_part
 from sojourn.timeline import SetAsideRequest, requests_by_message
@@ -51,8 +50,6 @@ UNAVAILABLE = "Temporal does not respond"
 _COME_BACK = ("service_stops", "slow_subscriber")
 """Problems that end a stream whose page should reconnect, to any process."""
 
-_LINE = re.compile(r"\r\n|\r|\n")
-
 
 def part(target: str, html: str, swap: str = "outerMorph") -> str:
     """Return HTML for one place of a page."""
@@ -74,7 +71,7 @@ class Live(SseResponse):
                 async for news in found:
                     now = time.monotonic()
                     if news.html or news.events:
-                        await write(_frame(news))
+                        await write(_frames(news))
                         beat = now
                     elif now - beat >= HEARTBEAT / 2:  # the next chance comes within SLOW
                         await write(BEAT)
@@ -84,7 +81,7 @@ class Live(SseResponse):
         except (Problem, SojournError) as error:
             if (told := problem_of(error)).code in _COME_BACK:
                 return True
-            await write(_frame(News(self._visit.render("problem_notice.html", problem=told))))
+            await write(_frames(News(self._visit.render("problem_notice.html", problem=told))))
         except TimeoutError:
             return False
         return True
@@ -133,10 +130,9 @@ async def _with_availability(visit: Visit, parts: Callable[[], AsyncGenerator[Ne
                 await asyncio.gather(coming, return_exceptions=True)
 
 
-def _frame(news: News) -> bytes:
-    lines = [f"data: {line}\n" for line in _LINE.split(news.html)]
-    events = [f"event: {name}\ndata: {text}\n\n" for name, texts in news.events.items() for text in texts]
-    return "".join([f"id: {news.mark}\n" if news.mark else "", *lines, "\n", *events]).encode()
+def _frames(news: News) -> bytes:
+    events = [frame(text, event=name) for name, texts in news.events.items() for text in texts]
+    return "".join([frame(news.html, id=news.mark), *events]).encode()
 
 
 MOST_MESSAGES = 120

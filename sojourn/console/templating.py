@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sojourn.answers import wait_view
 from sojourn.console.form import attachments_of
 from sojourn.console.views.entries import (
     call_text,
@@ -29,7 +30,7 @@ from sojourn.console.views.markdown import rendered, rendered_draft
 from sojourn.console.views.runs import doing
 from sojourn.console.views.text import ago, exact, lines_of, money, parted, short_number, shown, size, word_of
 from sojourn.console.views.values import artifact_place, json_beginning, line_of, shown_value
-from sojourn.console.views.waits import form_in_place, verdict_word
+from sojourn.console.views.waits import form_in_place, kind_word, verdict_word, waits_of
 from sojourn.contracts.message import Message
 from sojourn.values.visible import format_duration, one_line, readable
 
@@ -95,6 +96,7 @@ def _templates() -> Environment:
         "exact": exact,
         "json_text": json_beginning,
         "lasted": format_duration,
+        "kind_word": kind_word,
         "line_of": line_of,
         "lines": lines_of,
         "markdown": rendered,
@@ -117,6 +119,8 @@ def _templates() -> Environment:
         "status_word": word_of,
         "verdict_word": verdict_word,
         "wait_form": form_in_place,
+        "wait_view": wait_view,
+        "waits_of": waits_of,
     }
     made.filters.update(words)
     cast("dict[str, Any]", made.globals).update(asset=name_of, new_mark=new_mark)

@@ -44,6 +44,8 @@ class AwaitClarification(Input):
     """The last part of the path at which the HTTP service takes an answer."""
     metric_name: ClassVar[str] = "clarification"
     """The name of the kind in metrics."""
+    noun: ClassVar[str] = "a question"
+    """The kind in words, with its article."""
     id: str = ""
     """Unique in the run; changed when another wait has the id, and derived when left out."""
     question: str
@@ -95,6 +97,8 @@ class AwaitConfirmation(Record):
     """The last part of the path at which the HTTP service takes an answer."""
     metric_name: ClassVar[str] = "confirmation"
     """The name of the kind in metrics."""
+    noun: ClassVar[str] = "an approval"
+    """The kind in words, with its article."""
     id: str
     """Unique in the run."""
     tool_call_id: str
@@ -187,6 +191,8 @@ class AwaitExternalTools(Input):
     """The last part of the path at which the HTTP service takes an answer."""
     metric_name: ClassVar[str] = "external_tools"
     """The name of the kind in metrics."""
+    noun: ClassVar[str] = "results from outside"
+    """The kind in words, with its article."""
     id: str = ""
     """Unique in the run; derived when left out."""
     items: list[ExternalCall]

@@ -22,6 +22,7 @@ from sojourn.client.session import SessionTurn
 from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent
 from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
+from sojourn.contracts.run import RunStatus
 from sojourn.http.problems import Problem
 from sojourn.http.security.audit import bind_answer
 from sojourn.http.service import Service
@@ -30,6 +31,7 @@ __all__ = [
     "MESSAGE_EDITED",
     "Delivered",
     "is_same_message",
+    "needs_answer",
     "require_same",
     "submit_answer",
 ]
@@ -39,6 +41,14 @@ MESSAGE_EDITED = "message_edited"
 
 Delivered = MessageReceivedEvent | AwaitAnsweredEvent
 """Event of the message or the answer that a conversation accepted under a message id."""
+
+
+def needs_answer(status: RunStatus) -> bool:
+    """Return whether a conversation or a child run of it waits for an answer.
+
+    While the planner plans, it may have read the messages that close its questions.
+    """
+    return bool(status.awaits or status.child_awaits) and status.phase not in ("planning", "finalizing")
 
 
 async def submit_answer(

@@ -23,6 +23,7 @@ __all__ = [
     "AnswerBody",
     "ApprovalBody",
     "ForkBody",
+    "Id",
     "InterruptBody",
     "JsonBody",
     "MessageBody",
@@ -33,6 +34,9 @@ __all__ = [
     "StartBody",
     "ToolResultsBody",
 ]
+
+Id = Annotated[str, Field(min_length=1, max_length=200)]
+"""Id that a client chooses or names: of a message, a turn, a session, or a request."""
 
 Name = Annotated[str, Field(max_length=200)]
 Reason = Annotated[str, Field(max_length=10_000)]
@@ -199,17 +203,14 @@ class SetAsideBody(ReasonBody):
 
     model_config = _example(what="call_7", reason="spoils every answer")
 
-    what: (
-        Annotated[int, Field(strict=True, ge=0, lt=1_000_000_000)]
-        | Annotated[str, Field(min_length=1, max_length=200)]
-    )
+    what: Annotated[int, Field(strict=True, ge=0, lt=1_000_000_000)] | Id
     """The number of a message in the transcript, from 0 on; the id of a call, for its result; or the id of a message that was sent."""
 
 
 class InterruptBody(ReasonBody):
     """Which turn ends, and why."""
 
-    turn_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    turn_id: Id | None = None
     """The turn that is meant, as events and the status have it: where another one is under way, the answer is 409. Whichever is, when left out."""
 
 
@@ -235,7 +236,7 @@ class ForkBody(_RequestBody):
 
     model_config = _example(at="0-000012-00000", message="Only look at order 9")
 
-    at: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    at: Id | None = None
     """An event_id of the run; its last event when left out."""
     message: str | None = None
     """A user message, which begins a new user turn."""
@@ -259,7 +260,7 @@ class MessageBody(_RequestBody):
 
     model_config = _example(message_id="m-1", text="Where is order 7?", mode="queue")
 
-    message_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    message_id: Id | None = None
     """The sender's id of the message. A message that is sent again with it is delivered once. Generated if left out."""
     text: str | None = None
     """The text."""

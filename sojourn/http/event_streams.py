@@ -6,6 +6,7 @@ as a fault of the application, and its heartbeat is a task beside the stream, wh
 """
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -30,6 +31,7 @@ __all__ = [
     "SseResponse",
     "StreamCut",
     "Write",
+    "frame",
     "until_one_ends",
     "wants_stream",
 ]
@@ -45,6 +47,18 @@ BEAT = b": heartbeat\n\n"
 
 STALL = 30.0
 """Seconds in which a client must read what is sent. Otherwise it is dropped, and can resume."""
+
+_LINE_ENDS = re.compile(r"\r\n|\r|\n")
+
+
+def frame(data: str, *, event: str = "", id: str = "") -> str:
+    """Return one event of a stream. Data of several lines are a field for each."""
+    fields = [f"id: {id}\n"] if id else []
+    if event:
+        fields.append(f"event: {event}\n")
+    lines = _LINE_ENDS.split(data) if "\n" in data or "\r" in data else (data,)
+    return "".join([*fields, *(f"data: {line}\n" for line in lines), "\n"])
+
 
 Write = Callable[[bytes], Awaitable[None]]
 """Sends a part of the stream.
@@ -139,7 +153,7 @@ class RunEventResponse(SseResponse):
         except (Problem, SojournError) as error:
             problem = problem_of(error)
             self._metrics.dropped += problem.code == "slow_subscriber"
-            await write(_problem_frame(problem))
+            await write(frame(bytes(problem.response().body).decode(), event="problem").encode())
         except TimeoutError:
             self._metrics.dropped += 1
             return False  # a client that reads nothing gets no problem either
@@ -147,13 +161,7 @@ class RunEventResponse(SseResponse):
 
 
 def _frames(batch: Sequence[SubscriberItem]) -> bytes:
-    return "".join(
-        f"id: {cursor}\ndata: {line}\n\n" if cursor else f"data: {line}\n\n" for cursor, _, line in batch
-    ).encode()
-
-
-def _problem_frame(problem: Problem) -> bytes:
-    return b"event: problem\ndata: " + bytes(problem.response().body) + b"\n\n"
+    return "".join(frame(line, id=cursor) for cursor, _, line in batch).encode()
 
 
 DisconnectCallback = Callable[[], Awaitable[None]]

@@ -3,10 +3,8 @@
 import asyncio
 import hashlib
 import json
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -38,49 +36,23 @@ from sojourn.http.problems import Problem, redact
 from sojourn.http.security import audit
 from sojourn.http.security.disconnect import StoppableServer, signaled_server, wait_until_stopping
 from sojourn.http.security.tenancy import View, chosen_id, may_look_at, may_see, view_of
-from sojourn.reader import Cache, Feeds, FoundWait, FoundWaits, Reader, Runs, StuckRuns, WaitingRuns
+from sojourn.reader import (
+    Feeds,
+    FoundWait,
+    FoundWaits,
+    Reader,
+    Runs,
+    Sight,
+    StuckRuns,
+    WaitingLists,
+    WaitingRuns,
+)
 from sojourn.timeline import WaitEnd
 
 __all__ = ["SeenDecisions", "Service"]
 
-COUNTING = 1.0
-"""Seconds for which a count waits for runs that are not cached. The next count includes the rest."""
-
-CALL = "confirm-"
-"""Prefix of the ids of waits for an approval."""
-
 CHECK = 5.0
 """Seconds in which the Temporal server must answer a check, and for which the outcome is cached."""
-
-COUNT_FRESH = 3.0
-"""Seconds for which the count beside the inbox is cached, for all principals with the same view."""
-
-COUNT_PATIENCE = 0.1
-"""Seconds for which a page waits for the count."""
-
-COUNT_OLD = 60.0
-"""Seconds after which a page no longer shows a count that could not be read again."""
-
-LIST_FRESH = 1.0
-"""Seconds for which a page with `patience` uses the cached list of waiting runs."""
-
-LIST_SHARE = 5
-"""Factor of the time that reading the list took, after which it is read again if that is longer.
-
-A store takes most of a second for a thousand runs.
-"""
-
-LIST_OLD = 30.0
-"""Seconds after which the old list is no longer used while it is read again."""
-
-FIRST = 1.0
-"""Seconds for which a page waits for the first list, and then for the waits that it shows."""
-
-LEAST = 0.05
-"""Fewest seconds for which a page waits for the waits that it shows, even if the list took all its time."""
-
-MAX_VIEWS = 1_000
-"""Most lists and counts to cache."""
 
 
 class SeenDecisions(NamedTuple):
@@ -113,12 +85,9 @@ class Service:
         self._client = client
         self._feeds: Feeds | None = None
         self._reader: Reader | None = None
-        self._health: Cache[float, bool] = Cache(10)
+        self._waiting: WaitingLists | None = None
         self.is_down = False
         """Whether the Temporal server did not answer the last check of `is_available`."""
-        self._waiting: Cache[tuple[View, Selection], WaitingRuns] = Cache(MAX_VIEWS, LIST_OLD)
-        self._totals: Cache[tuple[View, Selection], int] = Cache(MAX_VIEWS)
-        self._counts: Cache[View, int] = Cache(MAX_VIEWS, COUNT_OLD)
         self._opening = asyncio.Lock()
         self._stopping: asyncio.Future[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -131,22 +100,18 @@ class Service:
             if self._feeds is None:
                 self._feeds = Feeds(self._client, self.metrics, redact)
                 self._reader = Reader(self._client)
+                self._waiting = WaitingLists(self._reader)
                 self._stopping = asyncio.get_running_loop().create_future()
                 if (server := signaled_server()) is not None:
                     self._watching = asyncio.create_task(self._watch(server, self._stopping), name="watch")
 
-    async def is_up(self, patience: float) -> bool:
-        """Return whether the Temporal server answers within `patience` seconds."""
+    async def is_reachable(self, patience: float, *, fresh: float) -> bool:
+        """Return whether the Temporal server is up, as `Reader.is_up` does."""
         try:
             await self.open()
-            limit = timedelta(seconds=patience)
-            return await self.client.temporal.service_client.check_health(timeout=limit)
-        except (RPCError, SojournError):
+        except SojournError:
             return False
-
-    async def is_reachable(self, patience: float, *, fresh: float) -> bool:
-        """Return whether the Temporal server is up, cached for `fresh` seconds."""
-        return await self._health.get(patience, lambda: self.is_up(patience), seconds=fresh)
+        return await self.reader.is_up(patience, fresh=fresh)
 
     async def is_available(self) -> bool:
         """Return whether the Temporal server is up, and update `is_down`."""
@@ -192,6 +157,11 @@ class Service:
     def reader(self) -> Reader:
         assert self._reader is not None, "the service is open while it answers"
         return self._reader
+
+    @property
+    def _waits(self) -> WaitingLists:
+        assert self._waiting is not None, "the service is open while it answers"
+        return self._waiting
 
     def agent(self, agent_id: str) -> Agent:
         """Return an agent of the app, or raise a problem (404)."""
@@ -403,20 +373,18 @@ class Service:
         ]
         return SeenDecisions(seen, found.is_whole, is_hidden)
 
-    async def waiting_runs(self, asking: Principal, selection: Selection) -> WaitingRuns:
-        """Return the waiting runs of a selection that the principal may see.
+    def _sight(self, asking: Principal) -> Sight:
+        """Return what the principal sees of waiting runs.
 
-        Runs that it may not see are included if it may decide on some of their calls. Of such a run, it sees those calls only.
+        A principal that decides on calls sees those calls of runs that it may not see.
         """
-        seen = await self.reader.waiting_runs(self._restrict(selection, view_of(asking)))
-        if not view_of(asking).deciding:
-            return seen
-        every = await self.reader.waiting_runs(self._restrict(selection, View(asking.tenant)))
-        return replace(
-            every,
-            others=frozenset(every.runs) - frozenset(seen.runs),
-            may_look_at=partial(may_look_at, asking),
-        )
+        view = view_of(asking)
+        tenant = partial(self._restrict, view=View(asking.tenant)) if view.deciding else None
+        return Sight(view, partial(self._restrict, view=view), tenant, partial(may_look_at, asking))
+
+    async def waiting_runs(self, asking: Principal, selection: Selection) -> WaitingRuns:
+        """Return the waiting runs that the principal may see, as `WaitingLists.runs` does."""
+        return await self._waits.runs(self._sight(asking), selection)
 
     async def waits(
         self,
@@ -429,30 +397,10 @@ class Service:
         cursor: str | None,
         patience: float | None = None,
     ) -> FoundWaits:
-        """Return a page of the open waits that the principal may see.
-
-        With `patience`, a cached list of the waiting runs is used while a new one is read.
-        """
-        began, is_first = time.monotonic(), False
-        if patience is None:
-            listed = await self.waiting_runs(asking, selection)
-        else:
-            key = view_of(asking), selection
-            is_first = self._waiting.peek(key) is None
-            listed = await self._waiting.get_soon(
-                key,
-                lambda: self.waiting_runs(asking, selection),
-                fresh=LIST_FRESH,
-                patience=patience,
-                first=max(FIRST, patience),
-                share=LIST_SHARE,
-            )
-            if listed is None:
-                unread = await self.count(asking, replace(selection, status="waiting"))
-                return FoundWaits([], None, is_whole=True, count=0, unread=unread)
-            patience = FIRST if is_first else max(patience - (time.monotonic() - began), LEAST)
-        return await self.reader.waits.page(
-            listed, fits=fits, newest=newest, most=most, cursor=cursor, patience=patience
+        """Return the open waits that the principal may see, as `WaitingLists.page` does."""
+        sight = self._sight(asking)
+        return await self._waits.page(
+            sight, selection, fits=fits, newest=newest, most=most, cursor=cursor, patience=patience
         )
 
     async def count(self, asking: Principal, selection: Selection, *, fresh: float = 0.0) -> int:
@@ -463,58 +411,16 @@ class Service:
         return replace(selection, tenant=view.tenant, viewer=view.viewer, by_subject=self.app.subject_agents)
 
     async def count_waiting(self, asking: Principal, selection: Selection, *, fresh: float = 0.0) -> int:
-        """Return the number of runs that wait for an answer, including child runs.
-
-        The store counts paused runs as waiting too, so these are subtracted.
-        """
-
-        async def count() -> int:
-            among = replace(selection, children=True)
-            waiting, paused = await asyncio.gather(
-                *(
-                    self.count(asking, replace(among, status=status), fresh=fresh)
-                    for status in ("waiting", "paused")
-                )
-            )
-            calls = await self._count_calls(asking, among) if view_of(asking).deciding else 0
-            return max(0, waiting - paused) + calls
-
-        if not fresh:
-            return await count()
-        return await self._totals.get((view_of(asking), selection), count, seconds=fresh)
-
-    async def _count_calls(self, asking: Principal, selection: Selection) -> int:
-        """Count further runs of the tenant that wait for a decision by the principal.
-
-        These are runs whose oldest wait is for an approval. The store tells whether there are such runs, but
-        it knows no roles. So their waits decide which of them the principal sees.
-        """
-        calls = replace(selection, status="waiting", awaits=CALL)
-        every = self._restrict(calls, View(asking.tenant))
-        both = await asyncio.gather(self.reader.count(every), self.count(asking, calls))
-        if both[0] <= both[1]:
-            return 0
-        runs = await self.waiting_runs(asking, calls)
-        others = {run_id: awaiting for run_id, awaiting in runs.runs.items() if run_id in runs.others}
-        return await self.reader.waits.count_runs(replace(runs, runs=others), COUNTING)
+        """Return the number of runs that wait for an answer, including child runs."""
+        return await self._waits.count(self._sight(asking), selection, fresh=fresh)
 
     async def waiting_count(self, asking: Principal) -> int | None:
         """Return the count beside the inbox, or None without one of the last minute."""
-        view = view_of(asking)
-        try:
-            return await self._counts.get_soon(
-                view,
-                lambda: self.count_waiting(asking, Selection()),
-                fresh=COUNT_FRESH,
-                patience=COUNT_PATIENCE,
-            )
-        except SojournError:
-            return self._counts.peek(view)  # the page itself says that the server does not answer
+        return await self._waits.recent_count(self._sight(asking))
 
     def note_answered(self, asking: Principal) -> None:
         """Count one waiting run less, before the store reflects the answer."""
-        if count := self._counts.peek(view := view_of(asking)):
-            self._counts.put(view, count - 1)
+        self._waits.note_answered(self._sight(asking))
 
     def execution_url(self, asking: Principal, workflow_id: str, execution: str) -> str:
         """Return the URL of an execution in Temporal's UI.

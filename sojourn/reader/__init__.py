@@ -31,6 +31,7 @@ from sojourn.reader.subscription import (
     SubscriberItem,
     Subscription,
 )
+from sojourn.reader.waiting_lists import Sight, WaitingLists
 from sojourn.reader.waits import FoundWait, FoundWaits, WaitingRuns, WaitReader, find_waits
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "RunDecisions",
     "RunEnd",
     "Runs",
+    "Sight",
     "SlowSubscriber",
     "Snapshot",
     "StuckRuns",
@@ -62,6 +64,7 @@ __all__ = [
     "Subscription",
     "Turns",
     "WaitReader",
+    "WaitingLists",
     "WaitingRuns",
     "conversation_timeline",
     "decode_cursor",

@@ -6,7 +6,7 @@ Outcomes and usage of ended runs, and the last messages of conversations, are re
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, TypeVar, cast
 
 from temporalio.api.common.v1 import WorkflowExecution
@@ -176,6 +176,9 @@ STUCK_FRESH = 10.0
 STUCK_RUNS = 200
 """Most running runs to check for whether they are stuck, newest first."""
 
+MAX_CHECKS = 10
+"""Most checks of the server to cache, each with its own time."""
+
 MAX_PAGES = 1_000
 """Most pages and counts to cache."""
 
@@ -221,6 +224,7 @@ class Reader:
         self.client = client
         self.waits = WaitReader(client)
         """The open waits of runs."""
+        self._health: Cache[float, bool] = Cache(MAX_CHECKS)
         self._pages: Cache[Hashable, Any] = Cache(MAX_PAGES, FRESH)
         self._stuck: Cache[Selection, StuckRuns] = Cache(MAX_PAGES, STUCK_FRESH)
         self._statuses: Cache[str, RunStatus] = Cache(MAX_RUNS, FRESH)
@@ -228,6 +232,20 @@ class Reader:
         self._decisions: Cache[tuple[str, str, int], RunDecisions] = Cache(MAX_RUNS)
         self._tails: Cache[str, Preview] = Cache(MAX_RUNS, FRESH)
         self._previews: Cache[tuple[str, int, float], Preview] = Cache(MAX_RUNS)
+
+    async def is_up(self, patience: float, *, fresh: float) -> bool:
+        """Return whether the Temporal server answers within `patience` seconds.
+
+        The outcome is cached for `fresh` seconds.
+        """
+        return await self._health.get(patience, lambda: self._check_health(patience), seconds=fresh)
+
+    async def _check_health(self, patience: float) -> bool:
+        limit = timedelta(seconds=patience)
+        try:
+            return await self.client.temporal.service_client.check_health(timeout=limit)
+        except RPCError:
+            return False
 
     async def runs(
         self,

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from sojourn import Principal
+from sojourn.answers import wait_view
 from sojourn.console.answering import read_answer
 from sojourn.console.form import Form
 from sojourn.console.page import Links, Visit
@@ -56,7 +57,7 @@ def test_the_arguments_beside_other_things_show_what_runs():
     page, shown = templates().from_string(PLACE), 0
     for payload in filter(None, PAYLOADS):
         wait = AwaitConfirmation(id="w", tool_call_id="c", tool="a.b.c", payload=payload, payload_digest="d")
-        html = page.render(view=form_in_place(wait, "r", lambda _: None), visit=visit)
+        html = page.render(view=form_in_place(wait_view(wait, "r"), lambda _: None), visit=visit)
         if "too long" in html:
             assert 'name="do"' not in html
         else:
@@ -76,7 +77,7 @@ LONG = 100_001
 def test_what_is_not_shown_whole_is_not_approved_there(payload):
     """Arguments of which a page shows only a part are approved by the command that shows all of them; they can be denied there."""
     wait = AwaitConfirmation(id="w", tool_call_id="c", tool="a.b.c", payload=payload, payload_digest="d")
-    view = form_in_place(wait, "r", lambda _: None)
+    view = form_in_place(wait_view(wait, "r"), lambda _: None)
     visit = Visit(None, None, Principal(subject="ana", roles=["approver"]), Links(""))  # type: ignore[arg-type]
     html = templates().from_string(ALONE).render(view=view, visit=visit)
     assert ('value="approve' in html, 'value="deny"' in html) == (False, True)
@@ -86,7 +87,9 @@ def test_what_is_not_shown_whole_is_not_approved_there(payload):
         assert (body is not None) == is_taken
     at_most = AwaitConfirmation.model_copy(wait, update={"payload": {"memo": "x" * (LONG - 1)}})
     html = (
-        templates().from_string(ALONE).render(view=form_in_place(at_most, "r", lambda _: None), visit=visit)
+        templates()
+        .from_string(ALONE)
+        .render(view=form_in_place(wait_view(at_most, "r"), lambda _: None), visit=visit)
     )
     assert 'value="approve"' in html
 

@@ -5,6 +5,8 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tests.http.every_protocol import say
+
 __all__ = ["of_run", "of_session", "of_talk"]
 
 Command = Callable[..., Awaitable[Any]]
@@ -50,14 +52,13 @@ async def of_session(served: Any, sojourn: Command, session_id: str) -> dict[str
 
 async def of_talk(served: Any, text: str, thread: str) -> dict[str, str]:
     """What each protocol answers to a message that opens a conversation of its own."""
-    said = {"role": "user", "content": text}
-    chat = {"model": "shop.clerk", "messages": [said]}
-    agui = {"threadId": f"{thread}-agui", "runId": "run-1", "messages": [{"id": "m-1", **said}]}
-    parts = [{"type": "text", "text": text}]
-    vercel = {"id": f"{thread}-vercel", "messages": [{"id": "m-1", "role": "user", "parts": parts}]}
-    sent = {"role": "ROLE_USER", "messageId": f"{thread}-a2a", "parts": [{"text": text}]}
-    a2a = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": sent}}
-    headers = {"A2A-Version": "1.0"}
+
+    async def said(name: str) -> Any:
+        """Send the text in a conversation of the protocol's own."""
+        method, path, headers, body = say(name, text, session_id=f"{thread}-{name}", message_id="m-1")
+        return await served.http.request(method, path, headers=headers, json=body)
+
+    chat = {"model": "shop.clerk", "messages": [{"role": "user", "content": text}]}
     return {
         "openai chat": _answered(await served.post("/openai/v1/chat/completions", chat)),
         "openai chat, streamed": (
@@ -66,10 +67,10 @@ async def of_talk(served: Any, text: str, thread: str) -> dict[str, str]:
         "openai responses": _answered(
             await served.post("/openai/v1/responses", {"model": "shop.clerk", "input": text})
         ),
-        "ag-ui": _streamed(await served.post("/agui/shop.clerk", agui)),
-        "ai sdk": _streamed(await served.post("/vercel/shop.clerk", vercel)),
+        "ag-ui": _streamed(await said("agui")),
+        "ai sdk": _streamed(await said("vercel")),
         # The library adds the fields of a task as its events come, so that their order is not fixed.
-        "a2a": _answered(await served.post("/a2a/shop.clerk/", a2a, headers=headers), is_sorted=True),
+        "a2a": _answered(await said("a2a"), is_sorted=True),
     }
 
 

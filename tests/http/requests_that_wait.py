@@ -1,90 +1,31 @@
-"""Requests that wait, and those of streams, one of each kind, as bytes on a connection: so that a client can vanish from any of them."""
+"""Requests that wait, and those of streams, as bytes on a connection: so that a client can vanish from any of them."""
 
 import asyncio
 import contextlib
 import json
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx2
 
-__all__ = ["WAITING", "Connection", "answering", "connected", "request_of", "requests", "streams"]
+from tests.http.every_protocol import PROTOCOLS, Request, say
 
-RPC = {"Accept": "application/json, text/event-stream"}
-MODERN = "2026-07-28"
+__all__ = ["STREAMING", "WAITING", "Connection", "answering", "connected", "request_of", "requests"]
 
-
-def request_of(kind: str, text: str, *, run_id: str = "", session_id: str = "") -> tuple[str, str, Any, Any]:
-    """A request of one kind: the method, the path, headers, and a body."""
-    session_id = session_id or uuid.uuid4().hex
-    message = {"role": "ROLE_USER", "parts": [{"text": text}], "messageId": uuid.uuid4().hex}
-    call: dict[str, Any] = {"name": "shop_clerk", "arguments": {"message": text, "session_id": session_id}}
-    rpc = {"jsonrpc": "2.0", "id": 1}
-    match kind:
-        case "output":
-            return "GET", f"/v1/runs/{run_id}/output?wait=60", {}, None
-        case "message":
-            path = f"/v1/sessions/shop.clerk/{session_id}/messages?wait=60"
-            return "POST", path, {}, {"text": text}
-        case "chat":
-            body = {"model": "shop.clerk", "messages": [{"role": "user", "content": text}]}
-            return "POST", "/openai/v1/chat/completions", {}, {**body, "metadata": {"session_id": session_id}}
-        case "response":
-            body = {"model": "shop.clerk", "input": text, "conversation": session_id}
-            return "POST", "/openai/v1/responses", {}, body
-        case "a2a":
-            params = {"message": {**message, "contextId": session_id}}
-            path, headers = "/a2a/shop.clerk", {**RPC, "A2A-Version": "1.0"}
-            return "POST", path, headers, {**rpc, "method": "SendMessage", "params": params}
-        case "mcp":
-            headers = {**RPC, "MCP-Protocol-Version": "2025-06-18"}
-            return "POST", "/mcp", headers, {**rpc, "method": "tools/call", "params": call}
-        case "mcp of 2026":
-            about = "io.modelcontextprotocol"
-            call["_meta"] = {
-                f"{about}/protocolVersion": MODERN,
-                f"{about}/clientInfo": {"name": "test", "version": "1"},
-                f"{about}/clientCapabilities": {},
-            }
-            named = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "shop_clerk"}
-            return "POST", "/mcp", {**RPC, **named}, {**rpc, "method": "tools/call", "params": call}
-    raise AssertionError(kind)
-
-
-WAITING = ("output", "message", "chat", "response", "a2a", "mcp", "mcp of 2026")
+WAITING = ("output", *(name for name, each in PROTOCOLS.items() if not each.is_stream))
 """Every kind of request that waits."""
 
+STREAMING = ("events", *(name for name, each in PROTOCOLS.items() if each.is_stream))
+"""Every kind of stream."""
 
-def streams(session_id: str, run_id: str, text: str = "sleep") -> dict[str, tuple[str, str, Any, Any]]:
-    """A request of a stream of each protocol."""
-    rpc = {"Accept": "application/json, text/event-stream"}
-    message = {"role": "ROLE_USER", "parts": [{"text": text}], "messageId": uuid.uuid4().hex}
-    sent = {"message": {**message, "contextId": session_id}}
-    part = {"type": "text", "text": text}
-    agui = {
-        "threadId": session_id,
-        "runId": "r-1",
-        "tools": [],
-        "context": [],
-        "state": {},
-        "forwardedProps": {},
-    }
-    agui["messages"] = [{"id": "m-1", "role": "user", "content": text}]
-    vercel = {"id": session_id, "messages": [{"id": "m-2", "role": "user", "parts": [part]}]}
-    a2a = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": sent}
-    return {
-        "events": ("GET", f"/v1/runs/{run_id}/events", {"Accept": "text/event-stream"}, None),
-        "agui": ("POST", "/agui/shop.clerk", {}, agui),
-        "vercel": ("POST", "/vercel/shop.clerk", {}, {**vercel, "trigger": "submit-message"}),
-        "chat as a stream": (
-            "POST",
-            "/openai/v1/chat/completions",
-            {},
-            {**request_of("chat", text, session_id=session_id)[3], "stream": True},
-        ),
-        "a2a as a stream": ("POST", "/a2a/shop.clerk", {**rpc, "A2A-Version": "1.0"}, a2a),
-    }
+
+def request_of(kind: str, text: str, *, run_id: str = "", session_id: str = "") -> Request:
+    """A request of one kind: what a run gives, its events, or a text by a protocol."""
+    if kind == "output":
+        return Request("GET", f"/v1/runs/{run_id}/output?wait=60", {}, None)
+    if kind == "events":
+        return Request("GET", f"/v1/runs/{run_id}/events", {"Accept": "text/event-stream"}, None)
+    return say(kind, text, session_id=session_id)
 
 
 class Connection:

@@ -25,6 +25,7 @@ from sojourn.contracts.principal import ROLES
 from sojourn.http.security.headers import MAX_HEAD
 from sojourn.network import http_client
 from tests.http.conftest import Shop, listening
+from tests.http.every_protocol import say
 from tests.http.test_document import PATHS
 
 CHECKS = [
@@ -68,8 +69,8 @@ async def known(made):
     run_id = await made.start("measure")
     output = (await made.output(run_id))["output"]
     session_id = f"of-{run_id}"
-    hello = {"id": "m-1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
-    await made.post("/vercel/shop.clerk", {"id": session_id, "messages": [hello]})
+    _, path, headers, body = say("vercel", "hello", session_id=session_id)
+    await made.post(path, body, headers=headers)
     ref = output["artifacts"][0]["ref"].partition("#")[2]
     session = {"session_id": session_id, "chat_id": session_id}
     return {"agent_id": "shop.clerk", "run_id": run_id, "ref": ref, **session}

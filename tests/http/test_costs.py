@@ -12,8 +12,7 @@ from sojourn.http.bodies import MessageBody, StartBody
 from sojourn.http.protocols import turn_request
 from sojourn.http.routes import events
 from sojourn.http.routes import service as service_routes
-from sojourn.http.service import Service
-from sojourn.reader import WaitReader, subscription
+from sojourn.reader import Reader, WaitReader, subscription
 
 
 async def test_an_array_of_events_ends_at_so_many_bytes(served, monkeypatch):
@@ -51,13 +50,13 @@ def test_a_message_has_so_many_parts(kind):
 async def test_health_is_looked_at_once_for_all(served, monkeypatch):
     """However often strangers ask at once, the Temporal server is asked once."""
     asked = list[float]()
-    plain = Service.is_up
+    plain = Reader._check_health
 
     async def counted(self, patience):
         asked.append(patience)
         return await plain(self, patience)
 
-    monkeypatch.setattr(Service, "is_up", counted)
+    monkeypatch.setattr(Reader, "_check_health", counted)
     monkeypatch.setattr(service_routes, "FRESH", 60.0)
     answers = await asyncio.gather(*(served.http.get("/health") for _ in range(20)))
     assert [each.status_code for each in answers] == [200] * 20

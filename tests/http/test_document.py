@@ -8,8 +8,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from sojourn.asgi import create_app
+from tests.http.every_protocol import PROTOCOLS, say
 
 PATHS = {
+    *(each.route for each in PROTOCOLS.values() if each.is_documented),
     "GET /v1/agents",
     "GET /v1/agents/{agent_id}",
     "GET /v1/me",
@@ -32,12 +34,9 @@ PATHS = {
     "GET /v1/sessions",
     "GET /v1/sessions/{agent_id}/{session_id}",
     "POST /v1/sessions/{agent_id}/{session_id}",
-    "POST /v1/sessions/{agent_id}/{session_id}/messages",
     "POST /v1/sessions/{agent_id}/{session_id}/interrupt",
     "POST /v1/sessions/{agent_id}/{session_id}/close",
     "GET /v1/sessions/{agent_id}/{session_id}/events",
-    "POST /agui/{agent_id}",
-    "POST /vercel/{agent_id}",
     "GET /vercel/{agent_id}/{chat_id}/stream",
     "GET /health",
     "GET /metrics",
@@ -201,12 +200,11 @@ async def test_answers_fit_the_document(served, document, whole):
     await post("/v1/sessions/{agent_id}/{session_id}/interrupt", {}, **session)
     await post("/v1/sessions/{agent_id}/{session_id}/close", {}, **session)
     await get("/v1/sessions", limit="5")
-    hello = {"id": "m-1", "role": "user", "content": "hello"}
-    thread = {"threadId": f"agui-{run_id}", "runId": "run-1", "messages": [hello]}
-    await post("/agui/{agent_id}", thread, agent_id="shop.clerk")
+    for name, protocol in PROTOCOLS.items():
+        if protocol.is_documented:
+            method, path, headers, body = say(name, "hello", session_id=f"{name}-{run_id}")
+            judge(protocol.route, await served.http.request(method, path, headers=headers, json=body))
     chat = f"vercel-{run_id}"
-    hello = {"id": "m-1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
-    await post("/vercel/{agent_id}", {"id": chat, "messages": [hello]}, agent_id="shop.clerk")
     await get("/vercel/{agent_id}/{chat_id}/stream", agent_id="shop.clerk", chat_id=chat)
     await get("/health")
     await get("/metrics")

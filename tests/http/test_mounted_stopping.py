@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from sojourn.asgi import create_app
 from sojourn.network import http_client
 from tests.http.conftest import SHOP, listening
-from tests.http.requests_that_wait import WAITING, connected, request_of, requests, streams
+from tests.http.requests_that_wait import WAITING, connected, request_of, requests
 
 SITE = """
 from fastapi import FastAPI
@@ -70,9 +70,8 @@ async def test_a_mounted_service_answers_who_waits_as_soon_as_uvicorn_is_asked_t
     """Each request that waits gets what is known or what to do next, and a stream its last event, with no error in the log of the server."""
     process, url = site
     run_id = await served.start("sleep")
-    session_id = uuid.uuid4().hex
     asked = {kind: request_of(kind, "sleep", run_id=run_id) for kind in WAITING}
-    asked["events"] = streams(session_id, run_id)["events"]
+    asked["events"] = request_of("events", "", run_id=run_id)
     async with contextlib.AsyncExitStack() as stack:
         open_ = {}
         for kind, (method, path, headers, body) in asked.items():

@@ -14,7 +14,7 @@ from sojourn.asgi import create_app
 from sojourn.contracts.principal import ROLES, Principal
 from sojourn.network import http_client
 from tests.http.conftest import listening
-from tests.http.requests_that_wait import connected, request_of, streams
+from tests.http.requests_that_wait import connected, request_of
 from tests.http.test_document import PATHS
 
 CASES = [
@@ -241,8 +241,9 @@ async def test_a_body_that_is_not_sent_as_json_is_told_how(door, path, headers):
 async def test_metrics_tell_the_protocols_apart_and_count_only_streams(served, until):
     """MCP and A2A have paths of their own, and a stream of events is one, while requests that wait are counted as such."""
     run_id = await served.start("sleep")
-    asked = {kind: request_of(kind, "sleep", run_id=run_id) for kind in ("mcp", "a2a", "output", "chat")}
-    asked["events"] = streams("", run_id)["events"]
+    asked = {
+        kind: request_of(kind, "sleep", run_id=run_id) for kind in ("mcp", "a2a", "output", "chat", "events")
+    }
     metrics = served.web.state.service.metrics
     async with contextlib.AsyncExitStack() as stack:
         for method, path, headers, body in asked.values():

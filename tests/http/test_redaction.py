@@ -4,7 +4,6 @@ import json
 import os
 import re
 import socket
-import uuid
 from datetime import UTC, datetime
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from sojourn import Message, RunStatus, ToolError, ToolResult
 from sojourn.contracts.event import MessageReceivedEvent, RunFailedEvent
 from sojourn.http.problems import redact, redact_text
-from tests.http.protocols.test_mcp import call, connect
+from tests.http.every_protocol import PROTOCOLS, say
 
 SECRET = re.compile(rf"shop_app\.py|{os.getpid()}@|{re.escape(socket.gethostname())}")
 PLACE = {"event_id": "0-000001-00000", "run_id": "r", "time": datetime(2027, 1, 2, tzinfo=UTC)}
@@ -99,21 +98,10 @@ async def test_the_process_that_answers_and_terminates_is_not_told(served):
     assert not SECRET.search(await told_of(served, run_id))
 
 
-async def test_the_protocols_tell_no_line_either(served):
-    """OpenAI's, MCP's, A2A's, AG-UI's and the AI SDK's clients learn why a run failed, and no more."""
-    body = {"model": "shop.clerk", "messages": [{"role": "user", "content": "raise"}]}
-    told = [(await served.post("/openai/v1/chat/completions", body)).text]
-    async with connect(served.url) as client:
-        told.append((await call(client, "raise")).model_dump_json())
-    message = {"role": "ROLE_USER", "parts": [{"text": "raise"}], "messageId": uuid.uuid4().hex}
-    sent = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-    told.append((await served.post("/a2a/shop.clerk", sent)).text)
-    said = {"id": uuid.uuid4().hex, "role": "user", "parts": [{"type": "text", "text": "raise"}]}
-    chat = {"id": uuid.uuid4().hex, "messages": [said], "trigger": "submit-message"}
-    told.append((await served.post("/vercel/shop.clerk", chat)).text)
-    ids = {"threadId": uuid.uuid4().hex, "runId": "r", "state": {}, "tools": [], "context": []}
-    turn = {**ids, "forwardedProps": {}, "messages": [{"id": "m", "role": "user", "content": "raise"}]}
-    told.append((await served.post("/agui/shop.clerk", turn)).text)
-    for each in told:
-        assert "there is no such shelf" in each, each
-        assert not SECRET.search(each), each
+@pytest.mark.parametrize("name", PROTOCOLS)
+async def test_no_protocol_tells_a_line_either(served, name):
+    """Its clients learn why a run failed, and no more."""
+    method, path, headers, body = say(name, "raise")
+    told = (await served.http.request(method, path, headers=headers, json=body)).text
+    assert "there is no such shelf" in told, told
+    assert not SECRET.search(told), told

@@ -15,7 +15,7 @@ from sojourn.asgi import create_app
 from sojourn.http.security.keys import create_key, revoke_key
 from tests import programs
 from tests.http.conftest import SHOP, listening
-from tests.http.requests_that_wait import WAITING, connected, request_of, requests, streams
+from tests.http.requests_that_wait import WAITING, connected, request_of, requests
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -127,7 +127,7 @@ async def test_a_stream_that_is_cut_is_no_error_in_the_log(served, temporal_addr
         headers = {"Authorization": f"Bearer {key}"}
         body = {"agent_id": "shop.clerk", "input": "sleep"}
         run_id = (await served.http.post(f"{address}/v1/runs", json=body, headers=headers)).json()["run_id"]
-        asked = streams(uuid.uuid4().hex, run_id)["events"]
+        asked = request_of("events", "", run_id=run_id)
         async with connected(address, *asked, key=key) as connection:
             await connection.reader.readuntil(b"run_started")
             revoke_key(file, "ana")

@@ -71,15 +71,18 @@ def answer(
     who = by_or_user(subject if by is None else by)
 
     async def send(client: "Client") -> int:
-        from sojourn.answers import Answer, Declined, submit
+        from sojourn.answers import parse_value, submit
         from sojourn.cli.waits import find_wait
 
-        found = await find_wait(client, run_id, "question", await_id, command="answer")
+        found = await find_wait(
+            client, run_id, lambda wait: wait.takes_words, await_id, command="answer", noun="a question"
+        )
         run = client.get_run(found.run_id)
         principal = await answerer(client, run.id, named)
         typed = {name: parse_value(found.form, name, value) for name, value in pairs}
         by_field = typed if values is None else values
-        given = Declined(why) if decline else Answer(by_field if text is None else text)
+        value = by_field if text is None else text
+        given = parse_value(found, value, declined=decline, reason=why)
         done = await submit(run, principal, found, given, by=who, trusted=True)
         return print_done(done.done, run.id, as_json=as_json, by=who, await_id=found.await_id)
 
@@ -176,7 +179,6 @@ def provide(
 
     async def send(client: "Client") -> int:
         from sojourn.answers import Results, open_waits, submit
-        from sojourn.cli.screen.waits import texts_of
         from sojourn.cli.waits import command_of, nothing_open, require_worker, to_json
 
         status = await client.get_run(run_id).status()
@@ -184,7 +186,7 @@ def provide(
         waits = [wait for wait in found if wait.kind == "tool_results"]
         if found and not waits:
             raise CommandError(
-                f"{run_id} waits for no results from outside, but for {texts_of(found[0]).title}; "
+                f"{run_id} waits for no results from outside, but for {found[0].noun}; "
                 f"answer with: {command_of(found[0])}",
                 run_id=run_id,
             )

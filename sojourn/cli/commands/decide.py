@@ -183,7 +183,12 @@ def _decide(options: DecideOptions) -> int:
         decision = Decision(options.approved, options.digest, options.why, scope)
         try:
             found = await find_wait(
-                client, options.run_id, "approval", options.await_id, command=options.verb
+                client,
+                options.run_id,
+                lambda wait: wait.call is not None,
+                options.await_id,
+                command=options.verb,
+                noun="an approval",
             )
             _require_id(options, found)
         except CommandError:

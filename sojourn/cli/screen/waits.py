@@ -1,4 +1,4 @@
-"""Format each kind of wait, with the commands that answer it."""
+"""Format waits, with the commands that answer them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,15 +8,13 @@ from sojourn.cli.screen.text import Line, plain, shell_word, text_lines
 from sojourn.contracts.awaits import KindName
 from sojourn.values.visible import visible
 
-__all__ = ["TEXTS", "WaitTexts", "call_lines", "texts_of"]
+__all__ = ["WaitTexts", "call_lines", "texts_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitTexts:
-    """How one kind of wait is printed and answered."""
+    """How a wait is printed and answered."""
 
-    title: str
-    """The kind, for people."""
     lines: Callable[[WaitView, bool], list[Line]]
     """Returns the lines of a wait; the second argument is whether they show all of it, however long."""
     about: Callable[[WaitView], list[str]]
@@ -25,22 +23,18 @@ class WaitTexts:
     """Returns the commands that answer a wait, without `sojourn`; the usual one first, placeholders in capitals."""
 
 
-def _question_lines(wait: WaitView, whole: bool) -> list[Line]:
+def _words_lines(wait: WaitView, whole: bool) -> list[Line]:
     asker = f"{plain(wait.server)} asks: " if wait.server else ""
     fields = [Line(f"  wanted: {field}", "yellow") for field in wait.wanted]
-    return [*text_lines(asker + _question_of(wait), "bold yellow", "? ", whole=whole), *fields]
+    return [*text_lines(asker + wait.summary, "bold yellow", "? ", whole=whole), *fields]
 
 
-def _question_about(wait: WaitView) -> list[str]:
+def _words_about(wait: WaitView) -> list[str]:
     fields = f" (wanted: {', '.join(wait.wanted)})" if wait.missing_fields else ""
-    return [plain(_question_of(wait), 300) + fields]
+    return [plain(wait.summary, 300) + fields]
 
 
-def _question_of(wait: WaitView) -> str:
-    return wait.question.question if wait.question else ""
-
-
-def _question_commands(wait: WaitView) -> list[str]:
+def _words_commands(wait: WaitView) -> list[str]:
     fields = " ".join(f"--field {shell_word(f'{name}=VALUE')}" for name in wait.missing_fields)
     answer = fields or "'YOUR ANSWER'"
     return [f"answer {_target(wait)} {answer}", f"answer {_target(wait)} --decline --why WHY"]
@@ -95,15 +89,17 @@ def _quote(text: str) -> str:
     return word if word.startswith(("'", "$'")) else f"'{word}'"
 
 
-TEXTS: Mapping[KindName, WaitTexts] = {
-    "question": WaitTexts("a question", _question_lines, _question_about, _question_commands),
-    "approval": WaitTexts("an approval", _approval_lines, _approval_about, _approval_commands),
-    "tool_results": WaitTexts("results from outside", _results_lines, _results_about, _results_commands),
+_WORDS = WaitTexts(_words_lines, _words_about, _words_commands)
+"""A question, and any kind of wait that has no texts of its own."""
+
+_TEXTS: Mapping[KindName, WaitTexts] = {
+    "approval": WaitTexts(_approval_lines, _approval_about, _approval_commands),
+    "tool_results": WaitTexts(_results_lines, _results_about, _results_commands),
 }
 
 
 def texts_of(wait: WaitView) -> WaitTexts:
-    return TEXTS[wait.kind]
+    return _TEXTS.get(wait.kind, _WORDS)
 
 
 def call_lines(wait: WaitView, *, whole: bool = False) -> tuple[list[str], Disclosure]:

@@ -22,7 +22,7 @@ from sojourn.console.routes.talk import form_page, message_id_for, say
 from sojourn.console.views.entries import markdown_of_turn, turns_before
 from sojourn.console.views.markdown import prepare
 from sojourn.console.views.text import ago_now
-from sojourn.console.views.waits import WaitForm
+from sojourn.console.views.waits import WaitForm, waits_below
 from sojourn.console.watched import Changes, News, RenderedPart, WatchedTalk
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.run import RunStatus
@@ -142,7 +142,7 @@ def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> 
         "asks": _question(status),
         "modes": _modes(status),
         "most_bytes": MOST_BYTES,
-        "below": {run_id: waits for run_id, waits in status.child_awaits.items() if is_open and waits},
+        "below": waits_below(status) if is_open else {},
     }
 
 

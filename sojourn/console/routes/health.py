@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
@@ -46,17 +45,17 @@ class HealthSummary:
 
 @dataclass(frozen=True, slots=True)
 class StuckRow:
-    run_id: str
-    agent_id: str
-    asked: str
-    what: str
-    reason: str
-    attempt: int
-    since: datetime | None
-    advice: str
-    """Advice in words. Empty if the command is enough."""
-    command: str
-    """The command that repairs the run. Empty if there is none."""
+    run: ListedRun
+    stuck: Stuck
+
+    @property
+    def what(self) -> str:
+        return _KINDS[self.stuck.kind]
+
+    @property
+    def mend(self) -> tuple[str, str]:
+        """Advice in words, and the command that repairs the run. Either may be empty."""
+        return parted(mend_of(self.run.run_id, self.stuck))
 
 
 def health_of(groups: Mapping[str, Sequence[Check]], stuck: int, fault: str) -> HealthSummary:
@@ -73,26 +72,8 @@ def health_of(groups: Mapping[str, Sequence[Check]], stuck: int, fault: str) -> 
 
 def stuck_rows(runs: Sequence[ListedRun], reasons: Mapping[str, Stuck]) -> list[StuckRow]:
     """Return the stuck runs, the longest stuck first."""
-    rows: list[StuckRow] = []
-    for run in runs:
-        why = reasons.get(run.run_id)
-        if why is None:
-            continue
-        advice, command = parted(mend_of(run.run_id, why))
-        rows.append(
-            StuckRow(
-                run.run_id,
-                run.agent_id,
-                one_line(run.asked, 160),
-                _KINDS[why.kind],
-                why.reason,
-                why.attempt,
-                why.since,
-                advice,
-                command,
-            )
-        )
-    rows.sort(key=lambda row: row.since.timestamp() if row.since else 0.0)
+    rows = [StuckRow(run, why) for run in runs if (why := reasons.get(run.run_id)) is not None]
+    rows.sort(key=lambda row: row.stuck.since.timestamp() if row.stuck.since else 0.0)
     return rows[:MOST]
 
 

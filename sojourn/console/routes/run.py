@@ -17,7 +17,7 @@ from sojourn.console.page import Pages, Visit
 from sojourn.console.views.chart import WIDTH, chart_of
 from sojourn.console.views.entries import markdown_of
 from sojourn.console.views.markdown import prepare
-from sojourn.console.views.runs import head_of
+from sojourn.console.views.runs import RunHead
 from sojourn.console.views.text import ago_now
 from sojourn.console.watched import Changes, News, WatchedRun
 from sojourn.contracts.ids import EVENT_ID, place_of
@@ -214,7 +214,7 @@ def _values(watched: WatchedRun) -> dict[str, Any]:
 def head_values(watched: WatchedRun, links: RunLinks) -> dict[str, Any]:
     """Return the values for the templates of every page of a run, as it is now."""
     children = [call.child.run_id for call in watched.timeline.calls if call.child]
-    head = head_of(watched.status, watched.snapshot, watched.timeline.spent, children, watched.stuck)
+    head = RunHead(watched.status, watched.snapshot, watched.timeline.spent, children, watched.stuck)
     return {**_values(watched), "head": head, "links": links}
 
 

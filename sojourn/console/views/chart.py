@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sojourn.console.views.waits import kind_word
 from sojourn.timeline import Call, Entry, Plan, WaitEntry
 
 __all__ = ["WIDTH", "chart_of"]
@@ -93,7 +94,14 @@ def _work(entry: Entry, now: datetime) -> _Work | None:
         return _Work(entry, "plan", "plan", [("plan", span)], entry.is_open)
     if isinstance(entry, WaitEntry):
         span = entry.at, _wait_end(entry, now)
-        return _Work(entry, "question", "waiting", [("wait", span)], entry.is_waiting, _answerer_of(entry))
+        return _Work(
+            entry,
+            kind_word(entry.wait.noun),
+            "waiting",
+            [("wait", span)],
+            entry.is_waiting,
+            _answerer_of(entry),
+        )
     return _of_call(entry, now) if isinstance(entry, Call) else None
 
 
@@ -119,7 +127,9 @@ def _wait_end(entry: Call | WaitEntry, now: datetime) -> datetime:
 
 
 def _answerer_of(entry: Call | WaitEntry) -> str:
-    return entry.decision.who if entry.decision else "a person"
+    if entry.decision:
+        return entry.decision.who
+    return "a person" if entry.wait is None or entry.wait.is_for_people else "a program"
 
 
 def _bar(work: _Work, scale: "_Scale") -> Bar:

@@ -2,48 +2,50 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from sojourn.answers import wait_view
 from sojourn.checks.workers import mend_of
 from sojourn.client.conversation_id import is_conversation
 from sojourn.client.stuck import Stuck
 from sojourn.console.views.markdown import spoken
 from sojourn.console.views.text import OPEN, money, short_number, word_of
-from sojourn.console.views.waits import wait_line
+from sojourn.console.views.waits import wait_line, waits_of
+from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.run_policy import Caps
 from sojourn.reader import Detail, ListedRun, RunEnd, Snapshot
 from sojourn.timeline import TokenUsage
 from sojourn.values.visible import format_duration, one_line
 
-__all__ = ["RunRow", "doing", "head_of", "row_of", "waits_line"]
+__all__ = ["RunHead", "RunRow", "doing", "row_of", "waits_line"]
 
 MAX_ASKED = 160
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    run_id: str
-    agent_id: str
-    session_id: str
-    asked: str
-    """The request on one line. Empty if it cannot be read here."""
+    run: ListedRun
     status: str
     """A status of `WORDS` in `text.py`."""
-    word: str
     now: str
     """Its current activity, its wait, or its answer."""
-    started_at: datetime | None
-    closed_at: datetime | None
-    took: timedelta | None
-    """Time from start to end. None while the run is open."""
-    cost: float | None
-    tokens: int
-    parent: str
-    """Parent of a child run."""
-    origin: str
-    """The run from which a fork was made."""
+    used: Usage | None
+    """What its models used, as far as it is known."""
+
+    @property
+    def word(self) -> str:
+        return word_of(self.status)
+
+    @property
+    def asked(self) -> str:
+        """The request on one line. Empty if it cannot be read here."""
+        return one_line(self.run.asked, MAX_ASKED)
+
+    @property
+    def took(self) -> timedelta | None:
+        """Time from start to end. None while the run is open."""
+        run = self.run
+        return run.closed_at - run.started_at if run.closed_at and run.started_at else None
 
 
 def row_of(
@@ -55,24 +57,9 @@ def row_of(
 ) -> RunRow:
     status = detail if isinstance(detail, RunStatus) else None
     ended = detail if isinstance(detail, RunEnd) else None
-    state = _state(run, status, stuck)
-    usage = ended.output.total_usage if ended and ended.output else status.used if status else None
-    return RunRow(
-        run_id=run.run_id,
-        agent_id=run.agent_id,
-        session_id=run.session_id,
-        asked=one_line(run.asked, MAX_ASKED),
-        status=state,
-        word=word_of(state),
-        now=_now(status, stuck, ended) or otherwise,
-        started_at=run.started_at,
-        closed_at=run.closed_at,
-        took=run.closed_at - run.started_at if run.closed_at and run.started_at else None,
-        cost=usage.cost if usage else None,
-        tokens=usage.input_tokens + usage.output_tokens if usage else 0,
-        parent=run.run_id.rpartition("/")[0],
-        origin=run.forked_from.run_id if run.forked_from else "",
-    )
+    used = ended.output.total_usage if ended and ended.output else status.used if status else None
+    now = _now(status, stuck, ended) or otherwise
+    return RunRow(run=run, status=_state(run, status, stuck), now=now, used=used)
 
 
 def _state(run: ListedRun, status: RunStatus | None, stuck: Stuck | None) -> str:
@@ -124,11 +111,11 @@ def doing(status: RunStatus) -> str:
 
 def waits_line(status: RunStatus) -> str:
     """Describe what an open run and its child runs wait for, on one line."""
-    by_run = {status.run_id: status.awaits, **status.child_awaits}
-    for run_id, waits in by_run.items():
-        if line := wait_line([wait_view(wait, run_id) for wait in waits]):
-            return line if run_id == status.run_id else f"Child run: {line[:1].lower()}{line[1:]}"
-    return ""
+    waits = waits_of(status)
+    line = wait_line([each for each in waits if each.run_id == waits[0].run_id])
+    if not waits or waits[0].run_id == status.run_id:
+        return line
+    return f"Child run: {line[:1].lower()}{line[1:]}"
 
 
 SHOWN = 3
@@ -137,80 +124,77 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    run_id: str
-    agent_id: str
-    session_id: str
-    asked: str
-    by: str
-    """The principal who asked for the run. Empty if the program named none."""
-    labels: dict[str, str]
-    status: str
-    word: str
-    now: str
-    """Its current activity. Empty if it has ended."""
-    failure: str
-    mend: str
-    """Advice for a run that is stuck."""
-    is_open: bool
-    is_paused: bool
-    is_conversation: bool
-    has_talk: bool
-    """Whether it is a conversation that Talk finds by its session."""
-    parent: str
-    """Parent of a child run."""
-    children: list[str]
-    """The last child runs, the newest first."""
-    more_children: int
-    """Number of other child runs in the tree."""
-    origin: str
-    """The run from which a fork was made."""
-    started_at: datetime | None
-    closed_at: datetime | None
-    took: timedelta | None
+    """A run as it is now, with what the head of its page says of it."""
+
+    run: RunStatus
+    snapshot: Snapshot
+    """The run's message and its labels."""
     spent: TokenUsage
-    tool_calls: int
-    left: list[tuple[str, str]]
-    """Remaining budget: each limit, and the amount left of it."""
+    children: Sequence[str] = ()
+    """Its child runs, the oldest first."""
+    stuck: Stuck | None = None
 
+    @property
+    def status(self) -> str:
+        """A status of `WORDS` in `text.py`."""
+        if self.run.status != "running":
+            return "gave_up" if self.run.gave_up else self.run.status
+        return "waiting" if self.run.child_awaits else "stuck" if self.stuck else "running"
 
-def head_of(
-    status: RunStatus,
-    snapshot: Snapshot,
-    spent: TokenUsage,
-    children: Sequence[str] = (),
-    stuck: Stuck | None = None,
-) -> RunHead:
-    is_open = status.status in OPEN
-    state = "gave_up" if status.gave_up else status.status
-    if state == "running":
-        state = "waiting" if status.child_awaits else "stuck" if stuck else state
-    return RunHead(
-        run_id=status.run_id,
-        agent_id=status.agent_id,
-        session_id=status.session_id,
-        asked=snapshot.asked,
-        by=status.principal.subject if status.principal else "",
-        labels=dict(snapshot.labels),
-        status=state,
-        word=word_of(state),
-        now=stuck_line(stuck) if stuck and state == "stuck" else doing(status) if is_open else "",
-        mend=mend_of(status.run_id, stuck) if stuck and state == "stuck" else "",
-        failure=status.failure or status.gave_up.replace("_", " "),
-        is_open=is_open,
-        is_paused=status.paused is not None,
-        is_conversation=status.conversation,
-        has_talk=status.conversation and is_conversation(status.run_id, status.agent_id, status.session_id),
-        parent=status.run_id.rpartition("/")[0],
-        children=list(children)[: -SHOWN - 1 : -1],
-        more_children=max(0, len(children) - SHOWN),
-        origin=status.forked_from.run_id if status.forked_from else "",
-        started_at=status.started_at,
-        closed_at=status.closed_at,
-        took=status.closed_at - status.started_at if status.closed_at and status.started_at else None,
-        spent=spent,
-        tool_calls=max(status.tool_calls, len(status.calls)),
-        left=left_of(status.caps) if is_open else [],
-    )
+    @property
+    def word(self) -> str:
+        return word_of(self.status)
+
+    @property
+    def is_open(self) -> bool:
+        return self.run.status in OPEN
+
+    @property
+    def now(self) -> str:
+        """Its current activity. Empty if it has ended."""
+        if self.stuck and self.status == "stuck":
+            return stuck_line(self.stuck)
+        return doing(self.run) if self.is_open else ""
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, or gave up."""
+        return self.run.failure or self.run.gave_up.replace("_", " ")
+
+    @property
+    def mend(self) -> str:
+        """Advice for a run that is stuck."""
+        return mend_of(self.run.run_id, self.stuck) if self.stuck and self.status == "stuck" else ""
+
+    @property
+    def has_talk(self) -> bool:
+        """Whether it is a conversation that Talk finds by its session."""
+        run = self.run
+        return run.conversation and is_conversation(run.run_id, run.agent_id, run.session_id)
+
+    @property
+    def parent(self) -> str:
+        """Parent of a child run."""
+        return self.run.run_id.rpartition("/")[0]
+
+    @property
+    def last_children(self) -> Sequence[str]:
+        """The child runs to name, the newest first."""
+        return self.children[: -SHOWN - 1 : -1]
+
+    @property
+    def took(self) -> timedelta | None:
+        run = self.run
+        return run.closed_at - run.started_at if run.closed_at and run.started_at else None
+
+    @property
+    def tool_calls(self) -> int:
+        return max(self.run.tool_calls, len(self.run.calls))
+
+    @property
+    def left(self) -> list[tuple[str, str]]:
+        """Remaining budget: each limit, and the amount left of it."""
+        return left_of(self.run.caps) if self.is_open else []
 
 
 def left_of(caps: Caps) -> list[tuple[str, str]]:

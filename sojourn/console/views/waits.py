@@ -4,13 +4,13 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 from sojourn.answers import WaitView, wait_view
 from sojourn.console.views.text import shown
 from sojourn.console.views.values import Arguments, arguments_of
 from sojourn.console.views.wait_history import WaitHistory
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
 from sojourn.forms import FormField, form_fields, whole_field
@@ -24,10 +24,13 @@ __all__ = [
     "WaitForm",
     "form_in_place",
     "given_calls",
+    "kind_word",
     "title_of",
     "verdict_word",
     "wait_form",
     "wait_line",
+    "waits_below",
+    "waits_of",
     "without_calls",
 ]
 
@@ -40,9 +43,6 @@ MOST_CHANGES = 50
 MOST_CALLS = 20
 """Most external calls whose results one form accepts."""
 
-KINDS = {"approval": "Approval", "question": "Question", "tool_results": "Result from outside"}
-"""The kinds of waits, in a word or two."""
-
 _AWAITED = ("requested", "running", "waiting")
 """States of an external call that has no result yet."""
 
@@ -50,13 +50,20 @@ Specs = Callable[[str], ToolSpec | None]
 """Returns the tool of an id, or None if the app has none."""
 
 
+def kind_word(noun: str) -> str:
+    """Return a kind of wait without its article, such as `Approval`."""
+    return noun.removeprefix("a ").removeprefix("an ").capitalize()
+
+
+KINDS = {each.kind: kind_word(each.noun) for each in get_args(Await)}
+"""The kinds of waits, in a word or two."""
+
+
 def title_of(wait: WaitView) -> str:
     if wait.kind == "tool_results":
         count = len(wait.calls)
-        return f"{count} results needed: {_tools(wait)}" if count > 1 else f"Result needed: {_tools(wait)}"
-    if wait.question is not None:
-        return one_line(wait.question.question, 160)
-    return one_line(wait.prompt or wait.title or wait.tool or "", 160)
+        return f"{f'{count} results' if count > 1 else 'Result'} needed: {_join_tools(wait)}"
+    return one_line(wait.summary, 160)
 
 
 def wait_line(waits: Sequence[WaitView]) -> str:
@@ -67,14 +74,14 @@ def wait_line(waits: Sequence[WaitView]) -> str:
     if not waits:
         return ""
     wait, more = waits[0], f", and {len(waits) - 1} more" if len(waits) > 1 else ""
-    if wait.question is not None:
-        return f"Question: {one_line(wait.question.question, 160)}{more}"
     if wait.call is not None:
         return f"Needs approval: {one_line(wait.title or wait.call.tool, 120)}{more}"
-    return f"Waiting for an external result: {_tools(wait)}{more}"
+    if wait.takes_words:
+        return f"{kind_word(wait.noun)}: {title_of(wait)}{more}"
+    return f"Waiting for an external result: {_join_tools(wait)}{more}"
 
 
-def _tools(wait: WaitView) -> str:
+def _join_tools(wait: WaitView) -> str:
     return ", ".join(one_line(tool, 80) for tool in wait.tools[:3])
 
 
@@ -148,7 +155,7 @@ class WaitForm:
     @property
     def word(self) -> str:
         """The kind in a word or two."""
-        return KINDS[self.wait.kind]
+        return kind_word(self.wait.noun)
 
     @property
     def tool(self) -> str:
@@ -235,15 +242,28 @@ def wait_form(
     )
     if wait.call is not None:
         return _approval(form, wait.call, specs)
-    if wait.question is not None:
-        return _question(form, wait.question, specs)
-    return _results(form, specs)
+    return _results(form, specs) if wait.kind == "tool_results" else _in_words(form, specs)
 
 
-def form_in_place(wait: Await, run_id: str, specs: Specs, status: RunStatus | None = None) -> WaitForm:
+def form_in_place(wait: WaitView, specs: Specs, status: RunStatus | None = None) -> WaitForm:
     """Return the form of an open wait, without its history, for its run's page."""
-    form = wait_form(wait_view(wait, run_id), specs)
-    return without_calls(form, given_calls(status)) if status and status.run_id == run_id else form
+    form = wait_form(wait, specs)
+    return without_calls(form, given_calls(status)) if status and status.run_id == wait.run_id else form
+
+
+def waits_of(status: RunStatus) -> list[WaitView]:
+    """Return the waits of a run, then those of its child runs."""
+    own = [wait_view(wait, status.run_id) for wait in status.awaits]
+    return [*own, *(each for waits in waits_below(status).values() for each in waits)]
+
+
+def waits_below(status: RunStatus) -> dict[str, list[WaitView]]:
+    """Return what the child runs of a run wait for, by child run."""
+    return {
+        run_id: [wait_view(wait, run_id) for wait in waits]
+        for run_id, waits in status.child_awaits.items()
+        if waits
+    }
 
 
 def given_calls(status: RunStatus) -> set[str]:
@@ -330,26 +350,29 @@ def _list_declared(of: Annotations, *, repeats: bool) -> Iterator[Consequence]:
         yield Consequence("care", "Reaches external systems.")
 
 
-def _question(form: WaitForm, question: AwaitClarification, specs: Specs) -> WaitForm:
-    spec = specs(question.restrict_to_tool) if question.restrict_to_tool else None
-    text, detail = question.question, question.clarifying_prompt or ""
-    fields = form_fields(question.form, "field", question.example_input) or ()
-    words = FormField(
-        "answer", "answer", "Answer", "", "lines", is_required=not fields and question.form is None
-    )
-    if question.form is not None and not fields:
+def _in_words(form: WaitForm, specs: Specs) -> WaitForm:
+    """Return the form of a question.
+
+    It is also that of any kind of wait that has no form of its own.
+    """
+    wait = form.wait
+    spec = specs(wait.tool) if wait.tool else None
+    text, detail = wait.summary, wait.detail
+    fields = form_fields(wait.form, "field", wait.example) or ()
+    words = FormField("answer", "answer", "Answer", "", "lines", is_required=not fields and wait.form is None)
+    if wait.form is not None and not fields:
         words = replace(words, label="Answer, as JSON", kind="json", is_required=True)
     return replace(
         form,
         cut=form.cut | _cut(prompt=text, detail=detail, about_tool=spec.description if spec else ""),
-        title=one_line(text.strip().split("\n")[0], 300) or "A question",
+        title=one_line(text.strip().split("\n")[0], 300) or wait.noun.capitalize(),
         prompt=_prose(text) if "\n" in text.strip() or len(text) > 300 else "",
         detail=_prose(detail),
         tool_title=one_line(spec.title, 120) if spec else "",
         about_tool=_prose(spec.description) if spec else "",
         fields=fields,
-        words=words if question.tool_call_id is None or not fields else None,
-        example=shown(_json(question.example_input)) if question.example_input and not fields else "",
+        words=words if wait.tool_call_id is None or not fields else None,
+        example=shown(_json(wait.example)) if wait.example and not fields else "",
     )
 
 

@@ -6,16 +6,12 @@ It becomes the answer to an open wait, a message of a conversation, or a new run
 import asyncio
 import hashlib
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any, cast
-
-from pydantic import ConfigDict, model_validator
-from pydantic.alias_generators import to_camel
+from typing import Any
 
 from sojourn.answers import (
-    ClosedWait,
     WaitView,
     is_same_answer,
     open_waits,
@@ -25,11 +21,11 @@ from sojourn.answers import (
 )
 from sojourn.client.run import Run
 from sojourn.contracts.event import MessageReceivedEvent
-from sojourn.contracts.message import Accepted, DocumentPart, ImagePart, Message, Part, TextPart
+from sojourn.contracts.message import Accepted, DocumentPart, Message
 from sojourn.contracts.principal import Principal
-from sojourn.errors import AwaitClosed, InvalidInput, RunAlreadyExists, RunNotFound
+from sojourn.errors import AwaitClosed, RunAlreadyExists, RunNotFound
 from sojourn.http.answering import is_same_message, submit_answer
-from sojourn.http.bodies import JsonBody, StartBody
+from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.reply import AgentReply, follow, read, read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
@@ -38,80 +34,21 @@ from sojourn.http.security import audit
 from sojourn.http.security.principals import require
 from sojourn.http.security.tenancy import chosen_id
 from sojourn.http.service import Service
-from sojourn.timeline import Delivery, TimelineTree
-from sojourn.values.json_text import DuplicateNameError, loads
+from sojourn.timeline import Delivery, TimelineTree, WaitEnd
 
 __all__ = [
     "REUSED",
-    "CamelBody",
     "IncomingMessage",
     "answer_reply",
     "deliver",
     "deliver_to_session",
     "digest_of",
-    "file_part",
-    "read_message",
-    "read_result",
     "start_once",
     "stop",
-    "text_part",
     "token_of_accepted",
     "token_of_delivery",
     "token_of_task",
 ]
-
-
-class CamelBody(JsonBody):
-    """A request body with camelCase names.
-
-    Unknown fields are ignored, since clients are newer than servers.
-    """
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_each_name_once(cls, value: Any) -> Any:
-        """Refuse `threadId` beside `thread_id`: one of them would be ignored."""
-        for name in cls.model_fields if isinstance(value, dict) else ():
-            if name in value and to_camel(name) != name and to_camel(name) in value:
-                raise ValueError(f"{to_camel(name)} is given as {name} too")
-        return cast("Any", value)
-
-
-def read_message(
-    parts: Iterable[Any], read_part: Callable[[Any], Part | None], role: str = "user"
-) -> Message:
-    found = [part for each in parts if (part := read_part(each)) is not None]
-    return Message.model_validate({"role": role, "parts": found})
-
-
-def text_part(text: str) -> TextPart:
-    return TextPart(type="text", text=text)
-
-
-def file_part(
-    media_type: str, *, url: str | None = None, data: str | None = None, title: str | None = None
-) -> ImagePart | DocumentPart:
-    """Return a file of a message. A `data:` URL in base64 is read as data."""
-    if url and url.startswith("data:"):
-        head, _, body = url.partition(",")
-        if head.endswith(";base64"):
-            media_type = media_type or head[5:].partition(";")[0]
-            url, data = None, body
-    if media_type.startswith("image/"):
-        return ImagePart(type="image", media_type=media_type, url=url, data=data)
-    return DocumentPart(type="document", media_type=media_type, url=url, data=data, title=title)
-
-
-def read_result(text: str) -> Any:
-    """Return a result that a client sent as text: parsed JSON, else the text."""
-    try:
-        return loads(text)
-    except DuplicateNameError as error:
-        raise InvalidInput(f"a result: {error}") from error
-    except ValueError:
-        return text
 
 
 REUSED = "idempotency_key_reused"
@@ -316,8 +253,8 @@ async def _answer_open(
     """
     run_id = tree.top.run_id
     for decision in tree.decisions:
-        closed = decision.wait and ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)
-        if closed and code and closed.view.ref.code == code and _is_repeated(closed, asking, message):
+        view = decision.wait and wait_view(decision.wait, decision.event.run_id)
+        if view and code and view.ref.code == code and _is_repeated(decision, view, asking, message):
             return ReplyToken(run_id, decision.opened.after if decision.opened else "")
     opened_views = [(each, wait_view(each.wait, each.run_id)) for each in tree.open_waits.values()]
     views = [each for each in opened_views if each[1].is_for_people]
@@ -331,10 +268,10 @@ async def _answer_open(
     return None
 
 
-def _is_repeated(closed: ClosedWait, asking: Principal, message: IncomingMessage) -> bool:
-    if message.answer_id and closed.event.message_id == message.answer_id:
+def _is_repeated(end: WaitEnd, view: WaitView, asking: Principal, message: IncomingMessage) -> bool:
+    if message.answer_id and end.event.message_id == message.answer_id:
         return True
-    return is_same_answer(closed, parse_answer(closed.view, message.text), asking)
+    return is_same_answer(end, parse_answer(view, message.text), asking)
 
 
 async def _submit(

@@ -20,10 +20,11 @@ from sojourn.errors import RunNotFound
 from sojourn.events import Cursor
 from sojourn.events.stream import stream
 from sojourn.http.event_streams import HEARTBEAT
-from sojourn.http.problems import redact
+from sojourn.http.problems import Problem, redact, stopping_problem
 from sojourn.http.protocols.markup import close_markup
 from sojourn.http.protocols.reply_token import MarkFilter, ReplyToken, remove_marks
-from sojourn.http.protocols.waits import chat_prompt, chat_text
+from sojourn.http.protocols.waits import chat_prompt, chat_text, explain_external_calls
+from sojourn.http.routes.parameters import RequestScope, ServerStopping
 from sojourn.http.security.limits import heavy_read
 from sojourn.http.service import Service
 from sojourn.timeline import ChangeKind, Delivery, End, Plan, TimelineTree
@@ -35,11 +36,13 @@ __all__ = [
     "HistoryMessage",
     "ReplyStep",
     "SentText",
+    "failure_of",
     "follow",
     "read",
     "read_events",
     "read_timeline",
     "read_to_end",
+    "wait_to_end",
 ]
 
 FREE = 200
@@ -308,6 +311,36 @@ async def read_to_end(service: Service, reply: AgentReply, *, to_end: bool = Fal
     async with aclosing(follow(service, reply, deltas=False, to_end=to_end)) as steps:
         async for _ in steps:
             pass
+
+
+async def wait_to_end(attending: RequestScope, reply: AgentReply, seconds: float, *, then: str) -> None:
+    """Read a reply to its end while the client waits. The run goes on in any case.
+
+    Raises:
+        Problem: This process stops (503), or the time is over (504), with `then` as what to do next.
+    """
+    run_id = reply.token.run_id
+    try:
+        await attending.wait(read_to_end(attending.service, reply), seconds)
+    except ServerStopping as error:
+        stops = stopping_problem()
+        detail = f"{stops.detail}; the run {run_id} goes on"
+        raise Problem(stops.status, stops.code, detail, then=stops.then, headers=stops.headers) from error
+    except TimeoutError as error:
+        why = await explain_external_calls(attending.service, run_id)
+        detail = f"the run {run_id} goes on. {why}".strip()
+        raise Problem(504, "still_running", detail, then=then) from error
+
+
+def failure_of(reply: AgentReply) -> Problem:
+    """Return the problem of a failed run or turn.
+
+    Its status does not make clients retry the request.
+    """
+    error = reply.error
+    code = (error.code if error else "") or "run_failed"
+    detail = str(error) if error else "the run failed"
+    return Problem(422, code, detail, then=f"The run {reply.token.run_id} has the causes.")
 
 
 async def read(service: Service, token: ReplyToken, *, is_task: bool = False) -> AgentReply:

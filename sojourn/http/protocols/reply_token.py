@@ -12,7 +12,16 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["OPENING", "REMOVED", "MarkFilter", "ReplyToken", "mark_of", "remove_marks", "remove_tokens"]
+__all__ = [
+    "MAX_TOKEN",
+    "OPENING",
+    "REMOVED",
+    "MarkFilter",
+    "ReplyToken",
+    "mark_of",
+    "remove_marks",
+    "remove_tokens",
+]
 
 MAX_TOKEN = 4_000
 """Longest token to parse, in characters."""

@@ -186,7 +186,7 @@ class NativeEvents:
 
     def _of_wait(self, entry: WaitEntry) -> Iterator[AgentStreamEvent]:
         view = wait_view(entry.wait, self.timeline.run_id)
-        if view.kind == "question" and not self.timeline.plan_of(view.tool_call_id or ""):
+        if view.takes_words and not self.timeline.plan_of(view.tool_call_id or ""):
             (question,) = client_waits(view, self.timeline.run_id)
             yield from self._of_message(Message.assistant(question.prompt))
 

@@ -11,9 +11,7 @@ from fastapi import Header
 from sojourn.answers import (
     NO_EDIT,
     Answer,
-    ClosedWait,
     Decision,
-    Declined,
     GivenAnswer,
     Results,
     WaitRef,
@@ -21,7 +19,9 @@ from sojourn.answers import (
     check_may_answer,
     closed_wait,
     is_same_answer,
+    parse_value,
     refusal_of_closed,
+    wait_view,
 )
 from sojourn.client.client import Client
 from sojourn.client.run import Run
@@ -36,6 +36,7 @@ from sojourn.http.protocols.waits import ClientWait, check_fields, waits_of_stat
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 from sojourn.live.transport import topic_of
+from sojourn.timeline import WaitEnd
 from sojourn.values.numbers import is_same, write_exact
 
 __all__ = [
@@ -104,14 +105,7 @@ class ClientAnswer:
             else:
                 result["result"] = self.payload
             return Results([result])
-        if self.is_declined:
-            return Declined(self._reason)
-        payload: Any = self.payload
-        if isinstance(payload, (str, dict)):
-            return Answer(cast("str | dict[str, Any]", payload))
-        raise InvalidInput(
-            f"the answer to {self.id} is a text, or an object with values by field", run_id=view.run_id
-        )
+        return parse_value(view, self.payload, declined=self.is_declined, reason=self._reason)
 
     def _decision(self, view: WaitView) -> Decision:
         fields = self._fields
@@ -251,26 +245,32 @@ def _submission_of(answer: ClientAnswer, wait: ClientWait) -> GivenAnswer:
     return answer.as_given(wait.view, wait.view.calls[0].tool_call_id if wait.view.calls else "")
 
 
-async def find_closed(run: Run, id: str) -> ClosedWait | None:
+async def find_closed(run: Run, id: str) -> tuple[WaitEnd, WaitView] | None:
     waiting = Run(run.client, WaitRef.parse(id, run.id).run_id)
+
+    def is_named(view: WaitView) -> bool:
+        return any(ref.token(run.id) == id for ref, _ in view.refs())
+
     try:
-        return await closed_wait(waiting, lambda view: any(ref.token(run.id) == id for ref, _ in view.refs()))
+        found = await closed_wait(waiting, is_named)
     except (InvalidInput, RunNotFound):
         return None
+    return (found[0], wait_view(found[0].wait, found[0].event.run_id)) if found and found[0].wait else None
 
 
 async def _check_repeated(run: Run, asking: Principal, answer: ClientAnswer) -> tuple[str, str]:
     """Check that a closed wait has this answer from before, and return its run and id."""
     ref = WaitRef.parse(answer.id, run.id)
     check_may_answer(asking, ref, Decision(approved=False) if ref.digest else Answer(""))
-    closed = await find_closed(run, answer.id)
-    if closed is None:
+    found = await find_closed(run, answer.id)
+    if found is None:
         message = "the conversation waits for no such answer: look at what it waits for now"
         raise AwaitClosed(message, run_id=run.id, await_id=ref.await_id)
-    given = answer.as_given(closed.view)
-    if not is_same_answer(closed, given, asking):
-        raise refusal_of_closed(closed, given)
-    return closed.view.run_id, closed.view.await_id
+    end, view = found
+    given = answer.as_given(view)
+    if not is_same_answer(end, given, asking):
+        raise refusal_of_closed(end, given)
+    return view.run_id, view.await_id
 
 
 def disconnect_callback(turn: TurnStream, asking: Principal) -> DisconnectCallback | None:

@@ -10,6 +10,7 @@ from typing import Any
 from sojourn.answers import NO_EDIT, WaitView, disclose, open_waits
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import InvalidInput
+from sojourn.http.answering import needs_answer
 from sojourn.http.protocols.reply_token import remove_marks
 from sojourn.http.service import Service
 from sojourn.values.numbers import write_exact
@@ -43,7 +44,9 @@ class ClientWait:
         """Text that a person sees for this wait. A page may render it as Markdown."""
         if self.view.calls:
             return f"Result of {self.view.calls[0].tool}"
-        return inert(self.view.prompt) if self.view.call else remove_marks(self.view.prompt)
+        return (
+            inert(self.view.prompt) if self.view.call else remove_marks(self.view.prompt or self.view.summary)
+        )
 
     @property
     def json(self) -> dict[str, Any]:
@@ -74,10 +77,10 @@ def waits_of_status(status: RunStatus) -> list[ClientWait]:
 
 
 def is_blocked(status: RunStatus) -> bool:
-    waits = waits_of_status(status)
-    if not waits or status.phase in ("planning", "finalizing"):
+    """Return whether nothing goes on in a conversation but what it waits for."""
+    if not needs_answer(status):
         return False
-    waiting = {each.call_id for each in waits}
+    waiting = {each.call_id for each in waits_of_status(status)}
     return all(call.state != "running" or call.tool_call_id in waiting for call in status.calls)
 
 
@@ -104,10 +107,8 @@ def chat_text(view: WaitView) -> str:
     The text of a call begins with the tool and all arguments, so that the reader sees them before approving.
     """
     if view.call is None:
-        more = view.question.clarifying_prompt if view.question else ""
         fields = view.wanted
-        question = view.question.question if view.question else view.prompt
-        texts = [visible(question, keep="\n"), *([visible(more, keep="\n")] if more else [])]
+        texts = [visible(each, keep="\n") for each in (view.summary, view.detail) if each]
         return remove_marks("\n\n".join([*texts, *([f"Wanted: {', '.join(fields)}"] if fields else [])]))
     block = "\n".join([str(view.tool), *disclose(view.payload or {}, whole=True).lines])
     changed = [f"Changed since it was shown: {inert(', '.join(view.changes))}"] if view.changes else []

@@ -16,7 +16,7 @@ from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.events import Cursor
-from sojourn.http.answering import require_same
+from sojourn.http.answering import needs_answer, require_same
 from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
 from sojourn.http.problems import Problem
 from sojourn.http.replies import AcceptedMessage, Acknowledgement
@@ -277,14 +277,6 @@ async def _wait_for_question(service: Service, turn: SessionTurn) -> RunStatus |
                 elif looks:
                     looks = False
                     status = await turn.run.status()
-                    if _needs_answer(status):
+                    if needs_answer(status):
                         return status
     return None
-
-
-def _needs_answer(status: RunStatus) -> bool:
-    """Return whether the conversation waits for an answer.
-
-    While the planner plans, it may have read the messages that close its questions.
-    """
-    return bool(status.awaits or status.child_awaits) and status.phase not in ("planning", "finalizing")

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from sojourn.asgi import create_app
 from sojourn.network import http_client
 from tests.http.conftest import listening
-from tests.http.requests_that_wait import request_of
+from tests.http.every_protocol import say
 
 USER, APPROVER = "ana@acme", "bo@acme+approver"
 
@@ -62,10 +62,10 @@ async def test_what_openais_clients_decide_is_told(post, lines, served):
 
 async def test_what_is_decided_over_a2a_is_told_and_what_is_read_is_not(post, lines):
     """An approval has the run, the wait and the digest; one without the role is a warning with its code, though the answer is a 200."""
-    _, path, headers, body = request_of("a2a", "wipe")
+    _, path, headers, body = say("a2a", "wipe")
     asked = (await post(USER, path, body, headers)).json()["result"]["task"]
     text = asked["status"]["message"]["parts"][0]["text"]
-    reply = request_of("a2a", f"yes {code_in(text)}", session_id=asked["contextId"])[3]
+    reply = say("a2a", f"yes {code_in(text)}", session_id=asked["contextId"])[3]
     reply["params"]["message"]["taskId"] = asked["id"]
     assert (await post(USER, path, reply, headers)).status_code == 200
     reply["params"]["message"]["messageId"] = uuid.uuid4().hex
@@ -81,7 +81,7 @@ async def test_what_is_decided_over_a2a_is_told_and_what_is_read_is_not(post, li
 
 async def test_what_is_decided_over_mcp_is_told_and_what_is_read_is_not(post, lines):
     """A call of a tool has its run, a form that is sent back the wait and how it is settled; listing tools is no decision."""
-    _, path, headers, body = request_of("mcp of 2026", "wipe")
+    _, path, headers, body = say("mcp of 2026", "wipe")
     about = "io.modelcontextprotocol/clientCapabilities"
     body["params"]["_meta"][about] = {"elicitation": {"form": {}}}
     meta = body["params"]["_meta"]
@@ -120,13 +120,12 @@ async def test_a_run_that_is_started_or_told_something_is_named(post, lines):
 
 async def test_what_a_page_decides_is_told(post, lines):
     """Over AG-UI too the line has the verdict and the digest of what was shown."""
-    messages = [{"id": "m-0", "role": "user", "content": "wipe"}]
-    body: dict[str, Any] = {"threadId": uuid.uuid4().hex, "runId": "r-1", "messages": messages}
-    told = (await post(USER, "/agui/shop.clerk", body)).text
+    _, path, headers, body = say("agui", "wipe")
+    told = (await post(USER, path, body, headers)).text
     last = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: ")][-1]
     (interrupt,) = last["outcome"]["interrupts"]
     answer = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": False}}
-    await post(APPROVER, "/agui/shop.clerk", {**body, "resume": [answer]})
+    await post(APPROVER, path, {**body, "resume": [answer]}, headers)
     line = lines()[-1]
     assert (line["subject"], line["status"], line["approved"]) == ("bo", 200, False)
     assert line["digest"] == interrupt["id"].rpartition("#")[2]

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from sojourn.errors import InvalidInput
 from sojourn.http.protocols.a2a.tasks import _part
 from sojourn.http.protocols.agui.request import AguiBody, AguiResume, _last_user_messages
-from sojourn.http.protocols.messages import read_result
+from sojourn.http.protocols.bodies import read_result
 from sojourn.http.protocols.openai.request import ChatBody, ChatItem, ResponseBody, messages_of
 from sojourn.http.protocols.vercel.request import VercelMessage, read
 

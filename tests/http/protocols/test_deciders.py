@@ -24,7 +24,7 @@ from sojourn import (
 from sojourn.asgi import create_app
 from sojourn.network import http_client
 from tests.http.conftest import listening
-from tests.http.requests_that_wait import request_of
+from tests.http.every_protocol import say
 
 pay_tools = Toolset("desk.payments")
 PAID: list[tuple[str, ToolCallMeta]] = []
@@ -132,15 +132,13 @@ async def post(serve, principals):
         yield sent
 
 
-def of_desk(kind: str, text: str, session: str, agent: str = "clerk") -> tuple[str, Any, Any]:
+def of_desk(
+    kind: str, text: str, session: str, agent: str = "clerk", *, message_id: str = ""
+) -> tuple[str, Any, Any]:
     """A request of one kind to the desk."""
-    _, path, headers, body = request_of(kind, text, session_id=session)
-    parts = (
-        json.dumps([path, headers, body])
-        .replace("shop.clerk", f"desk.{agent}")
-        .replace("shop_clerk", f"desk_{agent}")
+    _, path, headers, body = say(
+        kind, text, session_id=session, message_id=message_id, agent_id=f"desk.{agent}"
     )
-    path, headers, body = json.loads(parts)
     return path, headers, body
 
 
@@ -166,15 +164,14 @@ async def by_console(post: Any, who: str, session: str, asked: Any) -> Any:
 
 async def by_agui(post: Any, who: str, session: str, asked: Any) -> Any:
     """Approve as a page of AG-UI."""
-    messages = [{"id": "m-0", "role": "user", "content": session}]
-    body: dict[str, Any] = {"threadId": session, "runId": "r-1", "messages": messages}
+    path, headers, body = of_desk("agui", session, session, message_id="m-0")
     if asked is None:
-        told = (await post(ANA, "/agui/desk.clerk", body)).text
+        told = (await post(ANA, path, body, headers)).text
         last = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: ")][-1]
         (asked,) = last["outcome"]["interrupts"]
         return asked
     answer = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
-    return await post(who, "/agui/desk.clerk", {**body, "resume": [answer]})
+    return await post(who, path, {**body, "resume": [answer]}, headers)
 
 
 async def by_openai(post: Any, who: str, session: str, asked: Any) -> Any:
@@ -215,10 +212,9 @@ async def by_mcp(post: Any, who: str, session: str, asked: Any) -> Any:
 
 async def by_ai_sdk(post: Any, who: str, session: str, asked: Any) -> Any:
     """Approve as a page of the AI SDK, by the part that its `addToolApprovalResponse` makes."""
-    messages = [{"id": "m-0", "role": "user", "parts": [{"type": "text", "text": session}]}]
-    body: dict[str, Any] = {"id": session, "messages": messages, "trigger": "submit-message"}
+    path, headers, body = of_desk("vercel", session, session, message_id="m-0")
     if asked is None:
-        told = (await post(ANA, "/vercel/desk.clerk", body)).text
+        told = (await post(ANA, path, body, headers)).text
         chunks = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: {")]
         (call,) = [each for each in chunks if each["type"] == "tool-input-available"]
         (request,) = [each for each in chunks if each["type"] == "tool-approval-request"]
@@ -231,7 +227,7 @@ async def by_ai_sdk(post: Any, who: str, session: str, asked: Any) -> Any:
         "approval": {"id": asked["approvalId"], "approved": True},
     }
     assistant = {"id": "answer-m-0", "role": "assistant", "parts": [part]}
-    return await post(who, "/vercel/desk.clerk", {**body, "messages": [*messages, assistant]})
+    return await post(who, path, {**body, "messages": [*body["messages"], assistant]}, headers)
 
 
 async def first_of_api(post: Any, session: str) -> Any:
@@ -309,26 +305,24 @@ async def says_by_console(post: Any, session: str) -> None:
 
 async def says_by_agui(post: Any, session: str) -> None:
     """Answer as a page of AG-UI."""
-    messages = [{"id": "m-0", "role": "user", "content": "pay"}]
-    body: dict[str, Any] = {"threadId": session, "runId": "r-1", "messages": messages}
-    told = (await post(ANA, "/agui/desk.asker", body)).text
+    path, headers, body = of_desk("agui", "pay", session, "asker")
+    told = (await post(ANA, path, body, headers)).text
     last = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: ")][-1]
     (asked,) = last["outcome"]["interrupts"]
     resume = [{"interruptId": asked["id"], "status": "resolved", "payload": session}]
-    await post(RIGHT, "/agui/desk.asker", {**body, "resume": resume})
+    await post(RIGHT, path, {**body, "resume": resume}, headers)
 
 
 async def says_by_ai_sdk(post: Any, session: str) -> None:
     """Answer as a page of the AI SDK, by the part for a question."""
-    first = {"id": "m-0", "role": "user", "parts": [{"type": "text", "text": "pay"}]}
-    body: dict[str, Any] = {"id": session, "messages": [first], "trigger": "submit-message"}
-    told = (await post(ANA, "/vercel/desk.asker", body)).text
+    path, headers, body = of_desk("vercel", "pay", session, "asker")
+    told = (await post(ANA, path, body, headers)).text
     chunks = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: {")]
     (asked,) = [each for each in chunks if each["type"] == "data-question"]
     answer = {"type": "data-answer", "data": {"id": asked["id"], "answer": session}}
     assistant = {"id": "answer-m-0", "role": "assistant", "parts": [asked]}
     second = {"id": "m-1", "role": "user", "parts": [answer]}
-    await post(RIGHT, "/vercel/desk.asker", {**body, "messages": [first, assistant, second]})
+    await post(RIGHT, path, {**body, "messages": [*body["messages"], assistant, second]}, headers)
 
 
 async def says_by_openai(post: Any, session: str) -> None:

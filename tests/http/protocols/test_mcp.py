@@ -19,7 +19,7 @@ from sojourn.asgi import create_app
 from sojourn.http.protocols.mcp import endpoint, server
 from sojourn.network import http_client
 from tests.http.conftest import listening
-from tests.http.requests_that_wait import request_of
+from tests.http.every_protocol import say
 
 TASKS = "io.modelcontextprotocol/tasks"
 
@@ -106,7 +106,7 @@ async def task(client: Client, task_id: str) -> DetailedTask:
 async def test_a_call_has_its_result_though_the_server_was_asked_to_stop(served, monkeypatch):
     """The stream of a call stays until its result is sent: the library ends streams at once where uvicorn stops."""
     monkeypatch.setattr(AppStatus, "should_exit", True)
-    method, path, headers, body = request_of("mcp", "hello")
+    method, path, headers, body = say("mcp", "hello")
     answer = await served.http.request(method, path, headers=headers, json=body)
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert '"text":"hello"' in answer.text
@@ -325,7 +325,7 @@ async def test_refusals_of_the_protocol_have_its_codes(served):
         task_id = await start(taker, "hello")
         assert await code_of(task(client, task_id)) == -32021
         assert await code_of(client.call_tool("shop_nobody", {"message": "hello"})) == -32602
-    method, path, headers, body = request_of("mcp of 2026", "hello")
+    method, path, headers, body = say("mcp of 2026", "hello")
     body["params"]["requestState"] = "tampered"
     found = (await served.http.request(method, path, headers=headers, json=body)).json()
     assert found["error"]["code"] == -32602

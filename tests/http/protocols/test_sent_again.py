@@ -9,43 +9,27 @@ from typing import Any
 import pytest
 
 from sojourn.http.protocols.reply_token import ReplyToken
+from tests.http.every_protocol import PROTOCOLS
+from tests.http.every_protocol import say as write_message
 
 MODEL = "shop.clerk"
 Say = Callable[..., Awaitable[str]]
 """Say a text with a message id in the conversation; returns all that comes back, as text."""
 
 
-async def chat(served, session: str, text: str, message_id: str) -> Any:
-    """Say it by a chat completion with the session's last message."""
-    body = {
-        "model": MODEL,
-        "messages": [{"role": "user", "content": text}],
-        "metadata": {"session_id": session},
-    }
-    return await served.post("/openai/v1/chat/completions", body, headers={"Idempotency-Key": message_id})
+CHATS = [name for name, each in PROTOCOLS.items() if each.has_answers]
 
 
-async def response(served, session: str, text: str, message_id: str) -> Any:
-    """Say it by a response in a conversation."""
-    body = {"model": MODEL, "input": text, "conversation": session}
-    return await served.post("/openai/v1/responses", body, headers={"Idempotency-Key": message_id})
-
-
-async def context(served, session: str, text: str, message_id: str) -> Any:
-    """Say it to a context of A2A."""
-    message = {"role": "ROLE_USER", "messageId": message_id, "contextId": session, "parts": [{"text": text}]}
-    return await a2a(served, message)
+async def sent(served, name: str, session: str, text: str, message_id: str) -> Any:
+    """Say it by a protocol."""
+    method, path, headers, body = write_message(name, text, session_id=session, message_id=message_id)
+    return await served.http.request(method, path, headers=headers, json=body)
 
 
 async def a2a(served, message: dict[str, Any]) -> Any:
     """Send a message over A2A."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     return await served.post("/a2a/shop.clerk/", body)
-
-
-async def tool(served, session: str, text: str, message_id: str) -> Any:
-    """Say it by a tool of MCP."""
-    return await mcp(served, "shop_clerk", message=text, session_id=session, request_id=message_id)
 
 
 async def mcp(served, name: str, **arguments: Any) -> Any:
@@ -60,13 +44,13 @@ async def mcp(served, name: str, **arguments: Any) -> Any:
     return await served.post("/mcp", body, headers=headers)
 
 
-@pytest.fixture(params=[chat, response, context, tool])
+@pytest.fixture(params=CHATS)
 def say(request, served) -> Say:
     """Say something in a conversation of one's own, over a protocol."""
     session = uuid.uuid4().hex
 
     async def said(text: str, message_id: str, *, refused: bool = False) -> str:
-        answer = await request.param(served, session, text, message_id)
+        answer = await sent(served, request.param, session, text, message_id)
         assert refused or answer.status_code == 200, answer.text
         return answer.text
 
@@ -178,8 +162,8 @@ async def test_the_message_of_an_answer_is_known_to_every_protocol(served, word)
     assert (await served.post("/vercel/shop.clerk", edited)).status_code == 409
     await vercel(person("m-1", "red"))
     await served.post(f"/v1/sessions/shop.clerk/{session}/messages", {"message_id": "m-1", "text": "red"})
-    for ask in (chat, response, context, tool):
-        await ask(served, session, "red", "m-1")
+    for name in CHATS:
+        await sent(served, name, session, "red", "m-1")
     status = await served.client.session(MODEL, session).status()
     assert (status.turns, status.queued) == (0, 0)
     assert "red blue" in await vercel(*history, second, person("m-2", "blue"))
@@ -226,7 +210,7 @@ async def test_another_answer_with_the_id_of_one_is_refused_by_the_tool_of_mcp(s
 async def test_a_place_that_was_made_up_has_nothing(served):
     """An id of a task or response that names a place which is none, in a conversation of one's own, is not found at once."""
     session = uuid.uuid4().hex
-    await context(served, session, "hello", "m-0")
+    await sent(served, "a2a", session, "hello", "m-0")
     run_id = served.client.session(MODEL, session).run.id
     for place in (
         ReplyToken(run_id, "9-999999-99999", "m-0"),

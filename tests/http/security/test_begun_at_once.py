@@ -10,10 +10,8 @@ import pytest
 from sojourn import Principal
 from sojourn.contracts.event import MessageReceivedEvent
 from sojourn.errors import RunNotFound
-from tests.http.security.hostile.tenancy import RPC
+from tests.http.every_protocol import PROTOCOLS
 from tests.http.security.hostile.world import Answer, World, world_of
-
-PAIRS = 20
 
 
 @pytest.fixture(scope="module")
@@ -25,50 +23,14 @@ async def world(shop, temporal_address, tmp_path_factory):
         yield made
 
 
-def v1(session_id: str, text: str):
-    """The API."""
-    return f"/v1/sessions/shop.clerk/{session_id}?wait=30", {"text": text, "message_id": "m-1"}
-
-
-def agui(session_id: str, text: str):
-    """AG-UI."""
-    message = {"id": "m-1", "role": "user", "content": text}
-    return "/agui/shop.clerk", {"threadId": session_id, "runId": "r", "messages": [message]}
-
-
-def vercel(session_id: str, text: str):
-    """The AI SDK."""
-    message = {"id": "m-1", "role": "user", "parts": [{"type": "text", "text": text}]}
-    return "/vercel/shop.clerk", {"id": session_id, "messages": [message]}
-
-
-def openai(session_id: str, text: str):
-    """OpenAI's responses."""
-    return "/openai/v1/responses", {"model": "shop.clerk", "input": text, "conversation": session_id}
-
-
-def mcp(session_id: str, text: str):
-    """MCP."""
-    params = {"name": "shop_clerk", "arguments": {"message": text, "session_id": session_id}}
-    return "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-
-
-def a2a(session_id: str, text: str):
-    """A2A."""
-    message = {"role": "ROLE_USER", "messageId": "m-1", "contextId": session_id, "parts": [{"text": text}]}
-    return "/a2a/shop.clerk", {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "SendMessage",
-        "params": {"message": message},
-    }
-
-
-DOORS = (v1, agui, vercel, openai, mcp, a2a)
+async def begin(world: World, session_id: str, text: str, *, who: str) -> Answer:
+    """Begin a conversation by the API."""
+    path, body = f"/v1/sessions/shop.clerk/{session_id}", {"text": text, "message_id": "m-1"}
+    return await world.send("POST", path, body, who=who, query={"wait": "30"})
 
 
 async def test_of_two_who_begin_a_session_id_at_once_one_has_it(world: World, monkeypatch):
-    """By every door one of each pair begins the conversation, and the other learns that there is none: 404, and no word of it."""
+    """By every protocol one of each pair begins the conversation, and the other learns that there is none: 404, and no word of it."""
     looked, both = Counter[str](), dict[str, asyncio.Event]()
     service = world.web.state.service
     describe = service._describe
@@ -84,15 +46,18 @@ async def test_of_two_who_begin_a_session_id_at_once_one_has_it(world: World, mo
 
     monkeypatch.setattr(service, "_describe", at_once)
 
-    async def begin(number: int) -> None:
-        door = DOORS[number % len(DOORS)]
-        session_id = f"at-once-{number}-{uuid.uuid4().hex[:8]}"
+    async def begin_by(name: str) -> None:
+        session_id = f"at-once-{uuid.uuid4().hex[:8]}"
         run_id = f"shop.clerk:globex-{world.names['mark']}@{session_id}"
         both[run_id] = asyncio.Event()
         words = {who: f"say-{uuid.uuid4().hex}" for who in ("bo", "col")}
-        sent = {who: door(session_id, word) for who, word in words.items()}
-        answers: list[Answer] = await asyncio.gather(
-            *(world.send("POST", path, value, who=who, headers=RPC) for who, (path, value) in sent.items())
+        answers = await asyncio.gather(
+            *(
+                world.say(name, word, session_id=session_id, message_id="m-1", who=who)
+                if name
+                else begin(world, session_id, word, who=who)
+                for who, word in words.items()
+            )
         )
         read = dict(zip(words, answers, strict=True))
         has = [who for who, answer in read.items() if words[who] in answer.text]
@@ -105,9 +70,9 @@ async def test_of_two_who_begin_a_session_id_at_once_one_has_it(world: World, mo
             for each in await world.events_of(run_id)
             if isinstance(each, MessageReceivedEvent)
         ]
-        assert said == [words[has[0]]], door.__name__
+        assert said == [words[has[0]]], name
 
-    await asyncio.gather(*(begin(number) for number in range(PAIRS)))
+    await asyncio.gather(*(begin_by(name) for name in ("", *PROTOCOLS) * 2))
 
 
 async def test_what_a_stranger_says_answers_no_question_of_a_conversation_begun_meanwhile(
@@ -115,8 +80,7 @@ async def test_what_a_stranger_says_answers_no_question_of_a_conversation_begun_
 ):
     """A text that was sent before somebody else began the conversation is no answer to what that one is asked."""
     session_id = f"meanwhile-{uuid.uuid4().hex[:8]}"
-    path, value = v1(session_id, "ask")
-    begun = await world.send("POST", path, value, who="bo")
+    begun = await begin(world, session_id, "ask", who="bo")
     assert begun.value["awaits"], begun.text
     service, run_id = world.web.state.service, begun.value["run_id"]
     describe, looked = service._describe, list[str]()
@@ -127,8 +91,7 @@ async def test_what_a_stranger_says_answers_no_question_of_a_conversation_begun_
         return await describe(id) if looked.count(run_id) > 1 else None
 
     monkeypatch.setattr(service, "_describe", before_it_began)
-    path, value = openai(session_id, "the stranger's word")
-    refused = await world.send("POST", path, value, who="col")
+    refused = await world.say("response", "the stranger's word", session_id=session_id, who="col")
     assert (refused.status, refused.code) == (404, "run_not_found")
     assert [each.type for each in await world.events_of(run_id)].count("await_answered") == 0
 

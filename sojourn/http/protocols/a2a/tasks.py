@@ -13,7 +13,6 @@ from fasta2a.schema import Artifact, Message, Part, Task, TaskState, TaskStatus
 from fasta2a.storage import Storage
 
 from sojourn.answers import (
-    ClosedWait,
     Decision,
     GivenAnswer,
     WaitView,
@@ -30,14 +29,12 @@ from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, SojournError, StaleDigest
 from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem
+from sojourn.http.protocols.bodies import file_part, read_message, text_part
 from sojourn.http.protocols.messages import (
     IncomingMessage,
     deliver_to_session,
     digest_of,
-    file_part,
-    read_message,
     reuse_problem,
-    text_part,
     token_of_task,
 )
 from sojourn.http.protocols.reply import AgentReply, read
@@ -261,11 +258,11 @@ class RunStorage(Storage[Any]):
         """Accept an answer that a closed wait has, since clients retry without a reply."""
         for decision in reply.tree.decisions:
             if decision.wait is not None and decision.event.await_id == await_id:
-                closed = ClosedWait(wait_view(decision.wait, decision.event.run_id), decision.event)
-                given = _answer_of(closed.view, fields, text)
-                if is_same_answer(closed, given, self._asking):
+                view = wait_view(decision.wait, decision.event.run_id)
+                given = _answer_of(view, fields, text)
+                if is_same_answer(decision, given, self._asking):
                     return
-                raise refusal_of_closed(closed, given)
+                raise refusal_of_closed(decision, given)
         message = "the task asks nothing: send the message to its context, without the task"
         raise AwaitClosed(message, run_id=reply.token.run_id)
 

@@ -7,20 +7,19 @@ from pydantic import ConfigDict, Field
 
 from sojourn.contracts.message import DocumentPart, Part
 from sojourn.errors import InvalidInput
-from sojourn.http.protocols.messages import (
+from sojourn.http.bodies import Id
+from sojourn.http.protocols.bodies import (
     CamelBody,
-    IncomingMessage,
+    WaitId,
     file_part,
     read_message,
     read_result,
     text_part,
 )
+from sojourn.http.protocols.messages import IncomingMessage
 from sojourn.http.protocols.turn_request import ClientAnswer, Result, TurnRequest
 
 __all__ = ["AguiBody", "AguiContext", "AguiMessage", "AguiResume", "AguiTool", "read"]
-
-Id = Annotated[str, Field(min_length=1, max_length=200)]
-WaitId = Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
 class AguiMessage(CamelBody):

@@ -72,8 +72,6 @@ APPROVAL: dict[str, Any] = {
 }
 """JSON Schema of the answer to an approval."""
 
-_REASONS = {"question": "input_required", "approval": "tool_call", "tool_results": "tool_call"}
-
 _MADE = re.compile(r"^(\d+-\d+-\d+)-\d+$")
 """An id that this module made for a message: the event_id of its plan or result, and a number."""
 
@@ -183,7 +181,7 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
     def _interrupt(self, wait: ClientWait) -> Interrupt:
         return Interrupt(
             id=wait.id,
-            reason=_REASONS[wait.view.kind],
+            reason="input_required" if wait.view.takes_words else "tool_call",
             message=wait.prompt or None,
             tool_call_id=wait.call_id,
             response_schema=self._schema(wait),
@@ -192,12 +190,12 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
         )
 
     def _schema(self, wait: ClientWait) -> dict[str, Any] | None:
-        if wait.view.kind == "question":
-            return wait.view.form or {"type": "string"}
         if wait.view.kind == "approval":
             return APPROVAL
-        spec = self._app.tool_spec(wait.view.calls[0].tool)
-        return spec.result.json_schema if spec and spec.result else None
+        if wait.view.kind == "tool_results":
+            spec = self._app.tool_spec(wait.view.calls[0].tool)
+            return spec.result.json_schema if spec and spec.result else None
+        return wait.view.form or {"type": "string"}
 
     async def after_stream(self) -> AsyncIterator[BaseEvent]:
         async for each in super().after_stream():

@@ -21,7 +21,7 @@ from mcp_types import (
     TextContent,
 )
 
-from sojourn.answers import Answer, Decision, Declined, GivenAnswer, WaitView
+from sojourn.answers import Decision, GivenAnswer, WaitView, parse_value
 from sojourn.contracts.event import Event, PlanStartedEvent, ToolStartEvent, ToolUpdateEvent
 from sojourn.contracts.principal import Principal
 from sojourn.errors import NotApprover, SojournError
@@ -143,11 +143,9 @@ def _answer_of(view: WaitView, response: ElicitResult) -> GivenAnswer:
         check_fields(content, ("decision", "reason"))
         approved = response.action == "accept" and content.get("decision") == "approve"
         return Decision(approved, view.digest, "" if approved else str(content.get("reason") or ""))
-    if response.action == "decline":
-        return Declined()
-    if _form_of(view):
-        return Answer({name: value for name, value in content.items() if value is not None})
-    return Answer(str(content.get("answer") or ""))
+    values = {name: value for name, value in content.items() if value is not None}
+    given = values if _form_of(view) else str(content.get("answer") or "")
+    return parse_value(view, given, declined=response.action == "decline")
 
 
 def _form_of(view: WaitView) -> dict[str, Any] | None:

@@ -14,13 +14,14 @@ from sojourn.client.start import messages_at_start
 from sojourn.contracts.message import Message, TextPart
 from sojourn.contracts.principal import Principal
 from sojourn.errors import SojournError
+from sojourn.http.event_streams import frame
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.openai.request import error_of
-from sojourn.http.protocols.reply import AgentReply, follow
+from sojourn.http.protocols.reply import AgentReply, failure_of, follow
 from sojourn.http.protocols.reply_token import OPENING, ReplyToken, mark_of
 from sojourn.http.service import Service
 
-__all__ = ["chunks", "completion", "failure", "last_reply", "strip_marks"]
+__all__ = ["chunks", "completion", "last_reply", "strip_marks"]
 
 
 def completion(reply: AgentReply, model: str) -> dict[str, Any]:
@@ -44,7 +45,7 @@ async def chunks(service: Service, reply: AgentReply, model: str, *, usage: bool
                 if step.text:
                     yield chunk({"content": step.text})
         if reply.state == "failed":
-            raise failure(reply)
+            raise failure_of(reply)
         if reply.wait:
             yield chunk({"content": mark_of(reply.token)})
     except (Problem, SojournError) as error:
@@ -53,18 +54,7 @@ async def chunks(service: Service, reply: AgentReply, model: str, *, usage: bool
     yield chunk({}, "stop")
     if usage:
         yield _frame({**common, "choices": [], "usage": _usage(reply)})
-    yield "data: [DONE]\n\n"
-
-
-def failure(reply: AgentReply) -> Problem:
-    """Return the problem of a failed run or turn.
-
-    Its status does not make clients retry the request.
-    """
-    error = reply.error
-    code = (error.code if error else "") or "run_failed"
-    detail = str(error) if error else "the run failed"
-    return Problem(422, code, detail, then=f"The run {reply.token.run_id} has the causes.")
+    yield frame("[DONE]")
 
 
 def _common(reply: AgentReply, model: str, kind: str) -> dict[str, Any]:
@@ -83,7 +73,7 @@ def _usage(reply: AgentReply) -> dict[str, Any]:
 
 
 def _frame(value: dict[str, Any]) -> str:
-    return f"data: {json.dumps(value, ensure_ascii=False)}\n\n"
+    return frame(json.dumps(value, ensure_ascii=False))
 
 
 _MARK = re.compile(rf"\n\n{re.escape(OPENING)}([A-Za-z0-9_-]{{1,4000}})\)\s*\Z")

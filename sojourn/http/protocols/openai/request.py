@@ -21,9 +21,10 @@ from starlette.exceptions import HTTPException
 
 from sojourn.contracts.message import Message, Part
 from sojourn.errors import SojournError
-from sojourn.http.bodies import JsonBody
+from sojourn.http.bodies import Id, JsonBody
 from sojourn.http.problems import Problem, problem_of
-from sojourn.http.protocols.messages import file_part, read_message, text_part
+from sojourn.http.protocols.bodies import file_part, read_message, text_part
+from sojourn.http.protocols.reply_token import MAX_TOKEN
 
 __all__ = [
     "ChatBody",
@@ -54,7 +55,8 @@ _NOTHING: tuple[Any, ...] = (None, [], "none", "auto")
 _DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)\Z")
 
 Metadata = Annotated[dict[str, str], Field(max_length=64)]
-Id = Annotated[str, Field(min_length=1, max_length=4_100)]
+ResponseId = Annotated[str, Field(min_length=1, max_length=MAX_TOKEN + 100)]
+"""Id of a response: a token with a prefix."""
 
 
 class _OpenAIBody(JsonBody):
@@ -150,7 +152,7 @@ class ChatBody(_Asking):
 
 
 class _Conversation(BaseModel):
-    id: Annotated[str, Field(min_length=1, max_length=200)]
+    id: Id
 
 
 class ResponseBody(_Asking):
@@ -158,9 +160,9 @@ class ResponseBody(_Asking):
 
     input: str | Annotated[list[ChatItem], Field(min_length=1, max_length=1_000)]
     """A text, or messages."""
-    previous_response_id: Id | None = None
+    previous_response_id: ResponseId | None = None
     """The response that this one follows, and whose question it answers."""
-    conversation: Annotated[str, Field(min_length=1, max_length=200)] | _Conversation | None = None
+    conversation: Id | _Conversation | None = None
     """The conversation, by an id of your choice."""
     background: bool | None = False
     """Whether to answer at once, before the response is complete."""

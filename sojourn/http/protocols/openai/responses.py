@@ -10,6 +10,7 @@ from contextlib import aclosing
 from typing import Any
 
 from sojourn.errors import SojournError
+from sojourn.http.event_streams import frame
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.openai.request import error_of
 from sojourn.http.protocols.reply import AgentReply, follow
@@ -61,16 +62,16 @@ async def response_events(
 ) -> AsyncGenerator[str]:
     number = -1
 
-    def frame(kind: str, **fields: Any) -> str:
+    def told(kind: str, **fields: Any) -> str:
         nonlocal number
         number += 1
         fields = {"type": kind, "sequence_number": number, **fields}
-        return f"event: {kind}\ndata: {json.dumps(fields, ensure_ascii=False)}\n\n"
+        return frame(json.dumps(fields, ensure_ascii=False), event=kind)
 
     item_id = _item_id(reply)
     place = {"item_id": item_id, "output_index": 0, "content_index": 0}
-    yield frame("response.created", response=response(reply, model, **more))
-    yield frame("response.in_progress", response=response(reply, model, **more))
+    yield told("response.created", response=response(reply, model, **more))
+    yield told("response.in_progress", response=response(reply, model, **more))
     opening: dict[str, Any] = {
         "id": item_id,
         "type": "message",
@@ -78,22 +79,22 @@ async def response_events(
         "status": "in_progress",
         "content": [],
     }
-    yield frame("response.output_item.added", output_index=0, item=opening)
-    yield frame("response.content_part.added", **place, part=_part(""))
+    yield told("response.output_item.added", output_index=0, item=opening)
+    yield told("response.content_part.added", **place, part=_part(""))
     try:
         async with aclosing(follow(service, reply)) as steps:
             async for step in steps:
                 if step.text:
-                    yield frame("response.output_text.delta", **place, delta=step.text, logprobs=[])
+                    yield told("response.output_text.delta", **place, delta=step.text, logprobs=[])
     except (Problem, SojournError) as error:
         fault = error_of(problem_of(error))["error"]
-        yield frame("error", code=fault["code"], message=fault["message"], param=None)
+        yield told("error", code=fault["code"], message=fault["message"], param=None)
         return
-    yield frame("response.output_text.done", **place, text=reply.text, logprobs=[])
-    yield frame("response.content_part.done", **place, part=_part(reply.text))
-    yield frame("response.output_item.done", output_index=0, item=_message(reply))
+    yield told("response.output_text.done", **place, text=reply.text, logprobs=[])
+    yield told("response.content_part.done", **place, part=_part(reply.text))
+    yield told("response.output_item.done", output_index=0, item=_message(reply))
     kind = "response.failed" if reply.state == "failed" else "response.completed"
-    yield frame(kind, response=response(reply, model, **more))
+    yield told(kind, response=response(reply, model, **more))
 
 
 def _message(reply: AgentReply) -> dict[str, Any]:

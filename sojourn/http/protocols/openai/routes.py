@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, SojournError
 from sojourn.http.event_streams import FrameResponse
-from sojourn.http.problems import Problem, problem_of, stopping_problem
+from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.messages import (
     IncomingMessage,
     answer_reply,
@@ -19,7 +19,7 @@ from sojourn.http.protocols.messages import (
     start_once,
     stop,
 )
-from sojourn.http.protocols.openai.chat import chunks, completion, failure, last_reply, strip_marks
+from sojourn.http.protocols.openai.chat import chunks, completion, last_reply, strip_marks
 from sojourn.http.protocols.openai.request import (
     ChatBody,
     OpenAIRoute,
@@ -28,10 +28,9 @@ from sojourn.http.protocols.openai.request import (
     messages_of,
 )
 from sojourn.http.protocols.openai.responses import response, response_events, token_of_response
-from sojourn.http.protocols.reply import AgentReply, read, read_to_end
+from sojourn.http.protocols.reply import AgentReply, failure_of, read, wait_to_end
 from sojourn.http.protocols.reply_token import ReplyToken
-from sojourn.http.protocols.waits import explain_external_calls
-from sojourn.http.routes.parameters import CurrentScope, RequestScope, ServerStopping, Serving
+from sojourn.http.routes.parameters import CurrentScope, RequestScope, Serving
 from sojourn.http.security import audit
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
@@ -83,7 +82,7 @@ async def complete_chat(
         return FrameResponse(chunks(service, reply, body.model, usage=usage), warned)
     await _wait_for_end(attending, reply, is_once=is_once)
     if reply.state == "failed":
-        raise failure(reply)
+        raise failure_of(reply)
     return JSONResponse(completion(reply, body.model), headers=warned)
 
 
@@ -193,6 +192,8 @@ async def cancel_response(
     return JSONResponse(response(reply, reply.agent_id))
 
 
+_LATER = "Ask for a stream, or for a response in the background."
+
 _NOT_AGAIN = {"X-Should-Retry": "false"}
 """Header that stops OpenAI's own clients from retrying a request automatically."""
 
@@ -218,27 +219,12 @@ async def _wait_for_end(attending: RequestScope, reply: AgentReply, *, is_once: 
     Unless a retry is delivered only once, a header asks clients not to retry.
     """
     try:
-        await _read_to_end(attending, reply)
+        await wait_to_end(attending, reply, LONGEST, then=_LATER)
     except (Problem, SojournError) as error:
         problem = problem_of(error)
         if not is_once:
             problem.headers |= _NOT_AGAIN
         raise problem from error
-
-
-async def _read_to_end(attending: RequestScope, reply: AgentReply) -> None:
-    run_id = reply.token.run_id
-    try:
-        await attending.wait(read_to_end(attending.service, reply), LONGEST)
-    except ServerStopping as error:
-        stops = stopping_problem()
-        detail = f"{stops.detail}; the run {run_id} goes on"
-        raise Problem(stops.status, stops.code, detail, then=stops.then, headers=stops.headers) from error
-    except TimeoutError as error:
-        why = await explain_external_calls(attending.service, run_id)
-        on = "ask for a stream, or for a response in the background"
-        detail = f"the run {run_id} goes on; {on}. {why}".strip()
-        raise Problem(504, "still_running", detail, then="Stream it.") from error
 
 
 def _require_model(service: Service, model: str) -> None:

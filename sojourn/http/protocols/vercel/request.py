@@ -12,7 +12,9 @@ from pydantic import ConfigDict, Field
 
 from sojourn.contracts.message import Message, Part
 from sojourn.errors import InvalidInput
-from sojourn.http.protocols.messages import CamelBody, IncomingMessage, file_part, read_message, text_part
+from sojourn.http.bodies import Id
+from sojourn.http.protocols.bodies import MAX_WAIT_ID, CamelBody, file_part, read_message, text_part
+from sojourn.http.protocols.messages import IncomingMessage
 from sojourn.http.protocols.turn_request import ClientAnswer, Result, TurnRequest
 
 __all__ = ["ANSWER", "ChatRequest", "VercelBody", "VercelMessage", "card_id", "read"]
@@ -25,8 +27,6 @@ _OF_SDK = ("id", "descriptor", "isAutomatic", "signature", "inputSchemaInput", "
 """Fields that the SDK adds to an approval, beside the decision."""
 
 _CARD = re.compile(r"^(.*?#[0-9a-f]*)~.*$", re.DOTALL)
-
-Id = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class VercelMessage(CamelBody):
@@ -124,7 +124,7 @@ def _decisions(message: VercelMessage, *, is_old: bool = False) -> Iterator[Clie
         decided = {
             name: value for name, value in cast("dict[str, Any]", approval).items() if name not in _OF_SDK
         }
-        id = wait_id(str(cast("dict[str, Any]", approval)["id"])[:2_000])
+        id = wait_id(str(cast("dict[str, Any]", approval)["id"])[:MAX_WAIT_ID])
         yield ClientAnswer(id, payload=decided, arguments=part.get("input"), is_old=is_old)
 
 

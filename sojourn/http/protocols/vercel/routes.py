@@ -10,7 +10,6 @@ from fastapi import APIRouter, Path, Response
 
 from sojourn.answers import wait_view
 from sojourn.client.run import Run
-from sojourn.contracts.awaits import PlannerQuestion
 from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
 from sojourn.http.event_streams import FrameResponse
@@ -102,8 +101,8 @@ async def _is_reply(run: Run, chat: ChatRequest) -> bool:
     (reply,) = chat.replies
     if any(each.id == reply.id for each in waits_of_status(await run.status())):
         return True
-    closed = await find_closed(run, reply.id)
-    return closed is not None and closed.event.text == reply.payload
+    found = await find_closed(run, reply.id)
+    return found is not None and found[0].event.text == reply.payload
 
 
 async def _newest(service: Service, run: Run) -> tuple[Begin, str] | None:
@@ -115,9 +114,10 @@ async def _newest(service: Service, run: Run) -> tuple[Begin, str] | None:
     delivery = tree.delivered.get(message_id)
     begin = Begin(delivery.before if delivery else "", message_id)
     answered = [
-        (each.at, wait_view(each.wait, each.event.run_id).ref.token(run.id))
+        (each.at, view.ref.token(run.id))
         for each in tree.decisions
-        if isinstance(each.wait, PlannerQuestion) and each.at >= turn.at
+        if each.wait and each.at >= turn.at
+        if (view := wait_view(each.wait, each.event.run_id)).takes_words
     ]
     if not answered:
         return begin, f"{ANSWER}{message_id}"

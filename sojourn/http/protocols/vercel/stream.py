@@ -19,6 +19,7 @@ from pydantic_ai.ui.vercel_ai.response_types import (
     ToolOutputErrorChunk,
 )
 
+from sojourn.answers import WaitView
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.http.protocols.turn import TurnStream
 from sojourn.http.protocols.turn_events import (
@@ -35,8 +36,6 @@ from sojourn.http.protocols.waits import ClientWait
 from sojourn.values.numbers import write_exact
 
 __all__ = ["VercelEncoder"]
-
-_PARTS = {"question": "data-question", "approval": "data-approval", "tool_results": "data-call"}
 
 
 class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
@@ -62,7 +61,7 @@ class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
         elif isinstance(event, Interrupts):
             for wait in event.waits:
                 yield DataChunk(
-                    type=_PARTS[wait.view.kind], id=wait.id, data={**wait.json, "prompt": wait.prompt}
+                    type=_part_of(wait.view), id=wait.id, data={**wait.json, "prompt": wait.prompt}
                 )
             for chunk in self._cards([each for each in event.waits if each.view.call]):
                 yield chunk
@@ -96,6 +95,11 @@ class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
         """Return a call's id in the chat. That of a child run's call includes the run's."""
         below = run_id.removeprefix(self.turn.run.id)
         return f"{below}/{tool_call_id}" if below else tool_call_id or ""
+
+
+def _part_of(view: WaitView) -> str:
+    """Return the type of a wait's part. Its data have the kind."""
+    return "data-question" if view.takes_words else "data-approval" if view.call else "data-call"
 
 
 def _output(call_id: str, result: ToolResult) -> BaseChunk:

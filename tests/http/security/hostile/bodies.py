@@ -2,17 +2,11 @@
 
 import json
 
+from tests.http.every_protocol import PROTOCOLS, say
 from tests.http.security.hostile.world import Answer, Row, World, row
 
 RUNS = "/v1/runs"
-DOORS = {
-    "runs": RUNS,
-    "agui": "/agui/shop.clerk",
-    "vercel": "/vercel/shop.clerk",
-    "openai": "/openai/v1/chat/completions",
-    "mcp": "/mcp",
-    "a2a": "/a2a/shop.clerk",
-}
+DOORS = {"runs": RUNS, **{name: say(name, "", session_id="door").path for name in PROTOCOLS}}
 RPC = {"Accept": "application/json, text/event-stream", "A2A-Version": "1.0"}
 LARGE = b'"' + b"x" * 100_001 + b'"'
 
@@ -227,12 +221,12 @@ BODIES = [
         422,
         "invalid_input",
     ),
-    of("openai: half a value", DOORS["openai"], b"{", 400, "malformed_json"),
-    of("openai: NaN", DOORS["openai"], b'{"model": NaN}', 400, "invalid_value"),
-    of("openai: a list", DOORS["openai"], b"[]", 400, "invalid_value"),
+    of("openai: half a value", DOORS["chat"], b"{", 400, "malformed_json"),
+    of("openai: NaN", DOORS["chat"], b'{"model": NaN}', 400, "invalid_value"),
+    of("openai: a list", DOORS["chat"], b"[]", 400, "invalid_value"),
     of(
         "openai: a URL in place of a file",
-        DOORS["openai"],
+        DOORS["chat"],
         b'{"model": "shop.clerk", "messages": [{"role": "user", "content": '
         b'[{"type": "image_url", "image_url": {"url": "http://169.254.169.254/"}}]}]}',
         400,
@@ -240,7 +234,7 @@ BODIES = [
     ),
     of(
         "openai: a form of the caller",
-        DOORS["openai"],
+        DOORS["chat"],
         b'{"model": "shop.clerk", "messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_object"}}',
         400,
         "invalid_value",

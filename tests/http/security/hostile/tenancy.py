@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from tests.http.requests_that_wait import MODERN
+from tests.http.every_protocol import MODERN, PROTOCOLS, say
 from tests.http.security.hostile.pages import OF_NO_TENANT as PAGES_OF_NO_TENANT
 from tests.http.security.hostile.pages import PAGES
 from tests.http.security.hostile.world import Answer, Row, World
@@ -40,7 +40,6 @@ RPC_OF_NO_TENANT = {
 """Methods that are about no run, or that no agent here has."""
 
 _WIPE = {"id": "m-9", "role": "user", "content": "hello"}
-_SAY = {"id": "m-9", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
 _RESUME = {"interruptId": "$interrupt", "status": "resolved", "payload": {"approved": True}}
 _APPROVED = {
     "id": "a-1",
@@ -218,7 +217,7 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
         "run_not_found",
         None,
     ),
-    # Sessions, threads and chats of the same name are another conversation.
+    # What has the same name is another conversation: a row for each protocol is below.
     (
         "POST /v1/sessions/{agent_id}/{session_id}",
         "/v1/sessions/shop.clerk/$chat?wait=20",
@@ -236,13 +235,6 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
     (
         "POST /agui/{agent_id}",
         "/agui/shop.clerk",
-        200,
-        "",
-        {"threadId": "$chat", "runId": "r", "messages": [_WIPE]},
-    ),
-    (
-        "POST /agui/{agent_id}",
-        "/agui/shop.clerk",
         409,
         "await_closed",
         {"threadId": "$chat", "runId": "r", "messages": [], "resume": [_RESUME]},
@@ -253,14 +245,6 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
         200,
         "",
         {"threadId": "$chat", "runId": "r", "messages": []},
-    ),
-    ("POST /vercel/{agent_id}", "/vercel/shop.clerk", 200, "", {"id": "$chat", "messages": [_SAY]}),
-    (
-        "POST /openai/v1/responses",
-        "/openai/v1/responses",
-        200,
-        "",
-        {"model": "shop.clerk", "input": "hello", "conversation": "$chat"},
     ),
 ]
 
@@ -329,6 +313,17 @@ def _by_method(route: str, method: str, code: str, params: dict[str, Any]) -> Ro
     return Row(f"{path} {method} {'+'.join(params)}", send, status, code, f"{route} {method}")
 
 
+def _by_protocol(name: str) -> Row:
+    """A message into a conversation that has the same name as the other tenant's."""
+
+    async def send(world: World) -> Answer:
+        return await world.say(name, "hello", session_id="$chat")
+
+    route, value = PROTOCOLS[name].route, say(name, "").body
+    about = f"{route} {value['method']}" if PROTOCOLS[name].is_jsonrpc else route
+    return Row(f"a conversation of its own by {name}", send, 201 if name == "message" else 200, "", about)
+
+
 def _as_eve(row: Row) -> Row:
     """The same request by somebody without a tenant."""
 
@@ -343,6 +338,7 @@ async def _card(world: World) -> Answer:
 
 
 _SENT = [_by_path(*each) for each in _PATHS] + [_by_method(*each) for each in _METHODS] + PAGES
+_SENT += map(_by_protocol, PROTOCOLS)
 _SENT.append(Row("GET a2a task by path", _card, 404, "not_found", "GET /a2a/{agent_id}{rest}"))
 
 TENANCY = [*_SENT, *map(_as_eve, _SENT)]

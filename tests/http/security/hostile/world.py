@@ -20,6 +20,7 @@ from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.security.keys import create_key
 from sojourn.network import http_client
 from tests.http.conftest import listening
+from tests.http.every_protocol import say
 from tests.http.security.test_oidc import Issuer
 
 PATIENCE = 60.0
@@ -124,6 +125,13 @@ class World:
                 method, self.filled(path), content=body, headers=sent, params=self.filled(query)
             )
         return Answer(answer.status_code, dict(answer.headers), answer.text)
+
+    async def say(
+        self, name: str, text: str, *, session_id: str, message_id: str = "", who: str = "ana"
+    ) -> Answer:
+        """Send a message by a protocol."""
+        method, path, headers, body = say(name, text, session_id=session_id, message_id=message_id)
+        return await self.send(method, path, body, who=who, headers=headers)
 
     def unnamed(self, text: str) -> str:
         """An answer without the runs and sessions that the request has named."""

@@ -1,0 +1,23 @@
+"""The table of the protocols in `every_protocol.py` has every route that the service has for them."""
+
+from fastapi.routing import iter_route_contexts
+
+from sojourn.http.app import create_api
+from tests.http.every_protocol import PROTOCOLS, READING
+
+OWN = ("/v1/", "/health", "/metrics", "/openapi.json")
+"""Paths of the API itself."""
+
+
+def test_every_route_of_a_protocol_is_in_the_table(shop):
+    """A route that takes a message has a row, from which the tests of all protocols send it; others only read."""
+    contexts = iter_route_contexts(create_api(shop.app).routes)
+    routes = {f"{each} {context.path_format}" for context in contexts for each in context.methods or ()}
+    of_protocols = {
+        each
+        for each in routes
+        if not each.startswith(("HEAD ", "OPTIONS ")) and not each.partition(" ")[2].startswith(OWN)
+    }
+    rows = {each.route for name, each in PROTOCOLS.items() if name != "message"}
+    assert of_protocols == rows | READING
+    assert PROTOCOLS["message"].route in routes
