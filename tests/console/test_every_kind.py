@@ -140,4 +140,4 @@ def test_a_button_answers_its_kind(kind):
             assert answer is not None, told
             assert answer.kind == kind
         else:
-            assert (answer, told.fault) == (None, "This form is of another kind of wait.")
+            assert (answer, told.fault) == (None, "This form belongs to another kind of wait.")

@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, Response
 
-from sojourn.answers import Answer, WaitRef, WaitView, wait_view
+from sojourn.answers import Answer, WaitRef, WaitView, parse_answer
 from sojourn.client.run import Run
 from sojourn.console.answering import VERDICTS, find_wait, submit_form
 from sojourn.console.form import MOST_BYTES, File, Form, form_with_files, message_in
@@ -22,7 +22,7 @@ from sojourn.console.routes.talk import form_page, message_id_for, say
 from sojourn.console.views.entries import markdown_of_turn, turns_before
 from sojourn.console.views.markdown import prepare
 from sojourn.console.views.text import ago_now
-from sojourn.console.views.waits import WaitForm, waits_below
+from sojourn.console.views.waits import WaitForm, waits_below, waits_of
 from sojourn.console.watched import Changes, News, RenderedPart, WatchedTalk
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.run import RunStatus
@@ -152,9 +152,7 @@ def _modes(status: RunStatus) -> dict[str, tuple[str, str]]:
 
 def _question(status: RunStatus) -> WaitView | None:
     """Return the only open question, if a text can answer it."""
-    waits = [wait_view(wait, status.run_id) for wait in status.awaits]
-    waits += [wait_view(wait, run_id) for run_id, below in status.child_awaits.items() for wait in below]
-    questions = [wait for wait in waits if wait.question]
+    questions = [wait for wait in waits_of(status) if wait.takes_words]
     if len(questions) != 1:
         return None
     return questions[0] if questions[0].form is None or questions[0].tool_call_id is None else None
@@ -330,12 +328,14 @@ async def _answer(visit: Visit, agent_id: str, session_id: str, form: Form, file
     if not text.strip():
         raise Problem(422, "invalid_input", "the answer is empty", then="Enter an answer.")
     heard = visit.console.talks.hearing(run.id)
+    wait = WaitRef(run_id, await_id)
+    open_wait = next((each for each in waits_of(await run.status()) if each.ref == wait), None)
     try:
         await submit_answer(
             visit.service,
             visit.asking,
-            WaitRef(run_id, await_id),
-            Answer(text),
+            wait,
+            parse_answer(open_wait, text) if open_wait else Answer(text),
             message_id=form.text("message_id"),
             conversation=run,
         )

@@ -115,7 +115,7 @@ async def test_a_call_has_its_result_though_the_server_was_asked_to_stop(served,
 async def test_a_call_has_comments_while_nothing_happens(served, shop, monkeypatch):
     """While an agent is silent the stream of its call has a comment now and then, before its result."""
     monkeypatch.setattr(endpoint, "HEARTBEAT", 0.2)
-    method, path, headers, body = request_of("mcp", "hang")
+    method, path, headers, body = say("mcp", "hang")
     async with (
         listening(create_app(shop.app, client=served.client)) as url,
         served.http.stream(method, f"{url}{path}", headers=headers, json=body) as answer,
