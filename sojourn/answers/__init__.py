@@ -20,7 +20,7 @@ from sojourn.answers.submitting import (
     refusal_of_closed,
     submit,
 )
-from sojourn.answers.texts import Verdict, parse_answer, parse_value, read_verdict
+from sojourn.answers.texts import Verdict, parse_answer, parse_payload, read_verdict
 from sojourn.answers.wait_view import (
     Asker,
     Disclosure,
@@ -63,7 +63,7 @@ __all__ = [
     "may_look",
     "open_waits",
     "parse_answer",
-    "parse_value",
+    "parse_payload",
     "read_verdict",
     "refusal_of_closed",
     "status_view",

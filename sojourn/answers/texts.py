@@ -13,7 +13,7 @@ from sojourn.answers.wait_view import WaitView
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.errors import InvalidInput, StaleDigest
 
-__all__ = ["Verdict", "parse_answer", "parse_value", "read_verdict"]
+__all__ = ["Verdict", "parse_answer", "parse_payload", "read_verdict"]
 
 YES = frozenset({"yes", "y", "approve", "approved", "ok", "okay"})
 """Words of an approval, in any case. Only the code, and perhaps a full stop, may stand beside one."""
@@ -80,7 +80,7 @@ def parse_answer(view: WaitView, text: str) -> GivenAnswer:
             raise InvalidInput(message, run_id=view.run_id)
 
 
-def parse_value(view: WaitView, value: Any, *, declined: bool = False, reason: str = "") -> GivenAnswer:
+def parse_payload(view: WaitView, value: Any, *, declined: bool = False, reason: str = "") -> GivenAnswer:
     """Return a value, or that it is declined, as the answer to a wait.
 
     The wait `takes_words`: the value is a text, or has the values by field.

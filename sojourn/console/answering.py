@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 from temporalio.service import RPCError
 
-from sojourn.answers import GivenAnswer, Results, WaitRef, parse_value
+from sojourn.answers import GivenAnswer, Results, WaitRef, parse_payload
 from sojourn.client.listing import message_of
 from sojourn.console.form import Form
 from sojourn.console.page import Visit
@@ -188,7 +188,7 @@ def _in_words(
     view: WaitForm, value: str | dict[str, Any] | None = None, *, declined: bool = False, reason: str = ""
 ) -> GivenAnswer:
     body = AnswerBody(await_id=view.wait.await_id, answer=value, declined=declined, reason=reason)
-    return parse_value(view.wait, body.answer, declined=body.declined, reason=body.reason)
+    return parse_payload(view.wait, body.answer, declined=body.declined, reason=body.reason)
 
 
 def _answer(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:

@@ -71,7 +71,7 @@ def answer(
     who = by_or_user(subject if by is None else by)
 
     async def send(client: "Client") -> int:
-        from sojourn.answers import parse_value, submit
+        from sojourn.answers import parse_payload, submit
         from sojourn.cli.waits import find_wait
 
         found = await find_wait(
@@ -82,7 +82,7 @@ def answer(
         typed = {name: parse_value(found.form, name, value) for name, value in pairs}
         by_field = typed if values is None else values
         value = by_field if text is None else text
-        given = parse_value(found, value, declined=decline, reason=why)
+        given = parse_payload(found, value, declined=decline, reason=why)
         done = await submit(run, principal, found, given, by=who, trusted=True)
         return print_done(done.done, run.id, as_json=as_json, by=who, await_id=found.await_id)
 

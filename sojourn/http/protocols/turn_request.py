@@ -19,7 +19,7 @@ from sojourn.answers import (
     check_may_answer,
     closed_wait,
     is_same_answer,
-    parse_value,
+    parse_payload,
     refusal_of_closed,
     wait_view,
 )
@@ -105,7 +105,7 @@ class ClientAnswer:
             else:
                 result["result"] = self.payload
             return Results([result])
-        return parse_value(view, self.payload, declined=self.is_declined, reason=self._reason)
+        return parse_payload(view, self.payload, declined=self.is_declined, reason=self._reason)
 
     def _decision(self, view: WaitView) -> Decision:
         fields = self._fields

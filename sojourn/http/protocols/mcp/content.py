@@ -21,7 +21,7 @@ from mcp_types import (
     TextContent,
 )
 
-from sojourn.answers import Decision, GivenAnswer, WaitView, parse_value
+from sojourn.answers import Decision, GivenAnswer, WaitView, parse_payload
 from sojourn.contracts.event import Event, PlanStartedEvent, ToolStartEvent, ToolUpdateEvent
 from sojourn.contracts.principal import Principal
 from sojourn.errors import NotApprover, SojournError
@@ -145,7 +145,7 @@ def _answer_of(view: WaitView, response: ElicitResult) -> GivenAnswer:
         return Decision(approved, view.digest, "" if approved else str(content.get("reason") or ""))
     values = {name: value for name, value in content.items() if value is not None}
     given = values if _form_of(view) else str(content.get("answer") or "")
-    return parse_value(view, given, declined=response.action == "decline")
+    return parse_payload(view, given, declined=response.action == "decline")
 
 
 def _form_of(view: WaitView) -> dict[str, Any] | None:
