@@ -1,13 +1,16 @@
 """The loop guard: how long a worker that was asked to stop may still run."""
 
 import asyncio
+import gc
 import queue
+import sys
 from datetime import timedelta
 
 import pytest
+from temporalio.runtime import Runtime
 
 from sojourn.serving.hardening import loop_guard
-from sojourn.serving.hardening.loop_guard import _Deadline, run_guarded
+from sojourn.serving.hardening.loop_guard import _Deadline, _keep_runtimes, run_guarded
 
 
 class Allowed(queue.SimpleQueue):
@@ -65,3 +68,13 @@ def test_a_worker_process_has_the_loop_of_uvloop() -> None:
 
     run_guarded(serving, drain=timedelta(0))
     assert type(loops[0]).__module__ == "uvloop"
+
+
+def test_a_runtime_that_is_frozen_is_kept_too() -> None:
+    """At the exit no runtime of the SDK is freed, also none of those that `sojourn serve` exempts from garbage collection."""
+    runtime = Runtime.default()
+    gc.freeze()
+    before = sys.getrefcount(runtime)
+    _keep_runtimes()
+    gc.freeze()  # as after the collection of the tests
+    assert sys.getrefcount(runtime) == before + 1

@@ -228,6 +228,7 @@ def _settle() -> None:
 def _keep_runtimes() -> None:
     """Leak each runtime of the SDK, whose threads the end of the process ends."""
     if runtimes := sys.modules.get("temporalio.runtime"):
+        gc.unfreeze()  # the collector lists nothing that the HTTP service has frozen
         for each in gc.get_objects():
             if issubclass(type(each), runtimes.Runtime):
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
