@@ -26,11 +26,15 @@ from tests.docs.text_model import TextModel
 ASKS = RunPolicy(interrupts_allowed=True)
 
 
-@pytest.fixture(params=["code", "model"])
+by_both = pytest.mark.parametrize("archive", ["code", "model"], indirect=True)
+"""For tests of what is read of a call: its code plans the calls of the page, and so does a model that writes JSON text."""
+
+
+@pytest.fixture
 def archive(module_of, request):
     """The module of the page, with calls that are planned by its code, or by a model that writes JSON text."""
     archive = module_of("approvals.md", "archive")
-    if request.param == "model":
+    if getattr(request, "param", "code") == "model":
         archive.tidy = TextModel(archive.archivist.planner)
         for agent in (archive.archivist, archive.curator, archive.reader):
             agent.planner = archive.tidy
@@ -100,6 +104,7 @@ def test_an_agent_that_may_ask_nobody_is_refused(archive):
         )
 
 
+@by_both
 async def test_the_page_decides(asked, archive):
     """The calls that the page's function approves run; those that it denies do not, and their results hold the reason."""
     run, waits = await asked("delete delete-new", count=2)
@@ -118,6 +123,7 @@ async def test_the_page_decides(asked, archive):
     assert [event.confirmation for event in events if event.type == "await_confirmation"] == waits
 
 
+@by_both
 async def test_a_bad_call_needs_no_approval(fates_of):
     """A call with a bad payload fails without an approval."""
     assert await fates_of("delete-nothing") == {"delete-nothing": "failed"}
@@ -170,6 +176,7 @@ async def test_the_lines_of_the_page_decide(asked, temporal, lines, index, text)
     assert (await run.result()).text == text
 
 
+@by_both
 async def test_the_query_of_the_page_shows_the_whole_call(asked, temporal, lines):
     """The query returns prompt, tool, arguments and the digest, and another digest is refused."""
     run, (wait,) = await asked("delete")
@@ -183,6 +190,7 @@ async def test_the_query_of_the_page_shows_the_whole_call(asked, temporal, lines
     await run.deny(wait)
 
 
+@by_both
 async def test_a_decision_names_its_payload(asked, traces):
     """A decision with another digest, or without one, is refused and becomes a note."""
     run, (wait,) = await asked("delete")
@@ -287,6 +295,7 @@ def test_annotations_of_an_mcp_server_count_only_if_trusted(archive, declared, a
     assert fate(trusted=False, confirmation="Sure?") == "ask"
 
 
+@by_both
 async def test_the_policy_engine_of_the_page(fates_of, archive):
     """The page's engine approves the deletion of an old file, and requires approval for a call that only reads."""
     fates = await fates_of("find delete delete-new", app=archive.engaged)

@@ -35,11 +35,15 @@ from tests.docs.text_model import TextModel
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
 
 
-@pytest.fixture(params=["code", "model"])
+by_both = pytest.mark.parametrize("quarry", ["code", "model"], indirect=True)
+"""For tests of what calls are counted or compared by: code plans those of the page, and so does a model that writes JSON text."""
+
+
+@pytest.fixture
 def quarry(module_of, request):
     """The module of the page, with calls that are planned by its code, or by a model that writes JSON text."""
     quarry = module_of("limits.md", "quarry")
-    if request.param == "model":
+    if getattr(request, "param", "code") == "model":
         for agent in (quarry.warden, quarry.gauger, quarry.foreman):
             agent.planner = TextModel(agent.planner)
     return quarry
@@ -189,6 +193,7 @@ async def test_a_run_without_a_budget_measures_no_time(watched, quarry):
     assert (await watched("level:a"))[1].active_time is not None
 
 
+@by_both
 async def test_the_foreman_has_four_calls(serve, quarry):
     """The foreman's two calls leave two of four, one for each child run."""
     client = await serve(quarry.app)
@@ -264,6 +269,7 @@ async def test_an_engine_lowers_caps_and_adds_labels_for_the_run(watched, quarry
 # The safeguards.
 
 
+@by_both
 async def test_the_message_of_a_stopped_run(watched):
     """The block of the page is the message of a run that stops after three similar errors."""
     run, _ = await watched("start:old start:old start:old level:a")
@@ -302,6 +308,7 @@ def test_the_rule_can_be_tried_without_a_tool(quarry):
     assert STRIKES == 3
 
 
+@by_both
 async def test_a_loop_is_stopped_and_named(watched, quarry):
     """Two calls that repeat five times with the same results stop the run, and the message names them."""
     run, out = await watched("level:a start:north " * 5 + "level:a")

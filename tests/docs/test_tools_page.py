@@ -17,10 +17,14 @@ from tests.docs.text_model import TextModel
 PAGE = Path(__file__).parents[2] / "docs" / "tools.md"
 
 
-@pytest.fixture(params=["code", "model"])
+by_both = pytest.mark.parametrize("planned_by", ["code", "model"], indirect=True)
+"""For tests of arguments: the code of the test plans the calls, and so does a model that writes them as JSON text."""
+
+
+@pytest.fixture
 def planned_by(request):
     """Who plans the calls: the code of a test, or a model that writes JSON text."""
-    return TextModel if request.param == "model" else lambda planner: planner
+    return TextModel if getattr(request, "param", "code") == "model" else lambda planner: planner
 
 
 @pytest.fixture
@@ -53,6 +57,7 @@ async def test_the_app_of_the_page_answers(serve, plant):
     assert (await client.execute("plant.operator", "site one")).text == "no such site"
 
 
+@by_both
 @pytest.mark.usefixtures("processes")
 async def test_every_kind_of_tool_on_the_page_answers(answers_to, plant):
     """Functions, bound methods, executors and a program each return the value of the page."""
@@ -88,6 +93,7 @@ def test_a_tool_is_still_the_function(plant):
     assert answer.startswith("d-1 restarted")
 
 
+@by_both
 async def test_injected_values_are_hidden_and_masked(answers_to, plant, traces):
     """Injected parameters are in no schema, a planner's values for them are dropped, and the history does not hold them."""
     calls = [
