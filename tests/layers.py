@@ -6,6 +6,7 @@ does not say so, by the fixture `processes`, fails.
 """
 
 import contextlib
+import functools
 import re
 import sys
 from collections.abc import Collection, Generator
@@ -77,6 +78,7 @@ def layer_of(fixtures: Collection[str]) -> str:
     return next((layer for name, layer in _TOLD_BY.items() if name in fixtures), "pure")
 
 
+@functools.cache
 def is_program_free(file: Path) -> bool:
     """Whether a file is in one of these folders, and names no fixture of tests that start programs."""
     path = file.relative_to(Path(__file__).parent)
@@ -85,6 +87,7 @@ def is_program_free(file: Path) -> bool:
     )
 
 
+@functools.cache
 def is_served(file: Path) -> bool:
     """Whether each test of a file uses a fixture of these names, so that none of them is pure."""
     arguments = _TEST.findall(file.read_text())

@@ -7,6 +7,7 @@ writes the process id and, at the end, the exit status.
 import atexit
 import contextlib
 import ctypes
+import gc
 import importlib
 import io
 import json
@@ -118,6 +119,7 @@ def _server() -> _Server:
 def _serve(answering: socket.socket) -> None:
     """Fork a process that runs and reports each requested program, until the socket is closed."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps the forked processes
+    gc.disable()  # the programs enable it, and collect nothing that was imported here
     _import_everything()
     while answering.recv(1, socket.MSG_PEEK):
         line, descriptors, _, _ = socket.recv_fds(answering, 1 << 16, 4)
@@ -127,6 +129,7 @@ def _serve(answering: socket.socket) -> None:
         serves = {"serve", "dev"} & set(request["arguments"][2:3])
         for module in (*request.pop("imports"), *(SERVING if serves else ())):
             importlib.import_module(module)
+        gc.freeze()
         if os.fork() == 0:
             answering.close()
             _run_and_report(*descriptors, request)
@@ -178,6 +181,7 @@ def _become(
     streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str, str], before: str
 ) -> NoReturn:
     """Run the program in this process, which has only imported modules so far, and exit."""
+    gc.enable()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(cwd)
     os.environ.clear()
