@@ -2,7 +2,7 @@
 
 No user code runs here and nothing is read from the app: the policy, and a `Dispatch` for
 every call, are in the recorded results of `PlanActivity`. The decisions are in `sojourn.core`.
-This file awaits, and keeps the transcript.
+This file awaits, and keeps the transcript; `plan.py` makes a plan, and `step.py` carries out its calls.
 """
 
 import asyncio
@@ -12,24 +12,19 @@ from functools import partial
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
-from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT, Dispatch, ForkedStep
+from sojourn.contracts.dispatch import HEARTBEAT, Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput
-from sojourn.contracts.run_policy import Caps, Limits
-from sojourn.contracts.tasks import PlanOutcome, PlanTask, Stored, StoreTask
+from sojourn.contracts.tasks import PlanOutcome, Stored, StoreTask
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.contracts.wire_names import AGENT_RUN, IN_DOUBT, PLAN, STORE_TRANSCRIPT
-from sojourn.converter.failures import chain_of, closing, failure_of
+from sojourn.contracts.wire_names import AGENT_RUN, IN_DOUBT, STORE_TRANSCRIPT
+from sojourn.converter.failures import chain_of
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.awaits.waits import Released
-from sojourn.core.payload.memory import task_fields
-from sojourn.core.run import outcomes
 from sojourn.core.run.continuation import (
     Continuation,
     StepProgress,
@@ -37,18 +32,17 @@ from sojourn.core.run.continuation import (
     transcript_fault,
     write_continuation,
 )
-from sojourn.core.run.outcomes import correct_usage, plan_fault, unusable_plan
 from sojourn.core.run.plan_rules import not_executed
-from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.run_input import opening_fault, read_run_input
 from sojourn.core.run.scheduled_time import fill_opening
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed, Segments, question_message
+from sojourn.core.run.turns import close_question
 from sojourn.core.safeguards.judge import PATCHES, SafeguardState
 from sojourn.telemetry.observer import Observer
 from sojourn.values.timers import limit_duration
-from sojourn.values.undecodable import OrUndecodable, Undecodable
-from sojourn.values.wire import MAX_INLINE_BYTES, encode
+from sojourn.values.undecodable import OrUndecodable
+from sojourn.values.wire import encode
 
 from .cancellation import (
     is_canceled,
@@ -68,28 +62,15 @@ from .continue_as_new import (
     store_retry,
 )
 from .conversation import Conversation
-from .current_state import VERSION, CurrentState, patched, tells_doubt
-from .local_plan import LocalPlans
+from .current_state import CurrentState, patched, tells_doubt
 from .message_handlers import MessageHandlers
 from .notices import Notices
 from .open_awaits import OpenAwaits
+from .plan import PlanExecution
 from .queries import RunQueries
 from .search_attributes import Listed, memo_since
 from .step import StepExecution
-from .tool_activity import is_at_wrong_worker, may_move
-from .undecodable import WRONG_FIGURES, accept_values, manual_result_fault
-
-PLAN_LIMIT = timedelta(hours=1)
-"""Start-to-close time-out of a plan, as a fallback.
-
-`PlanActivity` enforces the policy's `plan_timeout` itself.
-"""
-
-RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY_ATTEMPTS)
-"""Retry intervals of 1 s, doubled, at most 30 s.
-
-Three deploys during one activity use up three attempts.
-"""
+from .undecodable import accept_values
 
 OPENING_COPIES = 5
 """Copies of the opening in memory, in addition to the transcript.
@@ -97,11 +78,7 @@ OPENING_COPIES = 5
 One is here, and four are in Temporal's core (measured).
 """
 
-_PLAN: Any = OrUndecodable(PlanOutcome)
 _STORED: Any = OrUndecodable(Stored)
-
-MAX_FAULTS = 2
-"""Planner faults in a row that are corrected. The next one ends the run."""
 
 
 @workflow.defn(name=AGENT_RUN)
@@ -117,15 +94,13 @@ class AgentRun(RunQueries, MessageHandlers):
         """
         opening = _read_opening(arguments)
         self._fault = opening if isinstance(opening, Exception) else None
-        self._transcript, self._opening_bytes = Packed(), 0
+        self._transcript, opening_bytes, forked = Packed(), 0, None
         self._pending: Continuation | None = None
         """The wait that the run was in when it continued as new."""
-        self._forked: ForkedStep | None = None
-        """In a fork: the step that the next plan judges in place of asking the planner."""
         if isinstance(opening, Continuation):
             state, self._transcript = opening.state, Packed.unpacked(opening.transcript)
-            self._opening_bytes = sum(len(data) for _, data in opening.transcript)
-            self._pending, self._forked = opening, opening.forked
+            opening_bytes = sum(len(data) for _, data in opening.transcript)
+            self._pending, forked = opening, opening.forked
         else:
             state = RunState.opened(
                 opening if isinstance(opening, RunInput) else RunInput(agent_id="", messages=[])
@@ -137,12 +112,21 @@ class AgentRun(RunQueries, MessageHandlers):
             self.awaits.room.scale_to_input()
         self.children = Children()
         self._clock = Clock(self.current)
-        self._local_plans = LocalPlans(self.current, self.awaits.room)
         self._archive = Archive(self.current)
         idle_since = opening.since if isinstance(opening, Continuation) and state.is_idle else None
         go_on = partial(self._go_on, None)
         self.conversation = Conversation(
             self.current, self.awaits, self.notices, self._turn, go_on, idle_since
+        )
+        self._plans = PlanExecution(
+            self.current,
+            self.awaits,
+            self._clock,
+            self.notices,
+            self.conversation,
+            self._transcript,
+            forked,
+            opening_bytes,
         )
         self._observer = Observer()
         self._is_answered = True
@@ -197,9 +181,9 @@ class AgentRun(RunQueries, MessageHandlers):
             if plan is None:
                 since = None  # that of an idle conversation
                 await self._until_resumed()
-                plan = await self._plan()
+                plan = await self._plans.make()
             if plan.failure:
-                raise self._make_failure(plan.failure)
+                raise self.current.make_failure(plan.failure)
             if plan.calls:
                 await self._step(plan, pending and pending.step)
             elif plan.await_:
@@ -243,7 +227,9 @@ class AgentRun(RunQueries, MessageHandlers):
         state = self._state.continued(workflow.info().workflow_start_time)
         progress = step and step.progress()
         segments = self._transcript.segments()
-        argument = write_continuation(Continuation(state, segments, waits_for, since, progress, self._forked))
+        argument = write_continuation(
+            Continuation(state, segments, waits_for, since, progress, self._plans.forked)
+        )
         if argument:
             workflow.continue_as_new(
                 args=[argument],
@@ -291,168 +277,6 @@ class AgentRun(RunQueries, MessageHandlers):
         """Let an observer on this worker follow the run, which it cannot change."""
         self._observer = self.awaits.observer = observer
         observer.begins(self._state.opening, self._state.began)
-
-    # Plan.
-
-    async def _plan(self) -> PlanOutcome:
-        # A faulty plan goes back to the planner with the reason, at most twice in a row.
-        await self.awaits.while_paused()
-        if self._state.is_idle:
-            self._state = self._state.turn_opened()
-            self._local_plans.count_wait()
-            self.awaits.show()
-        if not self._state.limit and self.awaits.room.is_full:
-            self._state = self._state.history_full()
-        plan = PlanOutcome()
-        for _ in range(1 + MAX_FAULTS):
-            await self.awaits.while_paused()
-            self._state = self._state.joined()[0].planning()
-            plan = await self._plan_in_time()
-            if plan.fault is None:
-                self._state = self._state.remembering(plan)
-                return plan
-            self._state = self._state.plan_refused(plan)
-        if self._state.limit:
-            return self._answer_for_planner(
-                ToolError.new(plan.fault or "", code=plan.fault_code or "PlannerError")
-            )
-        refused = f"the planner of {self._state.opening.agent_id} was refused {1 + MAX_FAULTS} times in a row"
-        raise self._make_failure(
-            ToolError.new(f"{refused}: {plan.fault}", code=plan.fault_code or "PlannerError")
-        )
-
-    async def _plan_in_time(self) -> PlanOutcome:
-        # When the budget is used up meanwhile, return the final plan.
-        await self.awaits.while_paused()
-        with self._clock.busy():
-            plan = await self._clock.within(self._plan_once())
-            in_time = plan and not (plan.overtime or self._clock.is_expired)
-            if plan and (in_time or plan.final or plan.failure or self._state.limit):
-                return plan
-            self._state = self._state.out_of_time()
-            return await self._plan_once()
-
-    async def _plan_once(self) -> PlanOutcome:
-        stop_if_canceled()
-        before = self._state
-        # Judged once: the next turn does not carry out a step that an interruption cut off.
-        forked, self._forked = self._forked, None
-        task = self._plan_task(forked)
-        try:
-            result = await self._execute_plan(task, before)
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            if is_at_wrong_worker(error):
-                raise asyncio.CancelledError from error
-            self.notices.take_kinds(error)
-            cause = failure_of(error)
-            if self._state.limit:
-                return self._answer_for_planner(cause)
-            failed = self._make_failure(cause)
-            raise failed from failed.__cause__
-        plan = self._check_plan(result)
-        self._forked = forked if plan.fault is not None else None
-        before, self._state = self._state, self._state.planned(plan, workflow.now())
-        if (viewers := self._state.viewers) != before.viewers:
-            self.awaits.listed.show_to(viewers)
-        self._clock.watch()
-        return plan
-
-    async def _execute_plan(self, task: PlanTask, before: RunState) -> PlanOutcome | Undecodable:
-        # This worker plans locally if it can. Otherwise any worker plans.
-        if self._local_plans.takes(task):
-            whole = task_fields(self._state.memory, local=True) | {"asks_memory": False}
-            try:
-                local = await self._local_plans.plan(
-                    task.model_copy(update=whole) if task.asks_memory else task
-                )
-            except asyncio.CancelledError:
-                if self._state.interrupted is not None:
-                    self._take_back(before)
-                raise
-            if local is not None:
-                return local
-        task = task if self.current.version else task.model_copy(update={"version": VERSION})
-        while True:
-            try:
-                result: PlanOutcome | Undecodable = await workflow.execute_activity(
-                    PLAN,
-                    task,
-                    result_type=_PLAN,
-                    start_to_close_timeout=PLAN_LIMIT,
-                    heartbeat_timeout=HEARTBEAT,
-                    retry_policy=RETRY,
-                    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                    summary=f"plan {task.plan}",
-                )
-            except ActivityError as error:
-                self.awaits.room.look()
-                if not may_move(error):
-                    raise
-            else:
-                self.awaits.room.look()
-                self.current.follow(result)
-                self._local_plans.begin(result)
-                return result
-
-    def _take_back(self, before: RunState) -> None:
-        # The history does not contain the plan, so no reader could know that it began.
-        self._local_plans.add(-self._transcript.drop_last(len(before.new) + len(before.resume_messages)))
-        self._state = self._state.plan_cut_off(before)
-        self.conversation.plan_cut_off()
-
-    def _check_plan(self, plan: PlanOutcome | Undecodable) -> PlanOutcome:
-        fault = plan_fault(plan, final_turn=self._state.limit is not None)
-        why = manual_result_fault(f"by-hand-plan-{self._state.plans}", plan, fault)
-        if why is not None or isinstance(plan, Undecodable):
-            return unusable_plan(why or "")
-        usage = plan.usage and correct_usage(plan.usage)
-        if usage is plan.usage or not patched(WRONG_FIGURES):
-            return plan
-        return plan.model_copy(update={"usage": usage})
-
-    def _plan_task(self, forked: ForkedStep | None) -> PlanTask:
-        # Large messages are passed by reference.
-        state, run, after = self._state, self._state.opening, len(self._transcript)
-        new = [*state.new, *state.resume_messages]
-        size = self._transcript.extend(new)
-        self._local_plans.add(size)
-        first = state.plans == 0
-        self._opening_bytes = size if first else self._opening_bytes
-        large, is_known = size > MAX_INLINE_BYTES, state.is_policy_known
-        self._state = state.plan_begun(after)
-        return PlanTask(
-            agent_id=run.agent_id,
-            session_id=run.session_id,
-            turn_id=state.turn_id,
-            parent=run.parent,
-            labels=run.labels,
-            principal=state.acts_for,
-            depth=run.depth,
-            callers=run.callers,
-            answer=run.answer,
-            plan=self._state.plans,
-            after=after,
-            turn_start=self._state.turn_start,
-            conversation=run.conversation,
-            new=[] if large else new,
-            until=len(self._transcript) if large else None,
-            accepted_attempt=state.accepted_attempt,
-            override=None if is_known and forked is None else run.policy,
-            unlimited=not (first or is_known),
-            limits=state.limits if is_known else Limits(),
-            caps=state.caps(workflow.now()) if is_known else Caps(),
-            finalize=state.limit,
-            unseen=state.unseen,
-            unsettled=list(state.unsettled),
-            unexecuted=list(state.unexecuted),
-            carried=list(state.carried),
-            key_run_id=run.key_run_id,
-            also_asked_by=list(state.also_asked_by),
-            forked=None if state.limit else forked,
-            **task_fields(state.memory),
-        )
 
     # Call tools.
 
@@ -513,7 +337,7 @@ class AgentRun(RunQueries, MessageHandlers):
 
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
         now = workflow.now()
-        self._local_plans.count_step(plan.dispatches, executed)
+        self._plans.local.count_step(plan.dispatches, executed)
         safeguards = self._apply_patched_rules(self._state.judge_step(plan.calls, executed, now))
         self._state = self._state.settled(plan, executed, safeguards, now)
         for call in plan.calls[len(executed) :]:
@@ -549,7 +373,7 @@ class AgentRun(RunQueries, MessageHandlers):
                 await self._clock.wait_for([sleeping])
         else:
             await sleeping
-        self._local_plans.count_wait()
+        self._plans.local.count_wait()
         is_over = not sleeping.cancelled() and sleeping.result()
         self._state = self._state.slept(duration, workflow.now(), is_over=is_over)
 
@@ -565,9 +389,9 @@ class AgentRun(RunQueries, MessageHandlers):
             answer = await self.awaits.answer_to(plan.await_, go_on)
         except asyncio.CancelledError:
             if self._state.interrupted is not None:
-                self._state = self._state.question_closed(plan)
+                self._state = close_question(self._state, plan)
             raise
-        self._local_plans.count_wait()
+        self._plans.local.count_wait()
         self._state = self._state.answered(plan, answer)
 
     def steer(self, message: Paused | Resumed | Released) -> None:
@@ -588,19 +412,6 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.finished()
         return self._state.output(plan, workflow.info().workflow_id, workflow.now())
 
-    def _answer_for_planner(self, why: ToolError) -> PlanOutcome:
-        # The run completes. It does not fail.
-        limit = self._state.limit
-        assert limit is not None
-        self._state = self._state.unanswered(why)
-        return PlanOutcome(final=outcomes.unanswered_message(str(why), limit.message))
-
-    def _make_failure(self, error: ToolError) -> ApplicationError:
-        return closing(self._in_doubt(error), self._state.spending(workflow.now()))
-
-    def _in_doubt(self, error: ToolError) -> ToolError:
-        return self._state.in_doubt(error) if tells_doubt(self._state.doubts) else error
-
     @property
     def transcript_length(self) -> int:
         """Number of messages that a planner has received, or made."""
@@ -609,7 +420,7 @@ class AgentRun(RunQueries, MessageHandlers):
     @property
     def memory_bytes(self) -> int:
         """Approximate memory of the run on its worker, in bytes."""
-        return self._transcript.memory_bytes + OPENING_COPIES * self._opening_bytes
+        return self._transcript.memory_bytes + OPENING_COPIES * self._plans.opening_bytes
 
     def _stored_segments(self) -> Segments:
         return self._transcript.stored_segments

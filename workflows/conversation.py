@@ -19,6 +19,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import TURN_ENDED
 from sojourn.converter.failures import chain_of
 from sojourn.core.run.limits import idle_end
+from sojourn.core.run.turns import closing_output, end_turn, interruption_error, session_limit
 from sojourn.values.timers import IDLE, LONGEST
 
 from .cancellation import stop_if_run_canceled
@@ -67,7 +68,7 @@ class Conversation:
             if self._current.state.is_idle:
                 limit = self._limit or await self._until_message()
                 if limit or not self._current.state.inbox.waiting:
-                    return self._current.state.closing_output(workflow.info().workflow_id, limit)
+                    return closing_output(self._current.state, workflow.info().workflow_id, limit)
             self._present = asyncio.create_task(self._turn())
             try:
                 output, is_planned = await self._present
@@ -87,12 +88,13 @@ class Conversation:
     def _interruption(self) -> ToolError:
         # The error says whether one of its calls may have taken effect.
         state = self._current.state
-        return state.in_doubt(state.interruption) if tells_doubt(state.doubts) else state.interruption
+        error = interruption_error(state)
+        return state.in_doubt(error) if tells_doubt(state.doubts) else error
 
     @property
     def _limit(self) -> Finalize | None:
         stop_if_run_canceled()
-        return self._current.state.session_end
+        return session_limit(self._current.state)
 
     async def _until_message(self) -> Finalize | None:
         # A long run continues as new meanwhile, or now.
@@ -149,4 +151,4 @@ class Conversation:
             self._is_cut_off, ended["message_ids"] = False, list(self._current.state.taken)
         if ended:
             workflow.upsert_memo({TURN_ENDED: {"turn_id": self._current.state.turn_id, **ended}})
-        self._current.state = self._current.state.turn_ended(failure)
+        self._current.state = end_turn(self._current.state, failure)

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
 from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import PATCHES
+from sojourn.converter.failures import closing
 from sojourn.core.run.state import RunState
 from sojourn.values.undecodable import Undecodable
 
@@ -47,3 +50,8 @@ class CurrentState:
     def follow(self, plan: PlanOutcome | Undecodable) -> None:
         if isinstance(plan, PlanOutcome) and 0 < plan.version <= VERSION:
             self.version = plan.version
+
+    def make_failure(self, error: ToolError) -> ApplicationError:
+        """Return the failure with which the run ends, or its turn, because of an error."""
+        doubtful = self.state.in_doubt(error) if tells_doubt(self.state.doubts) else error
+        return closing(doubtful, self.state.spending(workflow.now()))

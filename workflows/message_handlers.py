@@ -58,6 +58,7 @@ from sojourn.core.run.inbox import (
 )
 from sojourn.core.run.set_aside import SetAsideRequest, read_set_aside
 from sojourn.core.run.totals import read_child_spent
+from sojourn.core.run.turns import interrupt_turn, is_in_turn, receive_message
 from sojourn.values.frozen import copy_with
 from sojourn.values.text import echo
 
@@ -317,7 +318,7 @@ class MessageHandlers(ABC):
             isinstance(message, Refused)
             or not message.turn_id
             or state.is_idle
-            or state.is_in(message.turn_id)
+            or is_in_turn(state, message.turn_id)
         ):
             return message
         return Refused(f"the present turn is {state.turn_id}, and not {echo(message.turn_id)}", "AwaitClosed")
@@ -344,7 +345,7 @@ class MessageHandlers(ABC):
             was_answer = state.inbox.is_answer(sent.message_id)
             return Accepted(message_id=sent.message_id, after=known, repeated=True, is_answer=was_answer)
         after = place_in(state.executions, workflow.info().get_current_history_length())
-        self.current.state, sent = state.received(sent, after)
+        self.current.state, sent = receive_message(state, sent, after)
         if (viewers := self.current.state.viewers) != state.viewers:
             self.awaits.listed.show_to(viewers)
         if sent.mode == "interrupt":
@@ -364,7 +365,7 @@ class MessageHandlers(ABC):
             self.awaits.note(f"{INTERRUPT} refused: {message.reason}")
             return False
         before = self.current.state
-        self.current.state = before.interrupting(message.reason, message.turn_id)
+        self.current.state = interrupt_turn(before, message.reason, message.turn_id)
         if self.current.state is before:
             return False
         self.conversation.interrupt()

@@ -55,6 +55,7 @@ from sojourn.core.run.outcomes import (
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
 from sojourn.core.run.totals import add_telemetry, add_totals, read_child_spent
+from sojourn.core.run.turns import end_turn, interrupt_turn, join_turn, open_turn
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.values.frozen import copy_with
 from sojourn.values.timers import EXPIRES, TIME_BUDGET, WAITS
@@ -276,10 +277,10 @@ class Fold:
         # The run did the same before this plan.
         state = self._fold.state
         if state.is_idle and state.inbox.waiting:
-            state = self._fold.state = state.turn_opened()
+            state = self._fold.state = open_turn(state)
             self._limit = None
             yield self._fold.event(record, TurnStartedEvent, message_ids=list(state.taken))
-        self._fold.state, joined = state.joined()
+        self._fold.state, joined = join_turn(state)
         if joined:
             yield self._fold.event(record, TurnSteeredEvent, message_ids=joined)
 
@@ -300,7 +301,7 @@ class Fold:
         elif error is not None:
             ids = list(self._fold.state.taken)
             yield self._fold.event(record, TurnFailedEvent, error=error, message_ids=ids)
-            self._fold.state = self._fold.state.turn_ended(error)
+            self._fold.state = end_turn(self._fold.state, error)
 
     def _begin_unrecorded_turn(self, record: HistoryRecord) -> Iterator[Event]:
         # The history does not show that plan.
@@ -309,17 +310,17 @@ class Fold:
         if not new:
             return
         if state.is_idle:
-            state, self._limit = state.turn_opened(new), None
+            state, self._limit = open_turn(state, new), None
             kind: type[TurnStartedEvent | TurnSteeredEvent] = TurnStartedEvent
         else:
-            state, kind = state.joined(new)[0], TurnSteeredEvent
-        self._fold.state = state.planning().interrupting("")
+            state, kind = join_turn(state, new)[0], TurnSteeredEvent
+        self._fold.state = interrupt_turn(state.planning(), "")
         yield self._fold.event(record, kind, message_ids=new)
 
     def _complete_turn(self, record: HistoryRecord, output: RunOutput) -> Event:
         ids = list(self._fold.state.taken)
         event = self._fold.event(record, TurnCompletedEvent, output=output, message_ids=ids)
-        self._fold.state = self._fold.state.turn_ended()
+        self._fold.state = end_turn(self._fold.state)
         return event
 
     def _begin_plan(self, task: PlanTask) -> None:

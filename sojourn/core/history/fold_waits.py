@@ -55,6 +55,7 @@ from sojourn.core.run.inbox import (
 )
 from sojourn.core.run.set_aside import read_set_aside
 from sojourn.core.run.state import RunState
+from sojourn.core.run.turns import close_question, interrupt_turn, receive_message
 from sojourn.values.frozen import copy_with
 from sojourn.values.timers import EXPIRES
 
@@ -81,7 +82,7 @@ class WaitFold:
         assert plan.await_
         self.asked, self._fold.state = plan, self._fold.state.waiting()
         if self._fold.state.interrupted is not None:
-            self._fold.state = self._fold.state.question_closed(plan)
+            self._fold.state = close_question(self._fold.state, plan)
             return
         yield self._step.open_wait(record, plan.await_)
 
@@ -126,7 +127,7 @@ class WaitFold:
             yield self._note(record, f"{SEND} refused: {sent.reason}")
             return
         after = place_in(state.executions, record.id)
-        received, sent = state.received(sent, after)
+        received, sent = receive_message(state, sent, after)
         self._go_on_with(record, received)
         yield self.told_of(record, sent)
 
@@ -155,7 +156,7 @@ class WaitFold:
             why = message.reason if isinstance(message, Refused) else "the run is no conversation"
             yield self._note(record, f"{INTERRUPT} refused: {why}")
             return
-        after = state.interrupting(message.reason, message.turn_id)
+        after = interrupt_turn(state, message.reason, message.turn_id)
         if after is state:
             return
         self._go_on_with(record, after)
@@ -166,7 +167,7 @@ class WaitFold:
         if before.interrupted is not None or after.interrupted is None:
             return
         if before.phase == "waiting" and before.waits.of_call(None) is not None:
-            self._fold.state = after.question_closed(self.asked)
+            self._fold.state = close_question(after, self.asked)
         self._step.cut_waiting(record)
 
     def _close(self, record: HistoryRecord) -> Iterator[Event]:

@@ -30,6 +30,7 @@ from sojourn.core.run.outcomes import failure_result
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import ActiveTime, RunTotals
 from sojourn.core.run.transcript import Packed
+from sojourn.core.run.turns import receive_message
 from sojourn.values.frozen import copy_with
 from sojourn.values.text import clip, readable
 from sojourn.values.wire import size_of
@@ -130,7 +131,7 @@ def _carry_effects(
 
 
 def _receive(state: RunState, message: Message) -> RunState:
-    received, _ = state.received(SentMessage("", message, size=size_of(message)), place_in(0, 1))
+    received, _ = receive_message(state, SentMessage("", message, size=size_of(message)), place_in(0, 1))
     return received
 
 

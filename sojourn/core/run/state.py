@@ -1,7 +1,8 @@
 """Hold the run state in one frozen value with pure transitions.
 
 The workflow applies a transition after an await, and the fold applies the same one when it reads the
-history. So the live status and the folded status are built from equal values.
+history. So the live status and the folded status are built from equal values. `turns.py` has the transitions of a
+conversation's turns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,34 +36,29 @@ from sojourn.core.run.effects import (
     without_steps,
 )
 from sojourn.core.run.ids import turn_after
-from sojourn.core.run.inbox import Inbox, SentMessage
+from sojourn.core.run.inbox import Inbox
 from sojourn.core.run.limits import (
-    IDLE_TIMEOUT,
     caps_left,
     exhausted_limit,
     finalize,
     limit_error,
     limits_of,
     lower_policy,
-    session_end,
     turn_policy,
     used_up_limit,
 )
 from sojourn.core.run.plan_rules import not_executed
 from sojourn.core.run.run_input import (
-    MAX_VIEWERS,
     add_labels,
     is_visible_to,
-    mark_of,
     turn_start_of,
     viewers_of,
 )
-from sojourn.core.run.set_aside import MAX_SET_ASIDE, SetAsideRequest, failure_notice
+from sojourn.core.run.set_aside import MAX_SET_ASIDE, SetAsideRequest
 from sojourn.core.run.totals import (
     MAX_ARTIFACTS,
     ActiveTime,
     RunTotals,
-    add_totals,
     add_usage,
     count_step,
     spending_of,
@@ -239,7 +235,7 @@ class RunState:
         plan to its end, but its roles may become fewer. Answers, decisions and results from outside
         change nothing.
         """
-        is_sender = self.sender is not None and not self._is_for_starter
+        is_sender = self.sender is not None and not self.is_for_starter
         return self.sender if is_sender else self.opening.principal
 
     @property
@@ -263,7 +259,8 @@ class RunState:
         return copy_with(self, askers=askers_of(self.askers, *more)) if more else self
 
     @property
-    def _is_for_starter(self) -> bool:
+    def is_for_starter(self) -> bool:
+        """Whether the run acts for its starter, and not for the senders of messages."""
         session = self.policy.session
         return session is not None and session.acts_for == "starter"
 
@@ -614,156 +611,10 @@ class RunState:
             resume_messages=(*self.resume_messages, request.record),
         ).with_notes(request.note)
 
-    # Turns of a conversation.
-
     @property
     def is_idle(self) -> bool:
         """Whether a conversation is between two turns."""
         return self.phase == "idle"
-
-    def turn_opened(self, message_ids: Sequence[str] = ()) -> "RunState":
-        """Open a turn with the first message that waits.
-
-        Everything that limits and counts a turn begins at zero.
-        """
-        inbox, opening = self.inbox.taking(message_ids) if message_ids else self.inbox.opening()
-        is_first = self.plans == 0 and self.turns == 0
-        turn = self.turn if is_first else self.turn + 1
-        state = self.agreeing(self.agreed) if self.agreed else self
-        budget = state.policy.time_budget if self.agreed else self.active.budget
-        return copy_with(
-            state,
-            inbox=inbox,
-            taken=tuple(sent.message_id for sent in opening),
-            sender=acting_principal(None, *(sent.principal for sent in opening)),
-            askers=_with_senders(self.askers, opening),
-            opened_after=len(self.new),
-            new=(*self.new, *(sent.message for sent in opening)),
-            turn=turn,
-            opening_turn=turn,
-            waits=copy_with(self.waits, turn=turn),
-            totals=RunTotals(),
-            safeguards=self.safeguards if is_first else self.safeguards.after_stop().new_turn(),
-            active=ActiveTime(budget=budget, paused=self.active.paused),
-            limit=None,
-            unanswered_for=None,
-            doubts={},
-            phase="planning",
-        )
-
-    def joined(self, message_ids: Sequence[str] = ()) -> tuple["RunState", list[str]]:
-        """Return the state with the messages that steer the present turn, and their ids.
-
-        They join the turn before its next plan.
-        """
-        inbox, steers = self.inbox.taking(message_ids) if message_ids else self.inbox.steering(self._may_join)
-        if not steers:
-            return self, []
-        ids = [sent.message_id for sent in steers]
-        new = (*self.new, *(sent.message for sent in steers))
-        sender = acting_principal(self.sender, *(sent.principal for sent in steers))
-        askers, taken = _with_senders(self.askers, steers), (*self.taken, *ids)
-        return copy_with(self, inbox=inbox, taken=taken, sender=sender, askers=askers, new=new), ids
-
-    def _may_join(self, sent: SentMessage) -> bool:
-        # The message of another sender opens a turn of its own.
-        return self._is_for_starter or is_same(sent.principal or self.opening.principal, self.acts_for)
-
-    def received(self, sent: SentMessage, after: str) -> tuple["RunState", SentMessage]:
-        """Return the state with a further message, and that message with an id.
-
-        The message may interrupt the present turn.
-        """
-        inbox, sent = self.inbox.accepted(sent, after)
-        state = copy_with(self, inbox=inbox)
-        if sent.principal and self.viewers and (mark := mark_of(sent.principal)) not in self.viewers:
-            state = copy_with(state, participants=(*self.participants, mark)[:MAX_VIEWERS])
-        return (state.interrupting("") if sent.mode == "interrupt" else state), sent
-
-    def is_in(self, turn_id: str) -> bool:
-        """Return whether a turn id is one that the present turn has had.
-
-        In a conversation, a turn may have several ids: an answer to a question begins a further one.
-        """
-        turns = range(self.opening_turn or self.turn, self.turn + 1)
-        return any(turn_after(self.opening.turn_id, turn) == turn_id for turn in turns)
-
-    def interrupting(self, reason: str, turn_id: str = "") -> "RunState":
-        """End the present turn, so that nothing more begins in it.
-
-        The state stays the same if there is no turn, it is interrupted already, or another one is meant.
-        """
-        if self.is_idle or self.interrupted is not None or (turn_id and not self.is_in(turn_id)):
-            return self
-        waits = self.waits
-        for await_id in waits.open:
-            waits = waits.closed(await_id)
-        return copy_with(self, interrupted=reason, waits=waits)
-
-    def question_closed(self, plan: PlanOutcome) -> "RunState":
-        """Close the planner's question, whose turn is interrupted."""
-        closed = reply(plan, Message.system("The question was closed, because the turn was interrupted."))
-        return copy_with(self, unseen=self.planned_from if plan.asked_by_policy else None, new=(closed,))
-
-    @property
-    def interruption(self) -> ToolError:
-        """Why a turn failed that was interrupted."""
-        why = f": {self.interrupted}" if self.interrupted else ""
-        return ToolError.new(f"the turn was interrupted{why}", code=INTERRUPTED)
-
-    def turn_ended(self, failure: ToolError | None = None) -> "RunState":
-        """End a turn.
-
-        The planner of the next turn learns why this one failed. If the turn was interrupted, it also
-        gets the messages that no planner has seen.
-        """
-        told = () if failure is None else (failure_notice(failure),)
-        unseen = None
-        if self.interrupted is not None:
-            notice = self.limit and Message.system(self.limit.notice)
-            told = (*(message for message in self.new if message != notice), *told)
-            is_planning = self.phase in ("planning", "finalizing") and not self.new
-            unseen = self.planned_from if is_planning and self.unseen is None else self.unseen
-        return copy_with(
-            self,
-            phase="idle",
-            turns=self.turns + 1,
-            earlier=add_totals(self.earlier, self.totals),
-            totals=RunTotals(),
-            taken=(),
-            sender=None,
-            askers=() if self.interrupted is None else askers_of(self.askers, self.acts_for),
-            new=told,
-            limit=None,
-            unseen=unseen,
-            interrupted=None,
-        )
-
-    @property
-    def session_end(self) -> Finalize | None:
-        """Why no further turn of a conversation begins, or None."""
-        return session_end(self.policy, self.turns, self.earlier)
-
-    def closing_output(self, run_id: str, limit: Finalize | None = None) -> RunOutput:
-        """Return the output of a conversation that was closed, or that ends by a limit.
-
-        Its figures are the sums over its turns.
-        """
-        is_used_up = limit is not None and limit.reason != IDLE_TIMEOUT
-        return RunOutput(
-            run_id=run_id,
-            agent_id=self.opening.agent_id,
-            final=Message.assistant(limit.message if limit else self.closing or ""),
-            reason=limit.reason if limit else "closed",
-            error=limit_error(limit) if limit and is_used_up else None,
-            tool_calls=self.earlier.tool_calls,
-            rounds=self.earlier.rounds,
-            children_count=self.earlier.children_count,
-            telemetry=self.earlier.telemetry,
-            usage=self.earlier.usage,
-            notes=list(self.notes),
-            artifacts=list(self.artifacts),
-        )
 
     # Note.
 
@@ -801,11 +652,6 @@ class RunState:
     def finished(self) -> "RunState":
         """Return the state of a run that has its answer."""
         return copy_with(self, phase="", new=())
-
-
-def _with_senders(askers: Sequence[Principal], sent: Sequence[SentMessage]) -> tuple[Principal, ...]:
-    """Return the askers of a turn, and the senders of further messages."""
-    return askers_of(askers, *(who for each in sent for who in (each.principal, each.asked_by)))
 
 
 def call_status(result: ToolResult) -> CallStatus:

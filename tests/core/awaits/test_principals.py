@@ -23,6 +23,7 @@ from sojourn.core.awaits.principals import (
 from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.run.inbox import Inbox, SentMessage, read_send
 from sojourn.core.run.state import RunState
+from sojourn.core.run.turns import end_turn, join_turn, open_turn, receive_message
 
 ADM = Principal(subject="adm", tenant="acme", roles=["user", "approver", "operator"])
 ANA = Principal(subject="ana", tenant="acme", roles=["user"])
@@ -94,7 +95,7 @@ def talking(starter=ADM, policy=None):
 
 def with_messages(state, *messages):
     for each in messages:
-        state, _ = state.received(each, "1-1-1")
+        state, _ = receive_message(state, each, "1-1-1")
     return state
 
 
@@ -102,32 +103,32 @@ def test_a_turn_acts_for_its_sender_and_the_next_one_for_its_own():
     """Between turns, and for a message without a sender, a conversation acts for its starter."""
     state = with_messages(talking(), sent("1", ANA), sent("2", None))
     assert state.acts_for == ADM
-    state = state.turn_opened()
+    state = open_turn(state)
     assert (state.taken, state.acts_for) == (("1",), ANA)
-    state = state.turn_ended()
+    state = end_turn(state)
     assert state.acts_for == ADM
-    state = state.turn_opened()
+    state = open_turn(state)
     assert (state.taken, state.acts_for) == (("2",), ADM)
 
 
 def test_a_steer_of_another_sender_opens_a_turn_of_its_own():
     """It does not act with the rights of the one whose turn is under way, nor that one with its."""
-    state = with_messages(talking(), sent("1", ADM)).turn_opened()
+    state = open_turn(with_messages(talking(), sent("1", ADM)))
     state = with_messages(state, sent("2", ANA, "steer"), sent("3", None, "steer"))
-    state, joined = state.joined()
+    state, joined = join_turn(state)
     assert (joined, state.acts_for) == (["3"], ADM)
-    state = state.turn_ended().turn_opened()
+    state = open_turn(end_turn(state))
     assert (state.taken, state.acts_for) == (("2",), ANA)
 
 
 def test_a_steer_of_the_same_sender_joins_with_the_roles_of_both():
     """A role that the sender has lost meanwhile is lost to the turn, and one that was gained is not gained by it."""
-    state = with_messages(talking(), sent("1", ADM)).turn_opened()
+    state = open_turn(with_messages(talking(), sent("1", ADM)))
     fewer = ADM.model_copy(update={"roles": ["user", "auditor"]})
-    state, joined = with_messages(state, sent("2", fewer, "steer")).joined()
+    state, joined = join_turn(with_messages(state, sent("2", fewer, "steer")))
     assert joined == ["2"]
     assert state.acts_for == ADM.model_copy(update={"roles": ["user"]})
-    assert state.turn_ended().acts_for == ADM
+    assert end_turn(state).acts_for == ADM
 
 
 def test_interruptions_of_two_senders_open_two_turns():
@@ -138,17 +139,17 @@ def test_interruptions_of_two_senders_open_two_turns():
         sent("2", ANA, "interrupt"),
         sent("3", ADM, "interrupt"),
     )
-    state = state.turn_opened()
+    state = open_turn(state)
     assert (state.taken, state.acts_for) == (("1", "2"), ANA)
-    state = state.turn_ended().turn_opened()
+    state = open_turn(end_turn(state))
     assert (state.taken, state.acts_for) == (("3",), ADM)
 
 
 def test_a_setting_restores_the_starter():
     """With `acts_for="starter"` every turn acts for whoever began the conversation, and every steer joins."""
     state = talking(policy=RunPolicy(session=SessionPolicy(acts_for="starter")))
-    state = with_messages(state, sent("1", ANA)).turn_opened()
-    state, joined = with_messages(state, sent("2", None, "steer")).joined()
+    state = open_turn(with_messages(state, sent("1", ANA)))
+    state, joined = join_turn(with_messages(state, sent("2", None, "steer")))
     assert (joined, state.acts_for) == (["2"], ADM)
 
 
@@ -195,8 +196,8 @@ def test_every_sender_of_a_turns_messages_has_asked_for_it():
     """Whoever sent a message of the turn, or resumed it with one, is among those who asked, until the turn ends."""
     eve = Principal(subject="eve", tenant="acme", roles=["user"])
     state = talking(policy=RunPolicy(session=SessionPolicy(acts_for="starter")))
-    state = with_messages(state, sent("1", ANA)).turn_opened()
-    state, _ = with_messages(state, sent("2", eve, "steer"), sent("3", ADM, "steer")).joined()
+    state = open_turn(with_messages(state, sent("1", ANA)))
+    state, _ = join_turn(with_messages(state, sent("2", eve, "steer"), sent("3", ADM, "steer")))
     assert state.acts_for == ADM
     assert state.also_asked_by == (without_roles(ANA), without_roles(eve))
     bo = Principal(subject="bo", tenant="acme", roles=["operator"])
@@ -207,7 +208,7 @@ def test_every_sender_of_a_turns_messages_has_asked_for_it():
     zoe = Principal(subject="zoe", tenant="acme", roles=["operator"])
     state, _ = state.steered(Resumed("", None, (), None, zoe), NOW)
     assert len(state.also_asked_by) == 3
-    assert state.turn_ended().also_asked_by == ()
+    assert end_turn(state).also_asked_by == ()
 
 
 def test_only_so_many_askers_are_known():
@@ -220,10 +221,10 @@ def test_only_so_many_askers_are_known():
 
 def test_who_asked_in_an_interrupted_turn_has_asked_in_the_next_one():
     """The next planner gets the words to which nobody has answered; once a turn has ended by itself, they are past."""
-    state = with_messages(talking(), sent("1", ANA)).turn_opened()
+    state = open_turn(with_messages(talking(), sent("1", ANA)))
     eve = Principal(subject="eve", tenant="acme", roles=["user"])
-    state = with_messages(state, sent("2", eve, "interrupt")).turn_ended().turn_opened()
+    state = open_turn(end_turn(with_messages(state, sent("2", eve, "interrupt"))))
     assert state.acts_for == eve
     assert state.also_asked_by == (without_roles(ANA),)
-    state = with_messages(state, sent("3", ADM)).turn_ended().turn_opened()
+    state = open_turn(end_turn(with_messages(state, sent("3", ADM))))
     assert (state.acts_for, state.also_asked_by) == (ADM, ())

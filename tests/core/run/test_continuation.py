@@ -13,6 +13,7 @@ from sojourn.core.history.fold import Fold
 from sojourn.core.run.continuation import Continuation, read_continuation, write_continuation
 from sojourn.core.run.inbox import SentMessage
 from sojourn.core.run.state import RunState
+from sojourn.core.run.turns import open_turn, receive_message
 from sojourn.events.history import HistoryReader
 
 HISTORIES = sorted((Path(__file__).parents[2] / "replay" / "histories").glob("*.json"))
@@ -53,11 +54,11 @@ def test_who_has_asked_for_a_turn_is_known_in_the_next_execution():
     """Four eyes hold on: also for messages that a fork has copied, and that wait."""
     ana, ben = (Principal(subject=name, tenant="acme") for name in ("ana", "ben"))
     opening = RunInput(agent_id="a.b", messages=[], principal=ana, also_asked_by=[ben], conversation=True)
-    state, _ = RunState.opened(opening).received(
-        SentMessage("m", Message.user("hi"), asked_by=ben), place_in(0, 1)
+    state, _ = receive_message(
+        RunState.opened(opening), SentMessage("m", Message.user("hi"), asked_by=ben), place_in(0, 1)
     )
     read = read_continuation(json.loads(json.dumps(write_continuation(Continuation(state)))))
     assert isinstance(read, Continuation)
     assert read.state == state
     assert read.state.also_asked_by == (ben,)
-    assert read.state.turn_opened().also_asked_by == (ben,)
+    assert open_turn(read.state).also_asked_by == (ben,)

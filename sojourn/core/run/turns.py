@@ -1,0 +1,208 @@
+"""Open, join, interrupt and end the turns of a conversation.
+
+These are pure transitions like those of `RunState`, which has what every run does.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from sojourn.contracts.message import Message
+from sojourn.contracts.plan import Finalize
+from sojourn.contracts.principal import Principal
+from sojourn.contracts.run import RunOutput
+from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tool_error import ToolError
+from sojourn.core.awaits.principals import acting_principal, askers_of, is_same
+from sojourn.core.run.ids import turn_after
+from sojourn.core.run.inbox import SentMessage
+from sojourn.core.run.limits import (
+    IDLE_TIMEOUT,
+    limit_error,
+    session_end,
+)
+from sojourn.core.run.run_input import (
+    MAX_VIEWERS,
+    mark_of,
+)
+from sojourn.core.run.set_aside import failure_notice
+from sojourn.core.run.state import INTERRUPTED, RunState
+from sojourn.core.run.totals import (
+    ActiveTime,
+    RunTotals,
+    add_totals,
+)
+from sojourn.core.run.transcript import reply
+from sojourn.values.frozen import copy_with
+
+__all__ = [
+    "close_question",
+    "closing_output",
+    "end_turn",
+    "interrupt_turn",
+    "interruption_error",
+    "is_in_turn",
+    "join_turn",
+    "open_turn",
+    "receive_message",
+    "session_limit",
+]
+
+
+def open_turn(run: RunState, message_ids: Sequence[str] = ()) -> RunState:
+    """Open a turn with the first message that waits.
+
+    Everything that limits and counts a turn begins at zero.
+    """
+    inbox, opening = run.inbox.taking(message_ids) if message_ids else run.inbox.opening()
+    is_first = run.plans == 0 and run.turns == 0
+    turn = run.turn if is_first else run.turn + 1
+    state = run.agreeing(run.agreed) if run.agreed else run
+    budget = state.policy.time_budget if run.agreed else run.active.budget
+    return copy_with(
+        state,
+        inbox=inbox,
+        taken=tuple(sent.message_id for sent in opening),
+        sender=acting_principal(None, *(sent.principal for sent in opening)),
+        askers=_with_senders(run.askers, opening),
+        opened_after=len(run.new),
+        new=(*run.new, *(sent.message for sent in opening)),
+        turn=turn,
+        opening_turn=turn,
+        waits=copy_with(run.waits, turn=turn),
+        totals=RunTotals(),
+        safeguards=run.safeguards if is_first else run.safeguards.after_stop().new_turn(),
+        active=ActiveTime(budget=budget, paused=run.active.paused),
+        limit=None,
+        unanswered_for=None,
+        doubts={},
+        phase="planning",
+    )
+
+
+def join_turn(run: RunState, message_ids: Sequence[str] = ()) -> tuple[RunState, list[str]]:
+    """Return the state with the messages that steer the present turn, and their ids.
+
+    They join the turn before its next plan.
+    """
+    inbox, steers = (
+        run.inbox.taking(message_ids) if message_ids else run.inbox.steering(partial(_may_join, run))
+    )
+    if not steers:
+        return run, []
+    ids = [sent.message_id for sent in steers]
+    new = (*run.new, *(sent.message for sent in steers))
+    sender = acting_principal(run.sender, *(sent.principal for sent in steers))
+    askers, taken = _with_senders(run.askers, steers), (*run.taken, *ids)
+    return copy_with(run, inbox=inbox, taken=taken, sender=sender, askers=askers, new=new), ids
+
+
+def _may_join(run: RunState, sent: SentMessage) -> bool:
+    # The message of another sender opens a turn of its own.
+    return run.is_for_starter or is_same(sent.principal or run.opening.principal, run.acts_for)
+
+
+def receive_message(run: RunState, sent: SentMessage, after: str) -> tuple[RunState, SentMessage]:
+    """Return the state with a further message, and that message with an id.
+
+    The message may interrupt the present turn.
+    """
+    inbox, sent = run.inbox.accepted(sent, after)
+    state = copy_with(run, inbox=inbox)
+    if sent.principal and run.viewers and (mark := mark_of(sent.principal)) not in run.viewers:
+        state = copy_with(state, participants=(*run.participants, mark)[:MAX_VIEWERS])
+    return (interrupt_turn(state, "") if sent.mode == "interrupt" else state), sent
+
+
+def is_in_turn(run: RunState, turn_id: str) -> bool:
+    """Return whether a turn id is one that the present turn has had.
+
+    In a conversation, a turn may have several ids: an answer to a question begins a further one.
+    """
+    turns = range(run.opening_turn or run.turn, run.turn + 1)
+    return any(turn_after(run.opening.turn_id, turn) == turn_id for turn in turns)
+
+
+def interrupt_turn(run: RunState, reason: str, turn_id: str = "") -> RunState:
+    """End the present turn, so that nothing more begins in it.
+
+    The state stays the same if there is no turn, it is interrupted already, or another one is meant.
+    """
+    if run.is_idle or run.interrupted is not None or (turn_id and not is_in_turn(run, turn_id)):
+        return run
+    waits = run.waits
+    for await_id in waits.open:
+        waits = waits.closed(await_id)
+    return copy_with(run, interrupted=reason, waits=waits)
+
+
+def close_question(run: RunState, plan: PlanOutcome) -> RunState:
+    """Close the planner's question, whose turn is interrupted."""
+    closed = reply(plan, Message.system("The question was closed, because the turn was interrupted."))
+    return copy_with(run, unseen=run.planned_from if plan.asked_by_policy else None, new=(closed,))
+
+
+def interruption_error(run: RunState) -> ToolError:
+    """Return the error of a turn that was interrupted."""
+    why = f": {run.interrupted}" if run.interrupted else ""
+    return ToolError.new(f"the turn was interrupted{why}", code=INTERRUPTED)
+
+
+def end_turn(run: RunState, failure: ToolError | None = None) -> RunState:
+    """End a turn.
+
+    The planner of the next turn learns why this one failed. If the turn was interrupted, it also
+    gets the messages that no planner has seen.
+    """
+    told = () if failure is None else (failure_notice(failure),)
+    unseen = None
+    if run.interrupted is not None:
+        notice = run.limit and Message.system(run.limit.notice)
+        told = (*(message for message in run.new if message != notice), *told)
+        is_planning = run.phase in ("planning", "finalizing") and not run.new
+        unseen = run.planned_from if is_planning and run.unseen is None else run.unseen
+    return copy_with(
+        run,
+        phase="idle",
+        turns=run.turns + 1,
+        earlier=add_totals(run.earlier, run.totals),
+        totals=RunTotals(),
+        taken=(),
+        sender=None,
+        askers=() if run.interrupted is None else askers_of(run.askers, run.acts_for),
+        new=told,
+        limit=None,
+        unseen=unseen,
+        interrupted=None,
+    )
+
+
+def session_limit(run: RunState) -> Finalize | None:
+    """Return the limit that lets no further turn begin, or None."""
+    return session_end(run.policy, run.turns, run.earlier)
+
+
+def closing_output(run: RunState, run_id: str, limit: Finalize | None = None) -> RunOutput:
+    """Return the output of a conversation that was closed, or that ends by a limit.
+
+    Its figures are the sums over its turns.
+    """
+    is_used_up = limit is not None and limit.reason != IDLE_TIMEOUT
+    return RunOutput(
+        run_id=run_id,
+        agent_id=run.opening.agent_id,
+        final=Message.assistant(limit.message if limit else run.closing or ""),
+        reason=limit.reason if limit else "closed",
+        error=limit_error(limit) if limit and is_used_up else None,
+        tool_calls=run.earlier.tool_calls,
+        rounds=run.earlier.rounds,
+        children_count=run.earlier.children_count,
+        telemetry=run.earlier.telemetry,
+        usage=run.earlier.usage,
+        notes=list(run.notes),
+        artifacts=list(run.artifacts),
+    )
+
+
+def _with_senders(askers: Sequence[Principal], sent: Sequence[SentMessage]) -> tuple[Principal, ...]:
+    """Return the askers of a turn, and the senders of further messages."""
+    return askers_of(askers, *(who for each in sent for who in (each.principal, each.asked_by)))
