@@ -382,8 +382,8 @@ class AgentRun(RunQueries, MessageHandlers):
         if since is None:
             self._transcript.append(question_message(plan))
             self._state = self._state.waiting()
-        elif asked := self.awaits.left_about(None):
-            self.awaits.left({asked.id: since})
+        elif asked := self.awaits.find_left(None):
+            self.awaits.take_over({asked.id: since})
         go_on = ContinueWhileIdle(partial(self._go_on, plan, since or workflow.now()))
         try:
             answer = await self.awaits.answer_to(plan.await_, go_on)

@@ -418,7 +418,7 @@ class MessageHandlers(ABC):
 
     def _check_sent(self, kind: str, values: Sequence[Any]) -> None:
         # Refuse too an answer with a field that would be ignored, such as a misspelt one.
-        answer, wait = self.awaits.read(kind, values, "update"), self.awaits.named(values)
+        answer, wait = self.awaits.read(kind, values, "update"), self.awaits.find_named(values)
         self._check(answer, wait)
         self._check(refuse_ignored_fields(kind, values), wait)
         message_id, inbox = _message_id(), self.current.state.inbox
@@ -430,12 +430,12 @@ class MessageHandlers(ABC):
         sent = require_decoded(values)
         if kind == PROVIDE_CONFIRMATION:
             refused = await self.awaits.judge_sender(kind, sent, "accepted")
-            self._check(refused, self.awaits.named(sent))
+            self._check(refused, self.awaits.find_named(sent))
         answer = self.awaits.receive(kind, sent, "accepted")
-        self._check(answer, self.awaits.named(sent))
+        self._check(answer, self.awaits.find_named(sent))
         assert not isinstance(answer, Refused)
         self._remember(_message_id())
-        if isinstance(answer, Supplied) and (wrong := await self.awaits.checked(answer)):
+        if isinstance(answer, Supplied) and (wrong := await self.awaits.check_results(answer)):
             raise ApplicationError("; ".join(wrong)[:2_000], type="InvalidAnswer", non_retryable=True)
         if kind == PROVIDE_CONFIRMATION and (void := await self.awaits.void_approval(answer.await_id)):
             why, again = void

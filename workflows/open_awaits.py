@@ -88,7 +88,7 @@ class OpenAwaits:
         time that is left of it.
         """
         stop_if_canceled()
-        opened = self.left_about(wait.tool_call_id)
+        opened = self.find_left(wait.tool_call_id)
         if opened is None:
             self.waits, opened = self.waits.opened(wait)
             self.notices.waits(opened)
@@ -130,11 +130,11 @@ class OpenAwaits:
         self._take_early(opened.id)
         return opened
 
-    def left(self, opened: Mapping[str, datetime]) -> None:
+    def take_over(self, opened: Mapping[str, datetime]) -> None:
         """Record when an earlier execution opened the waits that it left, by id."""
         self.opened_at.update(opened)
 
-    def left_about(self, tool_call_id: str | None) -> Await | None:
+    def find_left(self, tool_call_id: str | None) -> Await | None:
         """Return the wait that an earlier execution left open about a call."""
         for wait in self._left.values():
             if not isinstance(wait, AwaitExternalTools) and wait.tool_call_id == tool_call_id:
@@ -262,8 +262,8 @@ class OpenAwaits:
 
     # Receive.
 
-    def named(self, values: Sequence[Any]) -> Await | None:
-        return self.waits.named(values[0]) if values else None
+    def find_named(self, values: Sequence[Any]) -> Await | None:
+        return self.waits.find(values[0]) if values else None
 
     def read(self, kind: str, values: Sequence[Any], channel: Channel) -> Answer | Repeated | Refused:
         """Read a message, and change nothing."""
@@ -326,7 +326,7 @@ class OpenAwaits:
         for decision in settled:
             self._resolve(decision)
 
-    async def checked(self, supplied: Supplied) -> list[str]:
+    async def check_results(self, supplied: Supplied) -> list[str]:
         """Return why results do not fit their tools, once they are checked."""
         waiting = [
             (call_id, check)

@@ -157,7 +157,7 @@ class StepExecution:
             self._past[call_id] = list(call.past)
             if call.result is not None:
                 self._answers[call_id] = call.result
-        self._awaits.left(progress.opened)
+        self._awaits.take_over(progress.opened)
         self._external = self._awaits.resume_external(progress.external)
         self._began = progress.began
         self._child_time.total = progress.child_time
@@ -179,7 +179,7 @@ class StepExecution:
     def _is_told(self, call: ToolRequest) -> bool:
         """Check whether the call has not yet caught up with its earlier execution."""
         at, past = self._taken_up.get(call.tool_call_id, 0), self._past.get(call.tool_call_id, ())
-        return at < len(past) or self._awaits.left_about(call.tool_call_id) is not None
+        return at < len(past) or self._awaits.find_left(call.tool_call_id) is not None
 
     async def _answer_to(
         self, call: ToolRequest, wait: AwaitClarification | AwaitConfirmation

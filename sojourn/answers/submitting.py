@@ -43,10 +43,10 @@ __all__ = [
     "Declined",
     "GivenAnswer",
     "Results",
-    "answered_before",
     "audit_facts",
     "check_may_answer",
-    "closed_wait",
+    "find_closed_wait",
+    "find_earlier_answer",
     "is_same_answer",
     "refusal_of_closed",
     "submit",
@@ -181,7 +181,7 @@ async def submit(
     except ApprovalVoid:
         raise
     except AwaitClosed:
-        earlier = await answered_before(run, principal, ref, answer)
+        earlier = await find_earlier_answer(run, principal, ref, answer)
         if earlier is None:
             raise
         return earlier
@@ -211,7 +211,7 @@ def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answ
         raise NotApprover(why, run_id=wait.run_id, deciders=_APPROVERS)
 
 
-async def answered_before(
+async def find_earlier_answer(
     run: Run,
     principal: Principal | None,
     wait: WaitRef | str,
@@ -227,7 +227,7 @@ async def answered_before(
     """
     ref = _ref(run, wait)
     try:
-        found = await closed_wait(run, lambda view: view.await_id == ref.await_id, children=children)
+        found = await find_closed_wait(run, lambda view: view.await_id == ref.await_id, children=children)
     except (InvalidInput, RunNotFound, RunUnreadable):
         return None
     if found is None:
@@ -267,7 +267,7 @@ def is_same_answer(end: WaitEnd, answer: GivenAnswer, principal: Principal | Non
             return event.code is None
 
 
-async def closed_wait(
+async def find_closed_wait(
     run: Run, is_it: Callable[[WaitView], bool], *, children: bool = False
 ) -> tuple[WaitEnd, ApprovalVoid | None] | None:
     """Find a wait that was answered, in the events of its run.

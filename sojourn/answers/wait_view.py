@@ -99,14 +99,14 @@ class WaitRef:
         await_id, mark, below = token.rpartition("@/")
         if mark:
             path, _, bound = below.partition("#")
-            return cls(f"{root}/{path}", await_id, *_bound(bound))
+            return cls(f"{root}/{path}", await_id, *_cut(bound))
         await_id, mark, bound = token.rpartition("#")
         if not mark or bound.isdigit():  # `question#2` is the second wait with that name
             return cls(root, token)
-        return cls(root, await_id, *_bound(bound))
+        return cls(root, await_id, *_cut(bound))
 
 
-def _bound(text: str) -> tuple[str, str]:
+def _cut(text: str) -> tuple[str, str]:
     is_digest = len(text) == _DIGEST and set(text) <= set("0123456789abcdef")
     return (text, "") if is_digest else ("", text)
 

@@ -30,10 +30,10 @@ __all__ = [
     "Tenant",
     "Verbose",
     "Why",
-    "connected",
+    "add_connection_options",
+    "add_encryption_options",
+    "add_options",
     "connection_options",
-    "encrypted",
-    "extended",
     "load_app",
     "load_worker_app",
     "queue_for",
@@ -161,7 +161,7 @@ StorageApp = Annotated[
 ]
 
 
-def encrypted(command: Callable[..., int]) -> Callable[..., int]:
+def add_encryption_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add `--codec` and `--encrypted-only`, which other processes get as variables."""
 
     def apply(codec: str | None = None, encrypted_only: bool = False) -> None:
@@ -173,10 +173,10 @@ def encrypted(command: Callable[..., int]) -> Callable[..., int]:
             os.environ["SOJOURN_ENCRYPTED_ONLY"] = "1"
             shell_options.CODEC.append(" --encrypted-only")
 
-    return extended(command, apply, {"codec": (Codec, None), "encrypted_only": (EncryptedOnly, False)})
+    return add_options(command, apply, {"codec": (Codec, None), "encrypted_only": (EncryptedOnly, False)})
 
 
-def connected(command: Callable[..., int]) -> Callable[..., int]:
+def add_connection_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options of the connection, which set environment variables.
 
     The task queue is not repeated in printed command lines, because a run's id is enough.
@@ -205,10 +205,10 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
     added = {"address": (Address, None), "namespace": (Namespace, None), "task_queue": (TaskQueue, None)}
     if "target" not in inspect.signature(command).parameters:
         added["storage_app"] = (StorageApp, None)
-    return extended(encrypted(command), apply, added)
+    return add_options(add_encryption_options(command), apply, added)
 
 
-def extended(
+def add_options(
     command: Callable[..., int], apply: Callable[..., None], added: dict[str, tuple[Any, Any]]
 ) -> Callable[..., int]:
     """Return a command with more options, whose values `apply` takes before it."""

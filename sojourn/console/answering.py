@@ -36,7 +36,7 @@ from sojourn.http.service import Service
 from sojourn.reader import find_waits, present_events
 from sojourn.timeline import Timeline
 
-__all__ = ["DONE", "VERDICTS", "find_wait", "given_results", "no_wait", "read_answer", "submit_form"]
+__all__ = ["DONE", "VERDICTS", "find_wait", "no_wait", "read_answer", "results_in", "submit_form"]
 
 DONE = {
     "approve": "Approved",
@@ -243,7 +243,7 @@ def _is_filled_in(field: FormField, form: Form) -> bool:
     return bool(sent) and sent != [text for text in field.texts if text.strip()]
 
 
-def given_results(view: WaitForm, form: Form) -> list[str]:
+def results_in(view: WaitForm, form: Form) -> list[str]:
     """Return the ids of the external calls whose results a form has.
 
     The run may not have handled them yet.

@@ -109,7 +109,7 @@ class ConsoleSite:
             "headers": [*scope["headers"], (b"authorization", f"Bearer {key}".encode("latin-1"))],
         }
 
-    def refused(self, problem: Problem, scope: Scope) -> Response:
+    def refusal_page(self, problem: Problem, scope: Scope) -> Response:
         """Return the page that explains a refusal.
 
         A visitor who has not signed in gets the sign-in page.
@@ -144,7 +144,7 @@ def _nothing_there(site: ConsoleSite, otherwise: _Answer) -> _Answer:
             f"there is no page at {path[:200]}",
             then="Check the address, or start at the list of runs.",
         )
-        answer = site.refused(problem, request.scope)
+        answer = site.refusal_page(problem, request.scope)
         answer.headers.update(site.headers)
         return answer
 

@@ -26,10 +26,20 @@ from sojourn.console.views.entries import (
     request_text,
     turn_facts,
 )
-from sojourn.console.views.markdown import rendered, rendered_draft
+from sojourn.console.views.markdown import render_draft, render_markdown
 from sojourn.console.views.runs import doing
-from sojourn.console.views.text import ago, exact, lines_of, money, parted, short_number, shown, size, word_of
-from sojourn.console.views.values import artifact_place, json_beginning, line_of, shown_value
+from sojourn.console.views.text import (
+    ago,
+    exact,
+    lines_of,
+    money,
+    short_number,
+    shown,
+    size,
+    split_advice,
+    word_of,
+)
+from sojourn.console.views.values import artifact_place, json_beginning, line_of, view_value
 from sojourn.console.views.waits import form_in_place, kind_word, verdict_word, waits_of
 from sojourn.contracts.message import Message
 from sojourn.values.visible import format_duration, one_line, readable
@@ -99,8 +109,8 @@ def _templates() -> Environment:
         "kind_word": kind_word,
         "line_of": line_of,
         "lines": lines_of,
-        "markdown": rendered,
-        "markdown_draft": rendered_draft,
+        "markdown": render_markdown,
+        "markdown_draft": render_draft,
         "money": money,
         "newest_entries": newest_entries,
         "note_line": note_line,
@@ -110,11 +120,11 @@ def _templates() -> Environment:
         "turn_facts": turn_facts,
         "user_message": Message.user,
         "one_line": one_line,
-        "parted": parted,
+        "parted": split_advice,
         "readable": readable,
         "short_number": short_number,
         "shown": shown,
-        "shown_value": shown_value,
+        "shown_value": view_value,
         "size": size,
         "status_word": word_of,
         "verdict_word": verdict_word,

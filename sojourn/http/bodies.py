@@ -136,7 +136,7 @@ class AnswerBody(_RequestBody):
         return self
 
     @property
-    def given(self) -> Answer | Declined:
+    def submission(self) -> Answer | Declined:
         return Declined(self.reason) if self.answer is None else Answer(self.answer)
 
 
@@ -165,7 +165,7 @@ class ApprovalBody(_RequestBody):
         return self
 
     @property
-    def given(self) -> Decision:
+    def submission(self) -> Decision:
         return Decision(self.approved, self.digest, self.reason, self.scope)
 
 
@@ -182,7 +182,7 @@ class ToolResultsBody(_RequestBody):
     """For each call `tool_call_id` and `result`, or `error` (a text, or an object with `message` and `code`), and perhaps `retry_hint`."""
 
     @property
-    def given(self) -> Results:
+    def submission(self) -> Results:
         return Results(self.results)
 
 

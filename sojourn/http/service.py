@@ -34,8 +34,8 @@ from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.metrics import Metrics
 from sojourn.http.problems import Problem, redact
 from sojourn.http.security import audit
-from sojourn.http.security.disconnect import StoppableServer, signaled_server, wait_until_stopping
-from sojourn.http.security.tenancy import View, chosen_id, may_look_at, may_see, view_of
+from sojourn.http.security.disconnect import StoppableServer, find_signaled_server, wait_until_stopping
+from sojourn.http.security.tenancy import View, may_look_at, may_see, run_id_for, view_of
 from sojourn.reader import (
     Feeds,
     FoundWait,
@@ -102,7 +102,7 @@ class Service:
                 self._reader = Reader(self._client)
                 self._waiting = WaitingLists(self._reader)
                 self._stopping = asyncio.get_running_loop().create_future()
-                if (server := signaled_server()) is not None:
+                if (server := find_signaled_server()) is not None:
                     self._watching = asyncio.create_task(self._watch(server, self._stopping), name="watch")
 
     async def is_reachable(self, patience: float, *, fresh: float) -> bool:
@@ -226,7 +226,7 @@ class Service:
             session_id = f"{status.session_id[:MAX_ORIGIN]}-fork-{mark[:8]}".lstrip("-")
             new_id = conversation_id(status.agent_id, session_id, asking.tenant)
         else:
-            new_id = chosen_id(asking, f"{status.agent_id.rsplit('.', 1)[-1]}-{mark[:12]}")
+            new_id = run_id_for(asking, f"{status.agent_id.rsplit('.', 1)[-1]}-{mark[:12]}")
         try:
             return await self._fork(asking, run, body, result, new_id)
         except RunAlreadyExists:
@@ -234,7 +234,7 @@ class Service:
 
     def choose_run_id(self, asking: Principal, run_id: str | None) -> str | None:
         """Return `chosen_id` of the id that a request chooses, or None without one."""
-        return None if run_id is None else chosen_id(asking, run_id)
+        return None if run_id is None else run_id_for(asking, run_id)
 
     # Visibility: only the methods below check which principal may see which run.
 
@@ -332,11 +332,11 @@ class Service:
         seen = self._restrict(selection, view_of(asking))
         return await self.reader.runs(seen, labels, most=most, cursor=cursor, fresh=fresh)
 
-    async def stuck(self, asking: Principal) -> StuckRuns:
+    async def find_stuck(self, asking: Principal) -> StuckRuns:
         """Return the stuck ones among the newest runs that the principal may see."""
-        return await self.reader.stuck(self._restrict(Selection(), view_of(asking)))
+        return await self.reader.find_stuck(self._restrict(Selection(), view_of(asking)))
 
-    async def decided_runs(
+    async def list_decided_runs(
         self, asking: Principal, selection: Selection, *, most: int, cursor: str | None
     ) -> Runs:
         """Return a page of the runs whose decisions a principal may see.

@@ -287,7 +287,7 @@ class Reader:
                 return WaitingRuns(found, is_whole=True)
         return WaitingRuns(found, is_whole=False)
 
-    async def stuck(self, selection: Selection) -> StuckRuns:
+    async def find_stuck(self, selection: Selection) -> StuckRuns:
         """Return which of the newest running runs are stuck, at most 10 s old."""
 
         async def read() -> StuckRuns:

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from sojourn import Client, Worker
 from sojourn.asgi import create_app
-from sojourn.console.views.text import parted
+from sojourn.console.views.text import split_advice
 from sojourn.network import http_client
 from tests.http.conftest import listening
 
@@ -111,4 +111,4 @@ async def test_without_the_server_the_page_says_so(shop, temporal_address, visit
 )
 def test_a_command_stands_apart_from_the_advice(mend, parts):
     """The command of a mend can be copied by itself."""
-    assert parted(mend) == parts
+    assert split_advice(mend) == parts

@@ -19,7 +19,7 @@ from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 
 from sojourn import Client, Worker
 from sojourn.asgi import create_app
-from sojourn.console.views.markdown import spoken
+from sojourn.console.views.markdown import plain_words
 from sojourn.contracts.ids import SESSION_ID, WORKERS_QUEUE
 from sojourn.network import http_client
 from sojourn.values.visible import one_line, readable, visible
@@ -334,7 +334,7 @@ async def test_every_text_of_a_run_is_the_one_that_was_written(odd, visit):
                 }  # the store has it as one of them
                 assert (title or run) in {each or run for each in asked}
                 if does(text) in ("answer", "call", "stumble"):
-                    assert now == one_line(spoken(text))
+                    assert now == one_line(plain_words(text))
             seen += 1
         if not await _older(page):
             break

@@ -326,7 +326,7 @@ async def test_a_refusal_while_a_request_waits_hands_it_over(limiter, time):
     sleep = set_._sleep
 
     async def refuse_meanwhile(seconds):
-        set_.allowance.refused(time(), sent=time(), retry_after=300)
+        set_.allowance.count_refusal(time(), sent=time(), retry_after=300)
         await sleep(seconds)
 
     set_._sleep = refuse_meanwhile

@@ -9,7 +9,7 @@ import typer
 from sojourn.cli.arguments import answerer, parse_principal, read_file, read_text
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
-from sojourn.cli.options import As, By, Json, RunId, connected
+from sojourn.cli.options import As, By, Json, RunId, add_connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.values.json_text import DuplicateNameError, loads
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["answer", "provide"]
 
 
-@connected
+@add_connection_options
 def answer(
     run_id: RunId,
     await_id: Annotated[
@@ -128,7 +128,7 @@ MAX_RESULTS = 16_000_000
 """Most bytes of a file of results."""
 
 
-@connected
+@add_connection_options
 def provide(
     run_id: RunId,
     file: Annotated[

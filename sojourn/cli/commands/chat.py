@@ -14,7 +14,7 @@ import typer
 from sojourn.cli.arguments import decode, parse_conversation
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import FAILED, OK, USAGE, WAITING, CommandError, failure_of
-from sojourn.cli.options import By, Json, Verbose, connected
+from sojourn.cli.options import By, Json, Verbose, add_connection_options
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["chat"]
 
 
-@connected
+@add_connection_options
 def chat(
     name: Annotated[
         str,

@@ -14,7 +14,7 @@ import typer
 from sojourn.cli.arguments import parse_since
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import Json, connected
+from sojourn.cli.options import Json, add_connection_options
 from sojourn.cli.screen.text import local, plain
 from sojourn.values.text import count_noun
 
@@ -74,7 +74,7 @@ class Spending:
         }
 
 
-@connected
+@add_connection_options
 def cost(
     since: Annotated[
         str,

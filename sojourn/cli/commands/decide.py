@@ -12,7 +12,7 @@ import typer
 from sojourn.cli.arguments import parse_principal
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, WAITING, CommandError
-from sojourn.cli.options import By, Json, RunId, connected, connection_options
+from sojourn.cli.options import By, Json, RunId, add_connection_options, connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ TenantOption = Annotated[
 WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="The reason, for the planner.")]
 
 
-@connected
+@add_connection_options
 def approve(
     run_id: RunId,
     await_id: AwaitId = None,
@@ -103,7 +103,7 @@ def approve(
     )
 
 
-@connected
+@add_connection_options
 def deny(
     run_id: RunId,
     await_id: AwaitId = None,
@@ -227,14 +227,14 @@ async def _find_earlier(
     client: "Client", options: DecideOptions, decision: "Decision"
 ) -> "AlreadyAnswered | None":
     """Return the same decision if it was sent before, or None."""
-    from sojourn.answers import answered_before
+    from sojourn.answers import find_earlier_answer
     from sojourn.errors import ApprovalVoid
 
     if options.await_id is None:
         return None
     run = client.get_run(options.run_id)
     try:
-        return await answered_before(run, None, options.await_id, decision, children=True)
+        return await find_earlier_answer(run, None, options.await_id, decision, children=True)
     except ApprovalVoid as void:
         raise _with_command(void) from void
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.failure import NO_SERVER, OK, USAGE, CommandError
-from sojourn.cli.options import Json, Target, TaskQueue, encrypted, load_app, load_worker_app, queue_for
+from sojourn.cli.options import (
+    Json,
+    Target,
+    TaskQueue,
+    add_encryption_options,
+    load_app,
+    load_worker_app,
+    queue_for,
+)
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
@@ -28,7 +36,7 @@ DATABASE = Path(".sojourn/temporal.db")
 """Default file of the server's data, so that runs outlive the server."""
 
 
-@encrypted
+@add_encryption_options
 def dev(
     target: Target,
     task_queue: TaskQueue = None,

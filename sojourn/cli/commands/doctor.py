@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.failure import FAILED, NO_SERVER, OK
-from sojourn.cli.options import Json, connected, load_app, queue_for
+from sojourn.cli.options import Json, add_connection_options, load_app, queue_for
 from sojourn.cli.screen.text import plain
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["doctor"]
 _MARKS: dict[bool | None, tuple[str, str]] = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", "dim")}
 
 
-@connected
+@add_connection_options
 def doctor(
     target: Annotated[
         str | None,

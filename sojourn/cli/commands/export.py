@@ -17,7 +17,7 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import Json, RunId, connected
+from sojourn.cli.options import Json, RunId, add_connection_options
 from sojourn.cli.screen.text import plain
 from sojourn.private import private_folder, private_opener, write_private
 from sojourn.values.text import count_noun
@@ -37,7 +37,7 @@ CHILDREN = "children"
 """Folder with a folder for each child run, named by the id of its call."""
 
 
-@connected
+@add_connection_options
 def export(
     run_id: RunId,
     out: Annotated[

@@ -17,7 +17,7 @@ from sojourn.cli.options import (
     Json,
     RunId,
     Verbose,
-    connected,
+    add_connection_options,
     connection_options,
     load_app,
 )
@@ -38,7 +38,7 @@ NewRunId = Annotated[
 ]
 
 
-@connected
+@add_connection_options
 def fork(
     run_id: RunId,
     at: Annotated[
@@ -158,7 +158,7 @@ def fork(
     return with_client(start)
 
 
-@connected
+@add_connection_options
 def retry(
     run_id: RunId,
     new_run_id: NewRunId = None,

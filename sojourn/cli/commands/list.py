@@ -11,7 +11,7 @@ import typer
 from sojourn.cli.arguments import parse_since, read_labels
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import Json, Tenant, connected
+from sojourn.cli.options import Json, Tenant, add_connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ WATCH_INTERVAL = 2.0
 """Interval of `--watch`, in seconds."""
 
 
-@connected
+@add_connection_options
 def list_(
     agent_id: Annotated[
         str | None, typer.Option("--agent", metavar="ID", help="Only runs of this agent.")
@@ -228,7 +228,7 @@ MAX_LONG = 200
 """Maximum number of conversations whose histories are read."""
 
 
-@connected
+@add_connection_options
 def sessions(
     agent_id: Annotated[
         str | None, typer.Option("--agent", metavar="ID", help="Only conversations with this agent.")

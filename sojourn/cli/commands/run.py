@@ -12,7 +12,15 @@ import typer
 from sojourn.cli.arguments import parse_agent
 from sojourn.cli.client import by_or_user, with_client, worker_line
 from sojourn.cli.failure import OK, USAGE, WAITING, CommandError, Interrupted
-from sojourn.cli.options import Deltas, Detach, Json, RunId, Verbose, connected, connection_options
+from sojourn.cli.options import (
+    Deltas,
+    Detach,
+    Json,
+    RunId,
+    Verbose,
+    add_connection_options,
+    connection_options,
+)
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.errors import InvalidInput, NoWorker, RunAlreadyExists, RunFailed
 
@@ -27,7 +35,7 @@ _OPTIONS = {"run_id": "--run-id", "session_id": "--session", "agent_id": "AGENT"
 """Options and arguments of the command, by the client's arguments that errors name."""
 
 
-@connected
+@add_connection_options
 def run(
     name: Annotated[
         str,
@@ -169,7 +177,7 @@ async def _start(client: "Client", agent: str, given: dict[str, Any]) -> "Run":
         raise InvalidInput(text, run_id=error.run_id) from error
 
 
-@connected
+@add_connection_options
 def watch(
     run_id: RunId,
     after: Annotated[
@@ -216,7 +224,7 @@ async def _place_before(run: "Run", last: int) -> str | None:
     return newest[0] if len(newest) > last else None
 
 
-@connected
+@add_connection_options
 def result(
     run_id: RunId,
     patient: Annotated[

@@ -12,7 +12,7 @@ import typer
 from sojourn.cli.arguments import parse_agent, parse_duration, read_labels, read_text
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import OK
-from sojourn.cli.options import By, Json, connected, connection_options
+from sojourn.cli.options import By, Json, add_connection_options, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.values.text import count_noun
 
@@ -35,7 +35,7 @@ Note = Annotated[str, typer.Argument(metavar="NOTE", help="A note for people.", 
 
 
 @schedule.command()
-@connected
+@add_connection_options
 def create(
     name: Annotated[
         str,
@@ -118,7 +118,7 @@ def create(
 
 
 @schedule.command(name="list")
-@connected
+@add_connection_options
 def list_(
     agent_id: Annotated[
         str | None, typer.Option("--agent", metavar="ID", help="Only schedules of this agent.")
@@ -147,7 +147,7 @@ def list_(
 
 
 @schedule.command()
-@connected
+@add_connection_options
 def show(schedule_id: ScheduleId, as_json: Json = False) -> int:
     """Show a schedule: its next times, and its last actions.
 
@@ -181,7 +181,7 @@ def show(schedule_id: ScheduleId, as_json: Json = False) -> int:
 
 
 @schedule.command()
-@connected
+@add_connection_options
 def pause(schedule_id: ScheduleId, note: Note = "", as_json: Json = False) -> int:
     """Pause a schedule. The runs that it started continue.
 
@@ -192,7 +192,7 @@ def pause(schedule_id: ScheduleId, note: Note = "", as_json: Json = False) -> in
 
 
 @schedule.command()
-@connected
+@add_connection_options
 def resume(schedule_id: ScheduleId, note: Note = "", as_json: Json = False) -> int:
     """Resume a paused schedule, from its next time on.
 
@@ -203,7 +203,7 @@ def resume(schedule_id: ScheduleId, note: Note = "", as_json: Json = False) -> i
 
 
 @schedule.command()
-@connected
+@add_connection_options
 def trigger(schedule_id: ScheduleId, as_json: Json = False) -> int:
     """Trigger a schedule once, now.
 
@@ -214,7 +214,7 @@ def trigger(schedule_id: ScheduleId, as_json: Json = False) -> int:
 
 
 @schedule.command()
-@connected
+@add_connection_options
 def delete(schedule_id: ScheduleId, as_json: Json = False) -> int:
     """Delete a schedule. The runs that it started continue.
 

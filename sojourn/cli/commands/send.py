@@ -9,7 +9,7 @@ import typer
 from sojourn.cli.arguments import parse_conversation, read_text
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import OK, CommandError, Interrupted
-from sojourn.cli.options import By, Json, Why, connected, connection_options
+from sojourn.cli.options import By, Json, Why, add_connection_options, connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Conversation = Annotated[
 ]
 
 
-@connected
+@add_connection_options
 def send(
     session: Conversation,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message, or - for standard input.")],
@@ -74,7 +74,7 @@ def send(
     return with_client(main)
 
 
-@connected
+@add_connection_options
 def interrupt(
     session: Conversation,
     why: Why = "",
@@ -103,7 +103,7 @@ def interrupt(
     return with_client(main)
 
 
-@connected
+@add_connection_options
 def close(session: Conversation, why: Why = "", by: By = None, as_json: Json = False) -> int:
     """End a conversation as soon as its messages are answered.
 

@@ -13,7 +13,15 @@ import typer
 
 from sojourn.cli.arguments import role_note
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import Json, Target, connected, extended, load_app, load_worker_app, queue_for
+from sojourn.cli.options import (
+    Json,
+    Target,
+    add_connection_options,
+    add_options,
+    load_app,
+    load_worker_app,
+    queue_for,
+)
 
 if TYPE_CHECKING:
     from sojourn.http.security.oidc import Oidc
@@ -111,7 +119,7 @@ def with_oidc(command: Callable[..., int]) -> Callable[..., int]:
         os.environ.update({_variable(name): value for name, value in given.items() if value is not None})
 
     hints = (Issuer, Audience, JwksUrl, SubjectClaim, TenantClaim, RolesClaim, RoleName)
-    return extended(command, apply, {name: (hint, None) for name, hint in zip(_NAMES, hints, strict=True)})
+    return add_options(command, apply, {name: (hint, None) for name, hint in zip(_NAMES, hints, strict=True)})
 
 
 def oidc_of_settings() -> "Oidc | None":
@@ -183,7 +191,7 @@ def _option_of(name: str) -> str:
 
 
 @with_oidc
-@connected
+@add_connection_options
 def serve(
     target: Target,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
@@ -261,7 +269,7 @@ def serve(
     return OK
 
 
-@connected
+@add_connection_options
 def worker(
     target: Target,
     metrics_port: Annotated[

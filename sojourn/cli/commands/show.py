@@ -10,7 +10,7 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import LAST_TURNS, Json, RunId, Verbose, connected, connection_options
+from sojourn.cli.options import LAST_TURNS, Json, RunId, Verbose, add_connection_options, connection_options
 from sojourn.cli.screen.text import format_duration, local, plain, shell_word
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MAX_FORKS = 10
 """Maximum number of a run's forks to print. `list --fork-of` lists all."""
 
 
-@connected
+@add_connection_options
 def show(
     run_id: RunId,
     transcript: Annotated[

@@ -6,7 +6,7 @@ import typer
 
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import CommandError
-from sojourn.cli.options import By, Json, RunId, Why, connected, connection_options
+from sojourn.cli.options import By, Json, RunId, Why, add_connection_options, connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.values.text import count_noun
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["cancel", "pause", "resume", "set_aside"]
 
 
-@connected
+@add_connection_options
 def pause(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
     """Pause a run: it starts nothing new, and calls in progress finish.
 
@@ -34,7 +34,7 @@ def pause(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) ->
     return with_client(send)
 
 
-@connected
+@add_connection_options
 def resume(
     run_id: RunId,
     why: Why = "",
@@ -71,7 +71,7 @@ def resume(
     return with_client(send)
 
 
-@connected
+@add_connection_options
 def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
     """Request that a run cancels, with its tools and child runs.
 
@@ -89,7 +89,7 @@ def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -
     return with_client(send)
 
 
-@connected
+@add_connection_options
 def set_aside(
     run_id: RunId,
     what: Annotated[

@@ -133,7 +133,7 @@ class RunTrees:
         self._said.clear()
         self._ended.clear()
 
-    def done(self) -> list[RenderableType]:
+    def take_final_parts(self) -> list[RenderableType]:
         """Remove and return the parts that are final: all before the current turn."""
         end = self._open_part
         if end <= self._printed:

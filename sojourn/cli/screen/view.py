@@ -149,7 +149,7 @@ class RunView:
 
     def _print_done(self) -> None:
         """Print the final parts above the live tree, which has to fit the screen."""
-        if self._live and not self._is_held and (done := self._tree.done()):
+        if self._live and not self._is_held and (done := self._tree.take_final_parts()):
             self.console.print(Group(*done))
 
     def _print(self, text: str, style: str) -> None:

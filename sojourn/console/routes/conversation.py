@@ -216,12 +216,12 @@ def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, be
 
 
 @pages.post(NAMED, role="viewer")
-async def said_named(visit: Visit, agent_id: str) -> Response:
-    return await said(visit, agent_id, _session_id(visit))
+async def submit_named(visit: Visit, agent_id: str) -> Response:
+    return await submit(visit, agent_id, _session_id(visit))
 
 
 @pages.post(PATH, role="viewer")
-async def said(visit: Visit, agent_id: str, session_id: str) -> Response:
+async def submit(visit: Visit, agent_id: str, session_id: str) -> Response:
     """Carry out a form of the page: send, stop, close, or answer an open wait."""
     form, files = await form_with_files(visit.request)
     try:

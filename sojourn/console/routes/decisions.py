@@ -173,7 +173,7 @@ async def table(visit: Visit) -> Response:
 
 
 async def _runs(visit: Visit, filters: DecisionFilters, cursor: str | None) -> Runs:
-    return await visit.service.decided_runs(visit.asking, filters.selection, most=RUNS, cursor=cursor)
+    return await visit.service.list_decided_runs(visit.asking, filters.selection, most=RUNS, cursor=cursor)
 
 
 async def _page(visit: Visit, page: Runs) -> DecisionPage:

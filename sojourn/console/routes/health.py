@@ -13,7 +13,6 @@ from sojourn.client.listing import Selection
 from sojourn.client.stuck import Stuck
 from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit
-from sojourn.console.views.text import parted
 from sojourn.console.watched import News
 from sojourn.errors import SojournError
 from sojourn.reader import ListedRun
@@ -55,7 +54,7 @@ class StuckRow:
     @property
     def mend(self) -> tuple[str, str]:
         """Advice in words, and the command that repairs the run. Either may be empty."""
-        return parted(mend_of(self.run.run_id, self.stuck))
+        return split_advice(mend_of(self.run.run_id, self.stuck))
 
 
 def health_of(groups: Mapping[str, Sequence[Check]], stuck: int, fault: str) -> HealthSummary:
@@ -111,7 +110,7 @@ async def _look(visit: Visit) -> dict[str, Any]:
     stuck, fault = None, ""
     counts: dict[str, int] = {}
     try:
-        stuck = await service.stuck(visit.asking)
+        stuck = await service.find_stuck(visit.asking)
         names = ("running", "paused", "idle")
         waiting, *found = await asyncio.gather(
             service.count_waiting(visit.asking, Selection()),

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from sojourn.answers import WaitView
 from sojourn.client.listing import Selection, parse_labels
-from sojourn.console.answering import DONE, VERDICTS, find_wait, given_results, no_wait, submit_form
+from sojourn.console.answering import DONE, VERDICTS, find_wait, no_wait, results_in, submit_form
 from sojourn.console.live import Live, part
 from sojourn.console.page import Filters, Pages, Visit
 from sojourn.console.views.waits import KINDS, WaitForm, title_of, verdict_word, without_calls
@@ -130,7 +130,7 @@ async def settle(visit: Visit, path: str) -> Response:
     after = next((each for each in found.waits if entry and each.place > entry.place), None)
     then = after.view.key if after else ""
     back = form.text("back") if _is_of(run_id, form.text("back")) else ""
-    given = " ".join(given_results(view, form))
+    given = " ".join(results_in(view, form))
     path = _path(run_id, view.wait.await_id)
     return visit.go(path, done=form.text("do"), given=given, next=then, back=back, **filters.query)
 

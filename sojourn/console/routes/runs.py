@@ -91,7 +91,7 @@ class RunFilters(Filters):
 
 async def _find(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPage:
     service, asking, selection, labels = visit.service, visit.asking, filters.selection, filters.labels
-    stuck, counts = await asyncio.gather(service.stuck(asking), _counts(visit, selection))
+    stuck, counts = await asyncio.gather(service.find_stuck(asking), _counts(visit, selection))
     if filters.status == "stuck":
         runs, cursor = [run for run in stuck.runs if run.run_id in stuck.why], None
     else:

@@ -94,7 +94,7 @@ async def start(visit: Visit) -> Response:
 
 
 @pages.post("/start", role="user")
-async def started(visit: Visit) -> Response:
+async def start_run(visit: Visit) -> Response:
     """Start the run, and go on to its page; a form that is sent again goes on to the same run."""
     form, files = await form_with_files(visit.request)
     agent_id, service = form.text("agent"), visit.service

@@ -19,7 +19,7 @@ from sojourn.reader import Cache
 from sojourn.serving.pace import run_in_thread
 from sojourn.values.visible import readable
 
-__all__ = ["MOST", "pieces_of", "prepare", "rendered", "rendered_draft", "spoken", "weight"]
+__all__ = ["MOST", "pieces_of", "plain_words", "prepare", "render_draft", "render_markdown", "weight"]
 
 MOST = 20_000
 """Longest text to render as Markdown. A longer one stays plain text."""
@@ -85,7 +85,7 @@ def weight(text: str) -> int:
 _cache: Cache[str, Markup] = Cache(REMEMBERED, weigh=len)
 
 
-def rendered(text: str) -> Markup:
+def render_markdown(text: str) -> Markup:
     """Render a text as HTML that loads nothing and runs nothing.
 
     Its links send no referrer, and open in another tab. A text that is too long or too heavy is shown as
@@ -136,12 +136,12 @@ async def prepare(texts: Iterable[str]) -> None:
             _cache.put(text, html)
 
 
-def rendered_draft(text: str) -> Markup:
+def render_draft(text: str) -> Markup:
     """Render a growing text as HTML.
 
     Only the last piece is rendered again. The pieces before it come from the cache.
     """
-    return Markup("").join(rendered(piece) for piece in pieces_of(text))
+    return Markup("").join(render_markdown(piece) for piece in pieces_of(text))
 
 
 def pieces_of(text: str) -> list[str]:
@@ -169,7 +169,7 @@ def pieces_of(text: str) -> list[str]:
     return [*pieces, text[begin:]] if begin < len(text) else pieces
 
 
-def spoken(text: str, most: int = 1_000) -> str:
+def plain_words(text: str, most: int = 1_000) -> str:
     """Return the words of a text without its Markdown, for one line.
 
     If it has no words, as in `#`, return the text as it is.

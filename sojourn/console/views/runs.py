@@ -7,7 +7,7 @@ from datetime import timedelta
 from sojourn.checks.workers import mend_of
 from sojourn.client.conversation_id import is_conversation
 from sojourn.client.stuck import Stuck
-from sojourn.console.views.markdown import spoken
+from sojourn.console.views.markdown import plain_words
 from sojourn.console.views.text import OPEN, money, short_number, word_of
 from sojourn.console.views.waits import wait_line, waits_of
 from sojourn.contracts.plan import Usage
@@ -85,7 +85,7 @@ def stuck_line(stuck: Stuck) -> str:
 
 def _end(ended: RunEnd) -> str:
     if ended.output is not None:
-        return one_line(spoken(ended.output.text))
+        return one_line(plain_words(ended.output.text))
     return one_line(str(ended.error)) if ended.error else ""
 
 
@@ -194,10 +194,10 @@ class RunHead:
     @property
     def left(self) -> list[tuple[str, str]]:
         """Remaining budget: each limit, and the amount left of it."""
-        return left_of(self.run.caps) if self.is_open else []
+        return remaining_limits(self.run.caps) if self.is_open else []
 
 
-def left_of(caps: Caps) -> list[tuple[str, str]]:
+def remaining_limits(caps: Caps) -> list[tuple[str, str]]:
     """Return the rest of each limit, in words. Absent limits are left out."""
     known = (
         ("calls", None if caps.tool_calls is None else f"{caps.tool_calls:,}"),

@@ -14,10 +14,10 @@ __all__ = [
     "exact",
     "lines_of",
     "money",
-    "parted",
     "short_number",
     "shown",
     "size",
+    "split_advice",
     "word_of",
 ]
 
@@ -133,7 +133,7 @@ def word_of(status: str) -> str:
 _COMMANDS = ("sojourn ", "temporal ", "pip ")
 
 
-def parted(mend: str) -> tuple[str, str]:
+def split_advice(mend: str) -> tuple[str, str]:
     """Split an advice into its words and the command at its end."""
     for word in _COMMANDS:
         if mend.startswith(word):

@@ -20,7 +20,7 @@ __all__ = [
     "json_beginning",
     "json_text",
     "line_of",
-    "shown_value",
+    "view_value",
 ]
 
 MOST = 4_000
@@ -62,7 +62,7 @@ class Shown:
     """Characters of the whole, as text or JSON."""
 
 
-def shown_value(value: Any, most: int = MOST) -> Shown:
+def view_value(value: Any, most: int = MOST) -> Shown:
     if value is None or value in ({}, [], ""):
         return Shown("nothing")
     if picture := _picture(value):

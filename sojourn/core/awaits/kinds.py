@@ -60,11 +60,11 @@ __all__ = [
     "Details",
     "PlannerAnswer",
     "WaitKind",
+    "digest_of_answer",
     "facts_of",
     "format_wait",
     "kind_of",
     "read_answer",
-    "sent_digest",
 ]
 
 Answer = Clarified | Decided | Supplied
@@ -193,7 +193,7 @@ def format_wait(run_id: str, wait: Await) -> str:
     return kind_of(wait).shown(run_id, wait)
 
 
-def sent_digest(kind: WaitKind, fields: dict[str, Any]) -> str:
+def digest_of_answer(kind: WaitKind, fields: dict[str, Any]) -> str:
     """Return the digest of a message that may be an answer, to recognise a repetition."""
     try:
         return kind.repetition(fields)

@@ -19,7 +19,7 @@ from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import may_decide
 from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
-from sojourn.core.awaits.kinds import KINDS_BY_NAME, Answer, WaitKind, kind_of, read_answer, sent_digest
+from sojourn.core.awaits.kinds import KINDS_BY_NAME, Answer, WaitKind, digest_of_answer, kind_of, read_answer
 from sojourn.values.frozen import copy_with
 from sojourn.values.undecodable import Undecodable
 
@@ -68,7 +68,7 @@ class Released:
     It is the tool at the time when one of its calls was open, or first ran by the release.
     """
 
-    def shown_of(self, tool: str) -> ShownTool | None:
+    def tool_as_displayed(self, tool: str) -> ShownTool | None:
         return self.shown or self.seen.get(tool)
 
 
@@ -134,7 +134,7 @@ class Waits:
             payloads = {**payloads, await_id: wait.payload_digest}
         return copy_with(self, open=still, answers=answered, payloads=payloads)
 
-    def named(self, value: Any) -> Await | None:
+    def find(self, value: Any) -> Await | None:
         await_id = cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else None
         return self.open.get(await_id) if isinstance(await_id, str) else None
 
@@ -209,7 +209,7 @@ class Waits:
         That release lets the call run without a question. It no longer holds by name alone.
         """
         release = self.release_of(confirm)
-        if release is None or confirm.shown is None or release.shown_of(confirm.tool) is not None:
+        if release is None or confirm.shown is None or release.tool_as_displayed(confirm.tool) is not None:
             return self
         seen = copy_with(release, seen={**release.seen, confirm.tool: confirm.shown})
         return copy_with(self, releases=tuple(seen if each is release else each for each in self.releases))
@@ -228,7 +228,7 @@ class Waits:
 
     def _frees(self, released: Released, confirm: AwaitConfirmation, *, by_name: bool) -> bool:
         # If the call's tool has changed since it was planned, the release must be of the tool as it is now.
-        is_known = not confirm.changes or released.shown_of(confirm.tool) is not None
+        is_known = not confirm.changes or released.tool_as_displayed(confirm.tool) is not None
         return (by_name or is_known) and self._covers(released, confirm, by_name=by_name)
 
     def _covers(self, released: Released, wait: AwaitConfirmation, *, by_name: bool = False) -> bool:
@@ -307,7 +307,7 @@ class Waits:
     def _is_repeated(self, await_id: str, kind: WaitKind, fields: dict[str, Any]) -> bool:
         parts = self.parts.get(await_id)
         if parts is None:
-            return self.answers[await_id] == sent_digest(kind, fields)
+            return self.answers[await_id] == digest_of_answer(kind, fields)
         again = read_answer(parts.wait, fields)
         return isinstance(again, Supplied) and all(
             parts.taken.get(call_id) == result for call_id, result in again.results.items()
@@ -353,7 +353,7 @@ class _Parts:
 
 
 def _fits(released: Released, wait: AwaitConfirmation, *, by_name: bool) -> bool:
-    shown = released.shown if by_name else released.shown_of(wait.tool)
+    shown = released.shown if by_name else released.tool_as_displayed(wait.tool)
     is_as_shown = shown is None or wait.shown is None or shown == wait.shown
     return is_as_shown and _names(released, wait)
 

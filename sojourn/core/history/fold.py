@@ -228,7 +228,7 @@ class Fold:
         origin = state.opening.forked_from
         yield self._fold.event(record, RunStartedEvent, message=added, forked_from=origin)
         for sent in state.inbox.waiting:
-            yield self._waits.told_of(record, sent)
+            yield self._waits.received_event(record, sent)
         yield from self._waits.still_open(record)
         if begins.waits_for and begins.waits_for.calls:
             yield from self._carry_out_plan(record, begins.waits_for)
@@ -338,7 +338,7 @@ class Fold:
     def _read_completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
         if opened is None:
-            yield from self._waits.judged(record)
+            yield from self._waits.take_verdict(record)
             return
         self._step.end_work(record.time)
         value = record.value
@@ -385,7 +385,7 @@ class Fold:
     def _read_failed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
         if not opened:
-            yield from self._waits.judged(record)
+            yield from self._waits.take_verdict(record)
             return
         self._step.end_work(record.time)
         is_moving = record.error is not None and record.error.code == WRONG_WORKER
@@ -517,7 +517,7 @@ class Fold:
 
     def _read_message(self, record: HistoryRecord) -> Iterator[Event]:
         if record.name != CHILD_SPENT:
-            yield from self._waits.sent(record)
+            yield from self._waits.read_message(record)
             return
         run_id, spent = read_child_spent(record.value)
         links = [opened.link for opened in self._step.open.values()]
@@ -532,7 +532,7 @@ class Fold:
         elif record.name == WAITS:
             self._end_sleep(record, is_over=True)
         elif record.name.startswith(EXPIRES):
-            yield from self._waits.expired(record)
+            yield from self._waits.expire(record)
 
     def _read_cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
         self._step.is_canceling, self._step.reason = True, record.value

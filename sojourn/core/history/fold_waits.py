@@ -92,7 +92,7 @@ class WaitFold:
             kind = kind_of(wait)
             yield self._fold.event(record, kind.event, **{kind.field: wait})
 
-    def sent(self, record: HistoryRecord) -> Iterator[Event]:
+    def read_message(self, record: HistoryRecord) -> Iterator[Event]:
         """Read an update or signal."""
         if record.name in KINDS_BY_NAME:
             yield from self._take_answer(record)
@@ -129,7 +129,7 @@ class WaitFold:
         after = place_in(state.executions, record.id)
         received, sent = receive_message(state, sent, after)
         self._go_on_with(record, received)
-        yield self.told_of(record, sent)
+        yield self.received_event(record, sent)
 
     def _remember(self, record: HistoryRecord, message_id: str) -> None:
         """Know a message of a conversation that was an answer."""
@@ -138,7 +138,7 @@ class WaitFold:
             after = place_in(state.executions, record.id)
             self._fold.state = copy_with(state, inbox=state.inbox.answered(message_id, after))
 
-    def told_of(self, record: HistoryRecord, sent: SentMessage) -> Event:
+    def received_event(self, record: HistoryRecord, sent: SentMessage) -> Event:
         """Return the event of a message that a conversation accepted."""
         return self._fold.event(
             record,
@@ -188,7 +188,7 @@ class WaitFold:
 
     # Answers.
 
-    def judged(self, record: HistoryRecord) -> Iterator[Event]:
+    def take_verdict(self, record: HistoryRecord) -> Iterator[Event]:
         """Take a decision once a function has judged who sent it, or refuse it."""
         task, verdict = self.judging.pop(record.of, None), record.value
         if task is None:
@@ -272,7 +272,7 @@ class WaitFold:
             denied = deny_by_decision(known[0], answer)
             yield from self._step.end_unstarted(record, *known, denied)
 
-    def expired(self, record: HistoryRecord) -> Iterator[Event]:
+    def expire(self, record: HistoryRecord) -> Iterator[Event]:
         await_id = record.name.removeprefix(EXPIRES)
         wait = self._step.waits.open.get(await_id)
         if wait is None:

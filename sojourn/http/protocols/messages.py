@@ -32,7 +32,7 @@ from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.waits import chat_prompt
 from sojourn.http.security import audit
 from sojourn.http.security.principals import require
-from sojourn.http.security.tenancy import chosen_id
+from sojourn.http.security.tenancy import run_id_for
 from sojourn.http.service import Service
 from sojourn.timeline import Delivery, TimelineTree, WaitEnd
 
@@ -113,7 +113,7 @@ async def start_once(
     require(asking, "user")
     opening = [message.model_dump(mode="json", exclude_defaults=True) for message in messages]
     body = StartBody.model_validate({"agent_id": agent_id, "input": opening})
-    run_id = chosen_id(asking, f"once-{digest_of(asking.subject, key)}") if key else None
+    run_id = run_id_for(asking, f"once-{digest_of(asking.subject, key)}") if key else None
     try:
         run = await service.start(asking, body, run_id)
     except RunAlreadyExists:

@@ -17,7 +17,7 @@ from sojourn.answers import (
     WaitRef,
     WaitView,
     check_may_answer,
-    closed_wait,
+    find_closed_wait,
     is_same_answer,
     parse_payload,
     refusal_of_closed,
@@ -252,7 +252,7 @@ async def find_closed(run: Run, id: str) -> tuple[WaitEnd, WaitView] | None:
         return any(ref.token(run.id) == id for ref, _ in view.refs())
 
     try:
-        found = await closed_wait(waiting, is_named)
+        found = await find_closed_wait(waiting, is_named)
     except (InvalidInput, RunNotFound):
         return None
     return (found[0], wait_view(found[0].wait, found[0].event.run_id)) if found and found[0].wait else None

@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from sojourn.contracts.record import suggestion
 from sojourn.http.problems import MEDIA_TYPE, Problem, redact
-from sojourn.http.security.authentication import unauthenticated
+from sojourn.http.security.authentication import unauthenticated_problem
 from sojourn.http.security.disconnect import disconnect_of
 from sojourn.http.security.limits import count_stream
 from sojourn.http.service import Service
@@ -82,7 +82,10 @@ class RequestScope:
             self.service.metrics,
         )
         disconnect.release()
-        waiting, leaving = asyncio.ensure_future(awaited), asyncio.ensure_future(disconnect.gone())
+        waiting, leaving = (
+            asyncio.ensure_future(awaited),
+            asyncio.ensure_future(disconnect.wait_for_disconnect()),
+        )
         metrics.waiting += 1
         try:
             self.count()
@@ -93,7 +96,7 @@ class RequestScope:
             if stopping.done():
                 raise ServerStopping
             if disconnect.is_refused:
-                raise unauthenticated("the API key or token is no longer valid")
+                raise unauthenticated_problem("the API key or token is no longer valid")
             if leaving.done():
                 await disconnect.end()
             raise TimeoutError

@@ -70,7 +70,7 @@ async def provide(run_id: RunId, body: ToolResultsBody, asking: Asking, service:
 async def _acknowledge(
     service: Service, asking: Principal, run_id: str, body: AnswerBody | ApprovalBody | ToolResultsBody
 ) -> Response:
-    done = await submit_answer(service, asking, WaitRef(run_id, body.await_id), body.given)
+    done = await submit_answer(service, asking, WaitRef(run_id, body.await_id), body.submission)
     if isinstance(done, AlreadyAnswered):
         raise AwaitClosed(f"you have {done.done} it before", run_id=run_id, await_id=body.await_id)
     return json_of(

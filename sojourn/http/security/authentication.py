@@ -16,7 +16,7 @@ from sojourn.http.security.limits import count_anonymous
 from sojourn.http.security.principals import LOCAL, Auth, bind_principal, principal_of
 from sojourn.http.security.requests import header_values, path_of, refuse, site_of
 
-__all__ = ["AuthenticationMiddleware", "credentials_of", "unauthenticated"]
+__all__ = ["AuthenticationMiddleware", "credentials_of", "unauthenticated_problem"]
 
 _log = structlog.get_logger("sojourn.http")
 
@@ -97,7 +97,7 @@ class AuthenticationMiddleware:
             scope[_CREDENTIALS] = authenticated
         found = await self._auth(Request(authenticated))
         if found is None:
-            raise unauthenticated()
+            raise unauthenticated_problem()
         bind_principal(scope, found)
 
 
@@ -114,7 +114,7 @@ def credentials_of(scope: Scope) -> Scope:
     return scope.get(_CREDENTIALS, scope)
 
 
-def unauthenticated(detail: str = "the request has no valid credentials") -> Problem:
+def unauthenticated_problem(detail: str = "the request has no valid credentials") -> Problem:
     return Problem(
         401,
         "unauthenticated",

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn.http.problems import stopping_problem
-from sojourn.http.security.authentication import credentials_of, unauthenticated
+from sojourn.http.security.authentication import credentials_of, unauthenticated_problem
 from sojourn.http.security.principals import Auth, AuthAgain, principal_of
 from sojourn.http.security.requests import refuse
 
@@ -26,8 +26,8 @@ __all__ = [
     "DisconnectMiddleware",
     "StoppableServer",
     "disconnect_of",
+    "find_signaled_server",
     "is_admitted",
-    "signaled_server",
     "wait_until_stopping",
 ]
 
@@ -100,7 +100,7 @@ class Disconnect:
         self._has_left = self._has_left or message["type"] == "http.disconnect"
         return message
 
-    async def gone(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         """Wait until the client disconnects or loses access, once its body was received."""
         while (await self._next())["type"] != "http.disconnect":
             pass
@@ -165,7 +165,7 @@ class DisconnectMiddleware:
             await refuse(problem, scope, receive, send)
         else:
             if disconnect.is_refused and not is_begun:
-                await refuse(unauthenticated(), scope, receive, send)
+                await refuse(unauthenticated_problem(), scope, receive, send)
         finally:
             await disconnect.close()
 
@@ -194,7 +194,7 @@ class StoppableServer(Protocol):
     should_exit: bool
 
 
-def signaled_server() -> StoppableServer | None:
+def find_signaled_server() -> StoppableServer | None:
     """Return the uvicorn server that handles the signals of this process, or None.
 
     A server ends the lifespan only after its requests, too late for requests that wait.

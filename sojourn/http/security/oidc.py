@@ -22,12 +22,12 @@ from starlette.requests import Request
 from sojourn.contracts.principal import Principal, principal_fault
 from sojourn.errors import DefinitionError
 from sojourn.http.problems import Problem
-from sojourn.http.security.authentication import unauthenticated
+from sojourn.http.security.authentication import unauthenticated_problem
 from sojourn.http.security.keys import bearer_token
 from sojourn.network import http_client
 from sojourn.private import is_this_machine
 
-__all__ = ["ALGORITHMS", "Claim", "Jwks", "Oidc", "checked_url"]
+__all__ = ["ALGORITHMS", "Claim", "Jwks", "Oidc", "check_url"]
 
 ALGORITHMS = (
     "RS256",
@@ -134,7 +134,7 @@ class Oidc:
             claims = jwt.decode(text, keys, registry=self._registry).claims
             self._claims.validate(claims)
         except ExpiredTokenError:
-            raise unauthenticated("the token has expired") from None
+            raise unauthenticated_problem("the token has expired") from None
         except Exception as error:  # noqa: BLE001 - a stranger may have written the token; any fault in it means no access
             raise _invalid(error) from None
         return self._principal(claims)
@@ -159,11 +159,11 @@ class Oidc:
     def _principal(self, claims: Mapping[str, Any]) -> Principal:
         subject, tenant = _claim(claims, self._subject), _claim(claims, self._tenant) if self._tenant else ""
         if not isinstance(subject, str) or not isinstance(tenant, str) or (self._tenant and not tenant):
-            raise unauthenticated("the token does not say who it is for")
+            raise unauthenticated_problem("the token does not say who it is for")
         found = Principal(subject=subject, tenant=tenant, roles=self._roles_of(_claim(claims, self._roles)))
         if fault := principal_fault(found):
             _log.warning("token_refused", reason=fault)
-            raise unauthenticated("the subject of the token cannot be a principal")
+            raise unauthenticated_problem("the subject of the token cannot be a principal")
         return found
 
     def _roles_of(self, value: object) -> list[str]:
@@ -194,7 +194,7 @@ def _invalid(error: Exception) -> Exception:
         if isinstance(error, ClaimError)
         else "the token is not valid"
     )
-    return unauthenticated(why)
+    return unauthenticated_problem(why)
 
 
 FRESH = 600.0
@@ -228,8 +228,8 @@ class Jwks:
     def __init__(
         self, issuer: str, url: str | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._issuer = checked_url(issuer)
-        self._url = checked_url(url) if url else None
+        self._issuer = check_url(issuer)
+        self._url = check_url(url) if url else None
         self._clock = clock
         self._keys: KeySet | None = None
         self._fetched = self._failed = self._missed = -math.inf
@@ -288,7 +288,7 @@ class Jwks:
                 found = await _json(client, place)
                 if found.get("issuer") != self._issuer:
                     raise ValueError(f"{place} is the configuration of another issuer")
-                url = checked_url(str(found.get("jwks_uri")))
+                url = check_url(str(found.get("jwks_uri")))
             return _key_set(await _json(client, url))
 
 
@@ -324,7 +324,7 @@ def _key_set(found: Mapping[str, Any]) -> KeySet:
     return KeySet(list(keys))
 
 
-def checked_url(url: str) -> str:
+def check_url(url: str) -> str:
     """Return the URL if it uses HTTPS, or HTTP on this machine."""
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:

@@ -177,7 +177,7 @@ class Site(Protocol):
         """Return the request with its cookie as `Authorization`, unless it has one."""
         ...
 
-    def refused(self, problem: Problem, scope: Scope) -> Response:
+    def refusal_page(self, problem: Problem, scope: Scope) -> Response:
         """Return the page for a refused request, with the reason and what to do next."""
         ...
 
@@ -187,7 +187,7 @@ def bind_site(site: Site | None, scope: Scope, path: str) -> Site | None:
     if site is None or scope["type"] != "http" or not site.covers(path):
         return None
     scope[_SITE] = site
-    set_renderer(scope, lambda problem: site.refused(problem, scope))
+    set_renderer(scope, lambda problem: site.refusal_page(problem, scope))
     return site
 
 

@@ -18,7 +18,7 @@ from sojourn.contracts.principal import OPERATOR, Principal, mark_of
 from sojourn.errors import InvalidInput
 from sojourn.search_attributes import AGENT
 
-__all__ = ["View", "chosen_id", "may_look_at", "may_see", "view_of"]
+__all__ = ["View", "may_look_at", "may_see", "run_id_for", "view_of"]
 
 _DECIDE_NOTHING = frozenset({"viewer", "user"})
 
@@ -75,7 +75,7 @@ async def may_see(view: View, found: WorkflowExecution, app: App) -> bool | None
     return True if is_open else None
 
 
-def chosen_id(asking: Principal, id: str) -> str:
+def run_id_for(asking: Principal, id: str) -> str:
     """Return the run id for an id that a request chooses. Idempotent.
 
     The ids of a tenant begin with its name, so that they do not collide with those of another tenant. The same id means the

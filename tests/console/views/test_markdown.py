@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn.console.views import markdown
-from sojourn.console.views.markdown import HEAVIEST, MOST, PIECE, pieces_of, rendered, rendered_draft, weight
+from sojourn.console.views.markdown import (
+    HEAVIEST,
+    MOST,
+    PIECE,
+    pieces_of,
+    render_draft,
+    render_markdown,
+    weight,
+)
 
 SIGNS = ["[", "![", "*a ", "_a_", "`", "`a``", "<a", "&#", "> ", "- a\n", "|a", "[a](", "[a]", "**a*", "~~a", "\n", "\\[",
          "[x](http://a) ", "*a_ ", "<http://a", "](", "1. a\n", "+ a\n", "# a\n", "a\u0301\u0301\u0301\u0301\u0301"]  # fmt: skip
@@ -75,10 +83,10 @@ def test_the_work_on_a_text_is_bounded(subtests: pytest.Subtests) -> None:
 def test_a_text_that_is_long_or_heavy_is_shown_as_it_is():
     """Nothing of it is lost, and nothing of it is markup."""
     for text in ("<b>*a*" * 10_000, "[" * (HEAVIEST + 1), "*a*\n\n" + "a" * MOST):
-        html = rendered(text)
+        html = render_markdown(text)
         assert html.startswith('<p class="plain">')
         assert html.striptags() == " ".join(text.split())
-    assert "<strong>" in rendered("**a** " * 300)
+    assert "<strong>" in render_markdown("**a** " * 300)
 
 
 def test_a_page_of_ordinary_prose_is_no_heavy_text():
@@ -90,7 +98,7 @@ def test_a_page_of_ordinary_prose_is_no_heavy_text():
     )
     text = (ordinary * 60)[:MOST]
     assert weight(text) < HEAVIEST
-    assert "<table>" in rendered(text)
+    assert "<table>" in render_markdown(text)
 
 
 @given(st.lists(st.sampled_from(["a" * 700, "\n", "\n\n", "```\n", "- b\n", "c " * 3_000]), max_size=30))
@@ -121,6 +129,6 @@ def test_a_growing_draft_is_not_rendered_anew(monkeypatch):
     for number in range(600):
         text += f"Line {number} of what is written, *slowly*.\n\n"
         parsed.clear()
-        html = rendered_draft(text)
+        html = render_draft(text)
         assert sum(parsed) <= 4 * PIECE
     assert html.count("<em>slowly</em>") == 600

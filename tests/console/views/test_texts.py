@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.console.views.markdown import rendered, spoken
+from sojourn.console.views.markdown import plain_words, render_markdown
 from sojourn.console.views.text import ago, ago_now, exact, lines_of, money, short_number, shown, size
 from sojourn.values.visible import one_line, readable
 
@@ -93,16 +93,18 @@ def test_markdown_is_never_markup_of_its_author(subtests: pytest.Subtests) -> No
     ]
     for hostile in rows:
         with subtests.test(hostile=hostile):
-            made = str(rendered(hostile)).lower()
+            made = str(render_markdown(hostile)).lower()
             for part in ("<script", "<img", "<svg", "<style", 'href="javascript', 'href="data', "<b>", "<i>"):
                 assert part not in made
 
 
 def test_markdown_has_what_models_write():
     """Tables, lists, code, links and headings, which are none of the page's; as a line it is its words."""
-    made = str(rendered("# Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- x\n\n`c` [l](https://example.org)"))
+    made = str(
+        render_markdown("# Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- x\n\n`c` [l](https://example.org)")
+    )
     for part in ('<p class="heading">Title</p>', "<td>1</td>", "<li>x</li>", "<code>c</code>"):
         assert part in made
     assert 'rel="noopener noreferrer nofollow"' in made
-    assert spoken("**Site** has `d-3`\n\n| a |\n|---|\n| 1 |") == "Site has d-3 a 1"
-    assert spoken("#") == "#"
+    assert plain_words("**Site** has `d-3`\n\n| a |\n|---|\n| 1 |") == "Site has d-3 a 1"
+    assert plain_words("#") == "#"

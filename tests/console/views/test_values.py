@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.console.views.values import MOST, line_of, shown_value
+from sojourn.console.views.values import MOST, line_of, view_value
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(),
@@ -28,25 +28,25 @@ def test_a_value_has_the_shape_that_shows_it_best() -> None:
         ("data:text/html;base64,AAAA", "text"),
         ({"media_type": "image/png", "data": "' onerror='x"}, "fields"),
     ]
-    assert [(value, found) for value, kind in rows if (found := shown_value(value).kind) != kind] == []
+    assert [(value, found) for value, kind in rows if (found := view_value(value).kind) != kind] == []
 
 
 @given(json_values)
 def test_every_value_can_be_shown(value):
     """And on a line."""
-    assert shown_value(value).kind
+    assert view_value(value).kind
     assert isinstance(line_of(value), str)
 
 
 def test_what_is_long_is_cut_and_says_so():
     """A text, a field, a table; the size is that of the whole."""
     long = "x" * 1_000_000
-    assert (len(shown_value(long).text), shown_value(long).is_whole, shown_value(long).size) == (
+    assert (len(view_value(long).text), view_value(long).is_whole, view_value(long).size) == (
         MOST,
         False,
         1_000_000,
     )
-    assert not shown_value({"a": long}).is_whole
-    table = shown_value([{"a": n} for n in range(500)])
+    assert not view_value({"a": long}).is_whole
+    table = view_value([{"a": n} for n in range(500)])
     assert (len(table.rows), table.size, table.is_whole) == (20, 500, False)
     assert line_of([{"a": 1, "b": 2}] * 3) == "3 items: a, b"

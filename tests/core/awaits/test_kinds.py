@@ -8,7 +8,7 @@ from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.external_tools import Supplied
-from sojourn.core.awaits.kinds import KINDS, kind_of, read_answer, sent_digest
+from sojourn.core.awaits.kinds import KINDS, digest_of_answer, kind_of, read_answer
 from sojourn.core.awaits.principals import write_principal
 from sojourn.values.json_fault import MAX_DEPTH, MAX_DIGITS
 from sojourn.values.wire import MAX_ANSWER_CHARS, MAX_RESULT_BYTES
@@ -349,15 +349,15 @@ def test_a_repetition_has_the_digest_of_the_answer(subtests: pytest.Subtests) ->
     for wait, sent, same, others in rows:
         with subtests.test(wait=wait, sent=sent, same=same, others=others):
             digest, kind = read_answer(wait, sent).digest, kind_of(wait)
-            assert sent_digest(kind, sent) == sent_digest(kind, same) == digest
-            assert digest not in [sent_digest(kind, other) for other in others]
+            assert digest_of_answer(kind, sent) == digest_of_answer(kind, same) == digest
+            assert digest not in [digest_of_answer(kind, other) for other in others]
 
 
 def test_an_answer_that_cannot_be_written_repeats_nothing() -> None:
     """An answer with an endless number has the digest of no answer; results have none, being compared call by call."""
     assert Supplied("external-c1", {"c1": {"result": 1}}, None).digest == ""
     endless = {"answer": {"n": 10**5_000}, "approved": 10**5_000, "results": [10**5_000]}
-    assert {sent_digest(kind, endless) for kind in KINDS.values()} == {"no answer"}
+    assert {digest_of_answer(kind, endless) for kind in KINDS.values()} == {"no answer"}
 
 
 def test_a_refusal_is_one_short_printable_line() -> None:

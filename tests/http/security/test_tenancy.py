@@ -6,7 +6,7 @@ import pytest
 
 from sojourn import Agent, App, InvalidInput, PlanResult, Principal
 from sojourn.client.conversation_id import conversation_id
-from sojourn.http.security.tenancy import chosen_id, may_see, view_of
+from sojourn.http.security.tenancy import may_see, run_id_for, view_of
 
 
 def of(tenant: str) -> Principal:
@@ -34,11 +34,11 @@ async def test_a_run_is_seen_by_its_tenant_only(serve):
 def test_chosen_ids_of_tenants_never_meet():
     """Two tenants that choose one id have two runs; the same choice again is the same run."""
     tenants, ids = ["", "a", "a.b", "t+", "ü", "x" * 90], ["order-1", "a", "a.b", "a:b", "t+1", "1"]
-    made = {(tenant, id): chosen_id(of(tenant), id) for tenant in tenants for id in ids}
+    made = {(tenant, id): run_id_for(of(tenant), id) for tenant in tenants for id in ids}
     assert len(set(made.values())) == len(made)
-    assert all(chosen_id(of(tenant), made[tenant, id]) == made[tenant, id] for tenant, id in made)
-    assert chosen_id(of(""), "order-1") == "order-1"
-    assert chosen_id(of("acme"), "order-1") == "acme=order-1"
+    assert all(run_id_for(of(tenant), made[tenant, id]) == made[tenant, id] for tenant, id in made)
+    assert run_id_for(of(""), "order-1") == "order-1"
+    assert run_id_for(of("acme"), "order-1") == "acme=order-1"
 
 
 @pytest.mark.parametrize("tenant", ["", "acme", "globex"])
@@ -47,7 +47,7 @@ def test_nobody_can_choose_the_id_of_a_conversation_or_of_another_tenants_run(te
     for id in (
         conversation_id("test.agent", "desk-1"),
         conversation_id("test.agent", "desk-1", "acme"),
-        chosen_id(of("other"), "order-1"),
+        run_id_for(of("other"), "order-1"),
         "other=order-1",
         "=x",
         "a/b",
@@ -58,4 +58,4 @@ def test_nobody_can_choose_the_id_of_a_conversation_or_of_another_tenants_run(te
         "é",
     ):
         with pytest.raises(InvalidInput, match="run_id"):
-            chosen_id(of(tenant), id)
+            run_id_for(of(tenant), id)
