@@ -13,6 +13,7 @@ from sojourn.client.listing import Selection
 from sojourn.client.stuck import Stuck
 from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit
+from sojourn.console.views.text import split_advice
 from sojourn.console.watched import News
 from sojourn.errors import SojournError
 from sojourn.reader import ListedRun
