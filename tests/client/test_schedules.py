@@ -113,10 +113,11 @@ async def test_a_message_to_a_conversation_has_the_time_of_the_schedule(client, 
     await made.trigger()
     (message_id,) = await ids(made, until)
     await client.temporal.get_workflow_handle(message_id).result()
-    turn = await client.session("test.agent", session_id).send("{scheduled_at:%d}", message_id="by-hand")
+    session = client.session("test.agent", session_id)
+    turn = await session.send("{scheduled_at:%d}", message_id="by-hand")
     assert (await turn.result()).text == "2: {scheduled_at:%d}"
     (first, *_) = [
-        each async for each in turn.session.events(follow=False) if each.type == "message_received"
+        each async for each in session.events(follow=False) if each.type == "message_received"
     ]
     due = datetime.fromisoformat(message_id.removeprefix(f"{made.id}-"))
     assert first.message.text == f"{due:%d.%m.%Y} UTC"

@@ -293,6 +293,8 @@ async def follow(
         ) as past:
             async for event, cursor in past:
                 yield ReplyStep(event, reply.take(event, cursor), is_past=True)
+                if reply.state not in ("open", "asked"):
+                    return  # what comes after it is another turn
         _check_is_there(reply)
         if reply.state not in lasts:
             return
