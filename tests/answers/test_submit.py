@@ -58,7 +58,7 @@ def given(wait: WaitView) -> GivenAnswer:
 LATE = {
     "ask": "the question 'Which one\\?' was already answered",
     "wipe": "the call of shop.tools.wipe was already approved",
-    "weigh": "the result of shop.tools.weigh was already answered",
+    "weigh": "the result of shop.outside.weigh was already answered",
 }
 """What whoever comes too late is told, without an id."""
 
