@@ -181,7 +181,7 @@ def _decision(view: WaitForm, do: str, form: Form) -> GivenAnswer:
         reason=view.reason,
         scope="tool" if do == "approve_tool" else "call",
     )
-    return body.given
+    return body.submission
 
 
 def _in_words(
@@ -235,7 +235,7 @@ def _results(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:
         return None, replace(
             view, fault="No result was entered.", then="Enter the result of at least one call."
         )
-    return ToolResultsBody(await_id=view.wait.await_id, results=results).given, view
+    return ToolResultsBody(await_id=view.wait.await_id, results=results).submission, view
 
 
 def _is_filled_in(field: FormField, form: Form) -> bool:
