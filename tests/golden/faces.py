@@ -53,9 +53,11 @@ async def of_session(served: Any, sojourn: Command, session_id: str) -> dict[str
 async def of_talk(served: Any, text: str, thread: str) -> dict[str, str]:
     """What each protocol answers to a message that opens a conversation of its own."""
 
-    async def said(name: str) -> Any:
+    async def said(name: str, message_id: str = "m-1") -> Any:
         """Send the text in a conversation of the protocol's own."""
-        method, path, headers, body = say(name, text, session_id=f"{thread}-{name}", message_id="m-1")
+        method, path, headers, body = say(name, text, session_id=f"{thread}-{name}", message_id=message_id)
+        if name == "a2a":  # which makes a context of its own
+            del body["params"]["message"]["contextId"]
         return await served.http.request(method, path, headers=headers, json=body)
 
     chat = {"model": "shop.clerk", "messages": [{"role": "user", "content": text}]}
@@ -70,7 +72,7 @@ async def of_talk(served: Any, text: str, thread: str) -> dict[str, str]:
         "ag-ui": _streamed(await said("agui")),
         "ai sdk": _streamed(await said("vercel")),
         # The library adds the fields of a task as its events come, so that their order is not fixed.
-        "a2a": _answered(await said("a2a"), is_sorted=True),
+        "a2a": _answered(await said("a2a", f"{thread}-a2a"), is_sorted=True),
     }
 
 
