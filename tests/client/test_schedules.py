@@ -116,9 +116,7 @@ async def test_a_message_to_a_conversation_has_the_time_of_the_schedule(client, 
     session = client.session("test.agent", session_id)
     turn = await session.send("{scheduled_at:%d}", message_id="by-hand")
     assert (await turn.result()).text == "2: {scheduled_at:%d}"
-    (first, *_) = [
-        each async for each in session.events(follow=False) if each.type == "message_received"
-    ]
+    (first, *_) = [each async for each in session.events(follow=False) if each.type == "message_received"]
     due = datetime.fromisoformat(message_id.removeprefix(f"{made.id}-"))
     assert first.message.text == f"{due:%d.%m.%Y} UTC"
 
