@@ -1,6 +1,8 @@
-"""The app, the client and the feeds behind every route, with access checks."""
+"""Start, fork, list and find runs for a principal, with access checks.
 
-import asyncio
+`Backend` has the connection behind it.
+"""
+
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -12,7 +14,6 @@ from urllib.parse import quote, urlsplit
 from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError
 
-from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
 from sojourn.client.client import Client
 from sojourn.client.conversation_id import conversation_id
@@ -28,31 +29,23 @@ from sojourn.contracts.event import AwaitAnsweredEvent, wait_in
 from sojourn.contracts.principal import Principal, mark_of
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.errors import DefinitionError, RunAlreadyExists, RunNotFound, RunUnreadable, SojournError
+from sojourn.errors import DefinitionError, RunAlreadyExists, RunNotFound, RunUnreadable
 from sojourn.events.one_run import events_of
+from sojourn.http.backend import Backend
 from sojourn.http.bodies import ForkBody, StartBody
-from sojourn.http.metrics import Metrics
-from sojourn.http.problems import Problem, redact
 from sojourn.http.security import audit
-from sojourn.http.security.disconnect import StoppableServer, find_signaled_server, wait_until_stopping
 from sojourn.http.security.tenancy import View, may_look_at, may_see, run_id_for, view_of
 from sojourn.reader import (
-    Feeds,
     FoundWait,
     FoundWaits,
-    Reader,
     Runs,
     Sight,
     StuckRuns,
-    WaitingLists,
     WaitingRuns,
 )
 from sojourn.timeline import WaitEnd
 
 __all__ = ["SeenDecisions", "Service"]
-
-CHECK = 5.0
-"""Seconds in which the Temporal server must answer a check, and for which the outcome is cached."""
 
 
 class SeenDecisions(NamedTuple):
@@ -65,8 +58,10 @@ class SeenDecisions(NamedTuple):
     """Whether the principal may not see the run, but only these decisions."""
 
 
-class Service:
-    """The app, the connection and the feeds. Any other process answers the same.
+class Service(Backend):
+    """Decides what a principal may start and see.
+
+    Every access check of the HTTP service is here.
 
     Args:
         app: The app, whose agents are the catalogue.
@@ -78,102 +73,8 @@ class Service:
     """
 
     def __init__(self, app: App, client: Client | None = None, temporal_ui: str | None = None) -> None:
-        self.app = app
+        super().__init__(app, client)
         self._temporal_ui = _page_address(temporal_ui) if temporal_ui else ""
-        self.metrics = Metrics()
-        self._given = client
-        self._client = client
-        self._feeds: Feeds | None = None
-        self._reader: Reader | None = None
-        self._waiting: WaitingLists | None = None
-        self.is_down = False
-        """Whether the Temporal server did not answer the last check of `is_available`."""
-        self._opening = asyncio.Lock()
-        self._stopping: asyncio.Future[None] | None = None
-        self._watching: asyncio.Task[None] | None = None
-
-    async def open(self) -> None:
-        """Connect, unless the service is connected."""
-        async with self._opening:
-            if self._client is None:
-                self._client = await Client.connect(storage=self.app.storage, live=self.app.live_setting)
-            if self._feeds is None:
-                self._feeds = Feeds(self._client, self.metrics, redact)
-                self._reader = Reader(self._client)
-                self._waiting = WaitingLists(self._reader)
-                self._stopping = asyncio.get_running_loop().create_future()
-                if (server := find_signaled_server()) is not None:
-                    self._watching = asyncio.create_task(self._watch(server, self._stopping), name="watch")
-
-    async def is_reachable(self, patience: float, *, fresh: float) -> bool:
-        """Return whether the Temporal server is up, as `Reader.is_up` does."""
-        try:
-            await self.open()
-        except SojournError:
-            return False
-        return await self.reader.is_up(patience, fresh=fresh)
-
-    async def is_available(self) -> bool:
-        """Return whether the Temporal server is up, and update `is_down`."""
-        self.is_down = not await self.is_reachable(CHECK, fresh=CHECK)
-        return not self.is_down
-
-    async def _watch(self, server: StoppableServer, stopping: asyncio.Future[None]) -> None:
-        await wait_until_stopping(server, stopping)
-        if not stopping.done():
-            await self.end_streams()
-
-    async def end_streams(self) -> None:
-        """End every stream and wait. Clients connect again, mostly to another process."""
-        if self._stopping is not None and not self._stopping.done():
-            self._stopping.set_result(None)
-        if self._feeds is not None:
-            await self._feeds.close()
-
-    async def close(self) -> None:
-        await self.end_streams()
-        self._feeds = None
-        if self._given is None and self._client is not None:
-            client, self._client = self._client, None
-            await client.close()
-
-    @property
-    def client(self) -> Client:
-        assert self._client is not None, "the service is open while it answers"
-        return self._client
-
-    @property
-    def feeds(self) -> Feeds:
-        assert self._feeds is not None, "the service is open while it answers"
-        return self._feeds
-
-    @property
-    def stopping(self) -> asyncio.Future[None]:
-        """Done once this process ends its streams and its waits, at shutdown."""
-        assert self._stopping is not None, "the service is open while it answers"
-        return self._stopping
-
-    @property
-    def reader(self) -> Reader:
-        assert self._reader is not None, "the service is open while it answers"
-        return self._reader
-
-    @property
-    def _waits(self) -> WaitingLists:
-        assert self._waiting is not None, "the service is open while it answers"
-        return self._waiting
-
-    def agent(self, agent_id: str) -> Agent:
-        """Return an agent of the app, or raise a problem (404)."""
-        agent = self.app.agent(agent_id)
-        if agent is None:
-            raise Problem(
-                404,
-                "agent_not_found",
-                f"the app has no agent {agent_id[:200]!r}",
-                then="GET /v1/agents lists the agents.",
-            )
-        return agent
 
     # Starting and forking runs.
 
