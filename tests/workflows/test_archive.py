@@ -18,10 +18,10 @@ from sojourn.errors import RunCanceled, RunUnreadable
 from sojourn.events import one_run
 from sojourn.storage import FolderStorage
 from tests.chain import history_of
-from tests.workflows.test_endless import counting, short
+from tests.workflows.test_endless import counting, shorter
 from tests.workflows.test_stored_transcripts import answer_of, arguments
 
-__all__ = ["short"]
+__all__ = ["shorter"]
 
 POLICY = RunPolicy(max_tool_calls=100_000, max_tool_rounds=100_000, interrupts_allowed=True)
 tools = Toolset("long.tools")
@@ -68,11 +68,11 @@ async def events_of(run, **options) -> list:
     return [event async for event in run.events(**options)]
 
 
-async def test_events_of_deleted_executions(short, serve, storage):
+async def test_events_of_deleted_executions(shorter, serve, storage):
     """All of them are there, each once, in order and with the ids of before, whichever executions are left; also from the middle."""
-    client = await serve(app_of(40, storage), storage=storage)
+    client = await serve(app_of(20, storage), storage=storage)
     run = await client.start("test.agent", "go")
-    assert (await run.result()).text == answer_of(40)
+    assert (await run.result()).text == answer_of(20)
     whole = await events_of(run)
     executions = await executions_of(client, run.id)
     assert len(executions) >= 5
@@ -81,12 +81,12 @@ async def test_events_of_deleted_executions(short, serve, storage):
         assert await events_of(run) == whole
     middle = whole[len(whole) // 2].event_id
     assert await events_of(run, after=middle) == whole[len(whole) // 2 + 1 :]
-    assert len(await run.transcript()) == 82
+    assert len(await run.transcript()) == 42
 
 
-async def test_a_client_without_the_storage_begins_with_what_is_left(short, serve, storage, no_storage):
+async def test_a_client_without_the_storage_begins_with_what_is_left(shorter, serve, storage, no_storage):
     """Its first event says where the events begin."""
-    client = await serve(app_of(20, storage))
+    client = await serve(app_of(12, storage))
     run = await client.start("test.agent", "go")
     await run.result()
     await delete(client, run.id, (await executions_of(client, run.id))[:-1])
@@ -94,9 +94,9 @@ async def test_a_client_without_the_storage_begins_with_what_is_left(short, serv
     assert (first.type, first.is_start) == ("run_continued", True)
 
 
-async def test_a_run_that_waits_is_archived_before_it_goes_on(short, serve, storage, until):
+async def test_a_run_that_waits_is_archived_before_it_goes_on(shorter, serve, storage, until):
     """Each execution archives those before it at its start: also one that then waits longer than they are kept."""
-    client = await serve(app_of(20, storage, ask_at=18), storage=storage)
+    client = await serve(app_of(12, storage, ask_at=10), storage=storage)
     run = await client.start("test.agent", "go")
     (wait,) = await run.until_waiting()
     before = await events_of(run, follow=False)
@@ -110,9 +110,9 @@ async def test_a_run_that_waits_is_archived_before_it_goes_on(short, serve, stor
     assert after[-1].type == "run_stream_end"
 
 
-async def test_without_an_archive_nothing_is_recorded_for_one(short, serve, storage):
+async def test_without_an_archive_nothing_is_recorded_for_one(shorter, serve, storage):
     """No activity, no field: a run's histories are those of an app without this option."""
-    client = await serve(app_of(20, storage, archive=False), storage=storage)
+    client = await serve(app_of(12, storage, archive=False), storage=storage)
     run = await client.start("test.agent", "go")
     await run.result()
     names = {
@@ -124,7 +124,9 @@ async def test_without_an_archive_nothing_is_recorded_for_one(short, serve, stor
     assert not any("arch" in str(argument["state"].keys()) for argument in await arguments(client, run.id))
 
 
-async def test_an_archive_that_was_out_of_order_is_made_up_for(short, serve, storage, tmp_path, monkeypatch):
+async def test_an_archive_that_was_out_of_order_is_made_up_for(
+    shorter, serve, storage, tmp_path, monkeypatch
+):
     """Its failures end no run, and a later execution archives what is missing."""
     monkeypatch.setattr(workflow_archive, "STORE_ATTEMPTS", 1)
     archived = importlib.import_module("activities.transcripts")
@@ -137,7 +139,7 @@ async def test_an_archive_that_was_out_of_order_is_made_up_for(short, serve, sto
         return await store(*args, **options)
 
     monkeypatch.setattr(archived, "store_part", failing)
-    client = await serve(app_of(40, storage), storage=storage)
+    client = await serve(app_of(20, storage), storage=storage)
     run = await client.start("test.agent", "go")
     await run.result()
     whole, executions = await events_of(run), await executions_of(client, run.id)
@@ -146,9 +148,9 @@ async def test_an_archive_that_was_out_of_order_is_made_up_for(short, serve, sto
     assert len(failures) == 2
 
 
-async def test_ids_count_resets(short, serve, storage):
+async def test_ids_count_resets(shorter, serve, storage):
     """A run that was reset, and then went on: the ids of its events are those of before the deletion."""
-    client = await serve(app_of(20, storage, ask_at=2), storage=storage)
+    client = await serve(app_of(12, storage, ask_at=2), storage=storage)
     run = await client.start("test.agent", "go")
     (wait,) = await run.until_waiting()
     history = await client.temporal.get_workflow_handle(run.id).fetch_history()
@@ -173,21 +175,21 @@ async def test_ids_count_resets(short, serve, storage):
     assert await events_of(run) == whole
 
 
-async def test_an_archive_that_is_gone_is_told(short, serve, storage, tmp_path):
+async def test_an_archive_that_is_gone_is_told(shorter, serve, storage, tmp_path):
     """The error names the run and the reason; its status and result need no archive."""
-    client = await serve(app_of(20, storage), storage=storage)
+    client = await serve(app_of(12, storage), storage=storage)
     run = await client.start("test.agent", "go")
     await run.result()
     await delete(client, run.id, (await executions_of(client, run.id))[:-1])
     shutil.rmtree(tmp_path / "kept")
     with pytest.raises(RunUnreadable, match=f"the archived events of run {run.id} cannot be read"):
         await events_of(run)
-    assert (await run.status()).tool_calls == 20
+    assert (await run.status()).tool_calls == 12
 
 
-async def test_an_archive_of_another_run_is_not_read(short, serve, storage):
+async def test_an_archive_of_another_run_is_not_read(shorter, serve, storage):
     """A state that names another run's archive, as anybody may start one, opens nothing of it."""
-    client = await serve(app_of(20, storage), storage=storage)
+    client = await serve(app_of(12, storage), storage=storage)
     run = await client.start("test.agent", "go")
     await run.result()
     state = (await arguments(client, run.id))[-1]
@@ -201,7 +203,7 @@ async def test_an_archive_of_another_run_is_not_read(short, serve, storage):
     await forged.terminate()
 
 
-async def test_a_canceled_run_does_not_wait_for_its_archive(short, serve, storage, monkeypatch, until):
+async def test_a_canceled_run_does_not_wait_for_its_archive(shorter, serve, storage, monkeypatch, until):
     """It ends at once, and its archive is that of the execution before."""
     archived = importlib.import_module("activities.transcripts")
     begun, store = asyncio.Event(), archived.store_part

@@ -69,7 +69,7 @@ def counting(count: int, *, ask_at: int = -1):
     return plan
 
 
-MONTHS = int(os.environ.get("SOJOURN_CASES", "12"))
+MONTHS = int(os.environ.get("SOJOURN_CASES", "6"))
 """Months of a long run; a campaign takes 120."""
 
 POLICY = RunPolicy(max_tool_calls=100_000, max_tool_rounds=100_000, interrupts_allowed=True)
@@ -81,20 +81,26 @@ def short(monkeypatch):
     monkeypatch.setattr(room, "CONTINUE_EVENTS", 60)
 
 
+@pytest.fixture
+def shorter(monkeypatch):
+    """Let a run continue after 30 events."""
+    monkeypatch.setattr(room, "CONTINUE_EVENTS", 30)
+
+
 async def executions(client: Client, run_id: str) -> list:
     """The executions of a run."""
     return [each async for each in client.temporal.list_workflows(f"WorkflowId = '{run_id}'")]
 
 
-async def test_a_run_of_many_executions_is_one_run(short, serve, until):
+async def test_a_run_of_many_executions_is_one_run(shorter, serve, until):
     """Its answer, events, transcript, totals and status are those of a run of one execution."""
     made.clear()
-    client = await serve(planner=counting(40), uses=(tools,), policy=POLICY)
+    client = await serve(planner=counting(20), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go", labels={"team": "a"})
     seen = [event async for event in run.events()]
     output = await run.result()
-    assert output.text == ",".join(map(str, range(40)))
-    assert made == list(range(40))
+    assert output.text == ",".join(map(str, range(20)))
+    assert made == list(range(20))
     kinds = [event.type for event in seen]
     continued = kinds.count("run_continued")
     assert continued >= 5
@@ -105,20 +111,20 @@ async def test_a_run_of_many_executions_is_one_run(short, serve, until):
     assert await until(all_listed)
     assert [kinds.count(kind) for kind in ("run_started", "tool_start", "tool_end", "run_completed")] == [
         1,
-        40,
-        40,
+        20,
+        20,
         1,
     ]
     places = [place_of(event.event_id) for event in seen if event.event_id]
     assert places == sorted(set(places))
-    assert [event.result.result for event in seen if event.type == "tool_end"] == list(range(40))
+    assert [event.result.result for event in seen if event.type == "tool_end"] == list(range(20))
     assert seen == [event async for event in run.events(follow=False)]
-    assert (output.tool_calls, output.usage.input_tokens) == (40, 400)
+    assert (output.tool_calls, output.usage.input_tokens) == (20, 200)
     transcript = await run.transcript()
-    assert len(transcript) == 82
-    assert [m.tool_results[0].result for m in transcript if m.role == "tool"] == list(range(40))
+    assert len(transcript) == 42
+    assert [m.tool_results[0].result for m in transcript if m.role == "tool"] == list(range(20))
     status = await run.status()
-    assert (status.status, status.tool_calls, status.started_at) == ("completed", 40, seen[0].time)
+    assert (status.status, status.tool_calls, status.started_at) == ("completed", 20, seen[0].time)
     newest, *_, oldest = [
         await client.temporal.get_workflow_handle(run.id, run_id=each.run_id).describe()
         for each in await executions(client, run.id)
@@ -141,10 +147,10 @@ async def test_a_run_of_many_executions_is_one_run(short, serve, until):
 
 
 @pytest.mark.parametrize("carried", [100, 20_000])
-async def test_an_execution_is_as_long_as_its_input_is_large(carried, short, serve, monkeypatch):
+async def test_an_execution_is_as_long_as_its_input_is_large(carried, shorter, serve, monkeypatch):
     """What two executions record of a state is a share of the rest, however large the state; each replays."""
     monkeypatch.setattr(room, "INPUT_BYTES", 10_000)
-    count = counting(45)
+    count = counting(24)
 
     async def plan(turn: Turn) -> PlanResult:
         planned = await count(turn)
@@ -175,13 +181,13 @@ async def test_an_execution_is_as_long_as_its_input_is_large(carried, short, ser
             limits.append(limit)
             assert limit <= len(history.events) <= limit + 30
     assert len(limits) >= 2
-    assert (max(limits) > 100) == (carried > 1_000)
+    assert (max(limits) > 50) == (carried > 1_000)
 
 
-async def test_answers_sent_while_a_run_goes_on(short, serve):
+async def test_answers_sent_while_a_run_goes_on(shorter, serve):
     """Steering and answers that are sent all the time reach the run, or are refused with a reason; none is lost or fails oddly."""
     made.clear()
-    client = await serve(planner=counting(70), uses=(tools,), policy=POLICY)
+    client = await serve(planner=counting(36), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     ending = asyncio.create_task(run.result())
     sent, refused = 0, ""
@@ -191,7 +197,7 @@ async def test_answers_sent_while_a_run_goes_on(short, serve):
             sent += 1
         except AwaitClosed as error:
             refused = str(error)
-    assert (await ending).text == ",".join(map(str, range(70)))
+    assert (await ending).text == ",".join(map(str, range(36)))
     told = [event.text async for event in run.events() if event.type == "planner_note"]
     assert [text.partition(":")[0] for text in told] == [f"long.tools.t{n}" for n in range(sent)]
     assert sent > 5  # one that meets the end of an execution takes a second
@@ -199,15 +205,15 @@ async def test_answers_sent_while_a_run_goes_on(short, serve):
         "",
         f"{run.id} has ended; it accepts no answers and no messages: start another run, or another session",
     )
-    assert made == list(range(70))
+    assert made == list(range(36))
 
 
-async def test_signals_sent_while_a_run_goes_on(short, serve):
+async def test_signals_sent_while_a_run_goes_on(shorter, serve):
     """Each signal becomes an event, in whichever execution it arrives."""
-    client = await serve(planner=counting(60), uses=(tools,), policy=POLICY)
+    client = await serve(planner=counting(30), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     handle, ending, sent = client.temporal.get_workflow_handle(run.id), asyncio.create_task(run.result()), 0
-    while not ending.done() and sent < 200:
+    while not ending.done() and sent < 100:
         try:
             await handle.signal("stop_asking", {"tools": [f"long.tools.t{sent}"]})
         except RPCError:
@@ -219,10 +225,10 @@ async def test_signals_sent_while_a_run_goes_on(short, serve):
     assert "run_continued" in [event.type async for event in run.events()]
 
 
-async def test_a_pause_and_a_cancel_hold_over_executions(short, serve, status_when):
+async def test_a_pause_and_a_cancel_hold_over_executions(shorter, serve, status_when):
     """A run that is paused stays paused with its reason; one that is asked to cancel is canceled, however close to going on."""
     client = await serve(planner=counting(500), uses=(tools,), policy=POLICY)
-    runs = [await client.start("test.agent", "go") for _ in range(8)]
+    runs = [await client.start("test.agent", "go") for _ in range(4)]
     for each, run in enumerate(runs):
         await asyncio.sleep(0.01 * each)
         await run.pause("let me look", by="ana")
@@ -247,9 +253,9 @@ class Question(BaseModel):
     text: str
 
 
-async def test_a_child_run_of_many_executions_is_one_child(short, serve):
+async def test_a_child_run_of_many_executions_is_one_child(shorter, serve):
     """The parent gets the child's one answer, with what all of its executions spent; events with children are complete."""
-    child = Agent("test.child", planner=counting(30), uses=[tools], policy=POLICY)
+    child = Agent("test.child", planner=counting(16), uses=[tools], policy=POLICY)
     below = child.export("test.below", tools=[AgentTool("ask", args=Question)])
 
     async def plan(turn: Turn) -> PlanResult:
@@ -261,25 +267,25 @@ async def test_a_child_run_of_many_executions_is_one_child(short, serve):
     client = await serve(App(agents=[Agent("test.agent", planner=plan, uses=[below], policy=POLICY), child]))
     run = await client.start("test.agent", "go")
     output = await run.result()
-    assert output.text == ",".join(map(str, range(30)))
-    assert output.telemetry.input_tokens == 300
-    assert output.children_count == 31
+    assert output.text == ",".join(map(str, range(16)))
+    assert output.telemetry.input_tokens == 160
+    assert output.children_count == 17
     seen = [event async for event in run.events(children=True)]
     ends = [event for event in seen if event.type == "tool_end" and event.run_id != run.id]
-    assert [event.result.result for event in ends] == list(range(30))
+    assert [event.result.result for event in ends] == list(range(16))
     assert len([event for event in seen if event.type == "run_continued"]) >= 3
 
 
-async def test_limits_and_questions_count_over_executions(short, serve):
+async def test_limits_and_questions_count_over_executions(shorter, serve):
     """Limits count all executions, ids of questions are unique in the run, and an answer is used once."""
     client = await serve(
-        planner=counting(20, ask_at=8), uses=(tools,), policy=POLICY.model_copy(update={"max_tool_calls": 12})
+        planner=counting(12, ask_at=4), uses=(tools,), policy=POLICY.model_copy(update={"max_tool_calls": 8})
     )
     run = await client.start("test.agent", "go")
     (wait,) = await run.until_waiting()
     await run.answer(wait, "yes", by="ana")
     output = await run.result()
-    assert (output.reason, output.tool_calls) == ("max_tool_calls", 12)
+    assert (output.reason, output.tool_calls) == ("max_tool_calls", 8)
     kinds = [event.type async for event in run.events()]
     assert kinds.count("await_answered") == 1
     assert kinds.count("run_continued") >= 2
@@ -298,12 +304,12 @@ async def flood(run, count: int, *, start: int = 0) -> None:
         await handle.signal("provide_clarification", {"id": "nothing", "answer": "x"})
 
 
-async def test_a_question_stays_open_over_executions(short, serve, until):
+async def test_a_question_stays_open_over_executions(shorter, serve, until):
     """Signals that pile up while a run waits end no wait: the question keeps its id, and its one answer is used once."""
     client = await serve(planner=counting(6, ask_at=3), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     (wait,) = await run.until_waiting()
-    await flood(run, 120)
+    await flood(run, 60)
     assert [each.id for each in (await run.status()).awaits] == [wait.id] == ["on"]
     assert await until(lambda: awaiting(client, run.id, "waiting")) == ["on"]
     await run.answer("yes", by="ana")
@@ -314,7 +320,7 @@ async def test_a_question_stays_open_over_executions(short, serve, until):
     kinds = [event.type for event in events]
     assert kinds.count("run_continued") >= 3
     assert (kinds.count("await_clarification"), kinds.count("await_answered")) == (1, 1)
-    assert kinds.count("planner_note") == 240
+    assert kinds.count("planner_note") == 120
     transcript = await run.transcript()
     assert [m.text for m in transcript if m.role in ("user", "assistant") and not m.tool_calls] == [
         "go",
@@ -324,7 +330,7 @@ async def test_a_question_stays_open_over_executions(short, serve, until):
     ]
 
 
-async def test_a_question_expires_by_its_first_day(short, serve):
+async def test_a_question_expires_by_its_first_day(shorter, serve):
     """The time that is left goes on over executions; it does not begin anew."""
 
     async def plan(turn: Turn) -> PlanResult:
@@ -339,7 +345,7 @@ async def test_a_question_expires_by_its_first_day(short, serve):
     await run.until_waiting()
     began = (await run.status()).started_at
     for n in range(3):
-        await flood(run, 40, start=40 * n)
+        await flood(run, 20, start=20 * n)
         await skip_time(run, timedelta(days=3))
     assert [each.id for each in (await run.status()).awaits] == ["on"]
     await skip_time(run, timedelta(days=1, minutes=1))
@@ -350,7 +356,7 @@ async def test_a_question_expires_by_its_first_day(short, serve):
     assert [event.type for event in events].count("run_continued") >= 2
 
 
-async def test_a_sleep_ends_by_its_first_day(short, serve):
+async def test_a_sleep_ends_by_its_first_day(shorter, serve):
     """A sleep of weeks that signals interrupt ends when it would have ended without them."""
 
     async def plan(turn: Turn) -> PlanResult:
@@ -361,7 +367,7 @@ async def test_a_sleep_ends_by_its_first_day(short, serve):
     client = await serve(planner=plan, policy=POLICY)
     run = await client.start("test.agent", "go")
     for n in range(2):
-        await flood(run, 40, start=40 * n)
+        await flood(run, 20, start=20 * n)
         await skip_time(run, timedelta(days=10))
     began = (await run.status()).started_at
     assert (await run.status()).status in ("running", "waiting")
@@ -372,21 +378,21 @@ async def test_a_sleep_ends_by_its_first_day(short, serve):
     assert [event.type for event in events].count("run_continued") >= 2
 
 
-async def test_a_paused_run_stays_paused_over_executions(short, serve, until):
+async def test_a_paused_run_stays_paused_over_executions(shorter, serve, until):
     """A flood of signals lifts no pause."""
     made.clear()
-    client = await serve(planner=counting(30), uses=(tools,), policy=POLICY)
+    client = await serve(planner=counting(16), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     await run.pause("hold", by="ana")
     before = len(made)
-    await flood(run, 60)
+    await flood(run, 30)
     status = await run.status()
     assert (status.status, status.paused) == ("paused", "hold")
     assert len(made) <= before + 1
     assert await until(lambda: awaiting(client, run.id, "paused")) == [PAUSED]
     await run.resume()
-    assert (await run.result()).text == ",".join(map(str, range(30)))
-    assert made == list(range(30))
+    assert (await run.result()).text == ",".join(map(str, range(16)))
+    assert made == list(range(16))
 
 
 @pytest.mark.parametrize(
@@ -416,12 +422,12 @@ async def test_a_state_that_somebody_made_up_is_refused(serve, argument, reason)
         await client.get_run(handle.id).result()
 
 
-async def test_the_status_is_that_of_the_history_in_every_execution(short, serve):
+async def test_the_status_is_that_of_the_history_in_every_execution(shorter, serve):
     """Read from the last execution alone, or from all, the state is the same, while the run waits and after its end."""
-    client = await serve(planner=counting(30, ask_at=20), uses=(tools,), policy=POLICY)
+    client = await serve(planner=counting(16, ask_at=10), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     (wait,) = await run.until_waiting()
-    await flood(run, 30)
+    await flood(run, 15)
     await same_from_both_ends(client, run.id)
     await run.answer(wait, "yes")
     await run.result()
@@ -455,7 +461,7 @@ async def same_from_both_ends(client: Client, run_id: str) -> RunState:
     return last.state
 
 
-async def test_a_run_of_a_year(short, serve, until):
+async def test_a_run_of_a_year(shorter, serve, until):
     """Each month the planner works, sleeps and asks; times and answers are right to the end."""
     made.clear()
 
@@ -492,9 +498,9 @@ async def test_a_run_of_a_year(short, serve, until):
     assert [event.type for event in events].count("run_continued") >= MONTHS - 2
 
 
-async def test_earlier_executions_may_be_deleted(short, serve, until):
+async def test_earlier_executions_may_be_deleted(shorter, serve, until):
     """After retention the events begin with the oldest execution that is left, with their ids; nothing else needs the others."""
-    client = await serve(planner=counting(30), uses=(tools,), policy=POLICY)
+    client = await serve(planner=counting(16), uses=(tools,), policy=POLICY)
     run = await client.start("test.agent", "go")
     text, whole = (await run.result()).text, [event async for event in run.events()]
     *_, second, first = await executions(client, run.id)
@@ -515,6 +521,6 @@ async def test_earlier_executions_may_be_deleted(short, serve, until):
     assert rest == [event for event in whole if place_of(event.event_id) >= (2,)]
     with pytest.raises(InvalidInput, match=f"the oldest that Temporal has not deleted is {gone.event_id}"):
         await client.fork(run.id, at=whole[3].event_id)
-    assert (await run.status()).tool_calls == 30
-    assert len(await run.transcript()) == 62
+    assert (await run.status()).tool_calls == 16
+    assert len(await run.transcript()) == 34
     assert (await run.result()).text == text

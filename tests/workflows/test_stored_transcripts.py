@@ -13,9 +13,9 @@ from sojourn.core.run.continuation import KEY
 from sojourn.errors import RunUnreadable
 from sojourn.events import one_run
 from sojourn.storage import FolderStorage
-from tests.workflows.test_endless import counting, flood, short
+from tests.workflows.test_endless import counting, flood, shorter
 
-__all__ = ["short"]
+__all__ = ["shorter"]
 
 POLICY = RunPolicy(max_tool_calls=100_000, max_tool_rounds=100_000, interrupts_allowed=True)
 archive = importlib.import_module("workflows.continue_as_new")
@@ -52,11 +52,11 @@ def answer_of(count: int) -> str:
     return ",".join(f"{n}" + "x" * 50 for n in range(count))
 
 
-async def test_each_message_is_stored_once(short, serve, tmp_path):
+async def test_each_message_is_stored_once(shorter, serve, tmp_path):
     """An execution's argument has a claim for each execution before it, and no message; planners and readers get them all."""
-    client = await serve(long_app(60, FolderStorage(tmp_path)), storage=FolderStorage(tmp_path))
+    client = await serve(long_app(30, FolderStorage(tmp_path)), storage=FolderStorage(tmp_path))
     run = await client.start("test.agent", "go")
-    assert (await run.result()).text == answer_of(60)
+    assert (await run.result()).text == answer_of(30)
     continued = await arguments(client, run.id)
     assert len(continued) >= 5
     for number, state in enumerate(continued, 1):
@@ -66,32 +66,32 @@ async def test_each_message_is_stored_once(short, serve, tmp_path):
         )
     assert len(list(tmp_path.glob("*/*"))) == len(continued)
     transcript = await run.transcript()
-    assert [m.tool_results[0].result for m in transcript if m.role == "tool"] == answer_of(60).split(",")
-    assert len(transcript) == 122
+    assert [m.tool_results[0].result for m in transcript if m.role == "tool"] == answer_of(30).split(",")
+    assert len(transcript) == 62
 
 
-async def test_the_transcript_of_an_open_run(short, serve, tmp_path):
+async def test_the_transcript_of_an_open_run(shorter, serve, tmp_path):
     """A run that waits shows the whole transcript to readers, and its planner goes on with it."""
-    client = await serve(long_app(30, ask_at=25), storage=None)
+    client = await serve(long_app(16, ask_at=12), storage=None)
     run = await client.start("test.agent", "go")
     (wait,) = await run.until_waiting()
-    await flood(run, 40)
+    await flood(run, 20)
     before = await run.transcript()
-    assert (len(before), before[-1].text) == (52, "on?")
+    assert (len(before), before[-1].text) == (26, "on?")
     await run.answer(wait, "yes")
-    assert (await run.result()).text == answer_of(30)
+    assert (await run.result()).text == answer_of(16)
     assert (await run.transcript())[: len(before)] == before
 
 
-async def test_without_storage_the_run_carries_its_transcript(no_storage, short, serve):
+async def test_without_storage_the_run_carries_its_transcript(no_storage, shorter, serve):
     """Where the workers have no storage the messages are in the argument itself."""
-    client = await serve(long_app(40))
+    client = await serve(long_app(20))
     run = await client.start("test.agent", "go")
-    assert (await run.result()).text == answer_of(40)
+    assert (await run.result()).text == answer_of(20)
     continued = await arguments(client, run.id)
     assert len(continued) >= 3
     assert {type(data) for state in continued for _, data in state["transcript"]} == {str}
-    assert len(await run.transcript()) == 82
+    assert len(await run.transcript()) == 42
 
 
 class Broken(FolderStorage):
@@ -107,35 +107,35 @@ class Broken(FolderStorage):
         return await super().store(context, payloads)
 
 
-async def test_a_storage_that_fails(short, serve, tmp_path, monkeypatch):
+async def test_a_storage_that_fails(shorter, serve, tmp_path, monkeypatch):
     """The run goes on nevertheless, and carries the messages itself; it waits for the storage once, not in each execution."""
     monkeypatch.setattr(archive, "STORE_ATTEMPTS", 2)
     storage = Broken(tmp_path)
-    client = await serve(long_app(30, storage))
+    client = await serve(long_app(16, storage))
     run = await client.start("test.agent", "go")
-    assert (await run.result()).text == answer_of(30)
+    assert (await run.result()).text == answer_of(16)
     kinds = [event.type async for event in run.events()]
     assert kinds.count("run_continued") >= 2
     assert storage.refused == kinds.count("run_continued") + 1
-    assert len(await run.transcript()) == 62
+    assert len(await run.transcript()) == 34
 
 
-async def test_a_storage_that_is_mended(short, serve, tmp_path, monkeypatch):
+async def test_a_storage_that_is_mended(shorter, serve, tmp_path, monkeypatch):
     """The next execution tries once, and stores what those before it carried."""
     monkeypatch.setattr(archive, "STORE_ATTEMPTS", 2)
     storage = Broken(tmp_path)
     storage.fails_for = 3
-    client = await serve(long_app(40, storage), storage=storage)
+    client = await serve(long_app(20, storage), storage=storage)
     run = await client.start("test.agent", "go")
-    assert (await run.result()).text == answer_of(40)
+    assert (await run.result()).text == answer_of(20)
     kinds = [event.type async for event in run.events()]
     assert (storage.refused, storage.taken) == (3, kinds.count("run_continued") - 2)
     last = (await arguments(client, run.id))[-1]
     assert not last["state"].get("storage_fails", False)
-    assert len(await run.transcript()) == 82
+    assert len(await run.transcript()) == 42
 
 
-async def test_a_transcript_too_large_to_carry(no_storage, short, serve, monkeypatch):
+async def test_a_transcript_too_large_to_carry(no_storage, shorter, serve, monkeypatch):
     """Without storage such a run stays in its execution, tries again after more events, and answers."""
     monkeypatch.setattr(importlib.import_module("sojourn.core.run.continuation"), "MAX_BYTES", 10)
     monkeypatch.setattr(importlib.import_module("workflows.history_budget"), "TRY_AGAIN_EVENTS", 100)
@@ -149,10 +149,10 @@ async def test_a_transcript_too_large_to_carry(no_storage, short, serve, monkeyp
     assert (kinds.count("run_continued"), kinds.count("await_clarification")) == (0, 1)
 
 
-async def test_a_reader_without_the_storage_is_told(short, serve, tmp_path):
+async def test_a_reader_without_the_storage_is_told(shorter, serve, tmp_path):
     """A client without the storage cannot read the transcript, but events, status and result."""
     client = await serve(
-        long_app(30, FolderStorage(tmp_path / "far")), storage=FolderStorage(tmp_path / "other")
+        long_app(16, FolderStorage(tmp_path / "far")), storage=FolderStorage(tmp_path / "other")
     )
     run = await client.start("test.agent", "go")
     await run.result()
@@ -164,12 +164,12 @@ async def test_a_reader_without_the_storage_is_told(short, serve, tmp_path):
         await run.transcript()
 
 
-async def test_a_planner_waits_for_a_storage_that_is_away(short, serve, tmp_path):
+async def test_a_planner_waits_for_a_storage_that_is_away(shorter, serve, tmp_path):
     """A plan that cannot read the transcript is attempted again until the storage is back."""
-    client = await serve(long_app(30, FolderStorage(tmp_path / "here"), ask_at=20))
+    client = await serve(long_app(16, FolderStorage(tmp_path / "here"), ask_at=10))
     run = await client.start("test.agent", "go")
     (wait,) = await run.until_waiting()
-    await flood(run, 40)  # the run goes on, and no worker has its transcript in memory
+    await flood(run, 20)  # the run goes on, and no worker has its transcript in memory
     shutil.move(tmp_path / "here", tmp_path / "away")
     await run.answer(wait, "yes")
     async for event in run.events():
@@ -177,13 +177,13 @@ async def test_a_planner_waits_for_a_storage_that_is_away(short, serve, tmp_path
             assert "No such file" in event.error
             break
     shutil.move(tmp_path / "away", tmp_path / "here")
-    assert (await run.result()).text == answer_of(30)
+    assert (await run.result()).text == answer_of(16)
 
 
-async def test_a_claim_opens_nothing_of_another_run(short, serve, tmp_path):
+async def test_a_claim_opens_nothing_of_another_run(shorter, serve, tmp_path):
     """A state that somebody made up, with the claims of another run, fails its run; it shows no message of the other."""
     storage = FolderStorage(tmp_path)
-    client = await serve(long_app(30, storage), storage=storage)
+    client = await serve(long_app(16, storage), storage=storage)
     run = await client.start("test.agent", "the secret")
     await run.result()
     state = (await arguments(client, run.id))[-1]
@@ -221,18 +221,18 @@ async def test_an_impossible_transcript_is_refused(serve, transcript, why):
         await client.get_run(handle.id).result()
 
 
-async def test_a_fork_has_what_its_origin_stored(short, serve, tmp_path):
+async def test_a_fork_has_what_its_origin_stored(shorter, serve, tmp_path):
     """Forks of a run whose transcript is in storage have all of its messages, early and late in the run."""
     storage = FolderStorage(tmp_path)
-    client = await serve(long_app(40, storage), storage=storage)
+    client = await serve(long_app(20, storage), storage=storage)
     run = await client.start("test.agent", "go")
     await run.result()
     ends = [event.event_id async for event in run.events() if event.type == "tool_end"]
     whole = await run.transcript()
-    early = await client.fork(run.id, at=ends[20])
+    early = await client.fork(run.id, at=ends[10])
     late = await client.fork(run.id, message="and now?")
-    for fork, known in ((early, 2 * 21 + 1), (late, len(whole))):
-        assert (await fork.result()).text == answer_of(40)
+    for fork, known in ((early, 2 * 11 + 1), (late, len(whole))):
+        assert (await fork.result()).text == answer_of(20)
         assert (await fork.transcript())[:known] == whole[:known]
 
 
