@@ -67,8 +67,8 @@ async def test_a_stream_ends_with_its_token(issuer, serve_web, monkeypatch):
     clock = [int(time.time())]
     monkeypatch.setattr(JWTClaimsRegistry, "now", property(lambda _: clock[-1]))
     client = await serve_web(auth=Oidc(issuer.url, "sojourn", leeway=0))
-    short = bearer(issuer.token(exp=clock[0] + 60))
-    other = asyncio.create_task(goes_on(client, bearer(issuer.token()), 3))
+    short = bearer(issuer.token(iat=clock[0], exp=clock[0] + 60))
+    other = asyncio.create_task(goes_on(client, bearer(issuer.token(iat=clock[0])), 3))
     assert await cut(client, short, after=8, then=lambda: clock.append(clock[0] + 61)) >= 8
     assert (await client.get("/events", headers=short)).status_code == 401
     await other
