@@ -152,7 +152,7 @@ class AgentRun(RunQueries, MessageHandlers):
             output = await (self.conversation.run() if self._state.opening.conversation else self._go())
             self.awaits.listed.end(output)
             await self._archive.wait()
-            await self.notices.ended(output)
+            await self.notices.send_end(output)
         except (asyncio.CancelledError, FailureError) as error:
             was_asked = is_canceled()
             if not was_asked:
@@ -160,9 +160,9 @@ class AgentRun(RunQueries, MessageHandlers):
             try:
                 if was_asked or is_cancelled_exception(error):
                     await report_to_parent(self._state.opening.parent, self._state.spending(workflow.now()))
-                    await self.notices.ended()
+                    await self.notices.send_end()
                 else:
-                    await self.notices.ended(error=chain_of(error))
+                    await self.notices.send_end(error=chain_of(error))
             finally:
                 self._state = self._state.ended()
             if was_asked:

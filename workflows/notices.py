@@ -46,7 +46,7 @@ class Notices:
             run_id, now = workflow.info().workflow_id, workflow.now()
             self._send(turn_notice(run_id, self._current.state, now, output, error))
 
-    async def ended(self, output: RunOutput | None = None, error: ToolError | None = None) -> None:
+    async def send_end(self, output: RunOutput | None = None, error: ToolError | None = None) -> None:
         """Send a notice that the run ends, and wait until all deliveries have started.
 
         A child run sends none.
