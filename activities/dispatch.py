@@ -1,14 +1,16 @@
 """Make a `Dispatch` for each call: all that the workflow needs to carry it out."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
+from sojourn.attachments import part_of
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import AnyTool, App
+from sojourn.contracts.attachment import AttachmentRecord, offering_attachments
 from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch, ForkedStep
 from sojourn.contracts.message import Message
@@ -44,6 +46,10 @@ After it, the queue counts as one that no worker serves.
 """
 
 
+MAX_OFFERED = 20
+"""Most files of a conversation that a call gets beside those that it names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
     app: App
@@ -60,6 +66,8 @@ class Dispatcher:
     key_run_id: str = ""
     """In a fork: the run whose id the keys of calls are made from."""
     also_asked_by: Sequence[Principal] = ()
+    attachments: Mapping[str, AttachmentRecord] = field(default_factory=dict[str, AttachmentRecord])
+    """The files of the transcript, by id."""
 
     async def dispatch(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
         """Return the dispatch of a call.
@@ -97,6 +105,8 @@ class Dispatcher:
         if verdict.kind == "deny":
             return Dispatch(kind="answered", result=deny(call, verdict.why))
         call = read
+        if spec.attachments and isinstance(unknown := self._checked(call, tool), ToolResult):
+            return Dispatch(kind="answered", result=unknown)
         if copied := await self._refuse_copied(call, spec):
             return Dispatch(kind="answered", result=copied)
         made = await self._dispatch_by_kind(call, tool)
@@ -111,6 +121,21 @@ class Dispatcher:
             lambda: find_copied_values(call, spec, self.messages, self.run.memory), on=call.payload
         )
         return refusal(call, hints.example_values(spec, call.payload, found)) if found else None
+
+    def _checked(self, call: ToolRequest, tool: AnyTool) -> dict[str, Any] | ToolResult:
+        """Check a call that may name a file, so that an unknown one is refused before a person is asked."""
+        with offering_attachments([*self.attachments.values()]):
+            return tool.check(call)
+
+    def _named(self, payload: Any) -> list[AttachmentRecord]:
+        """Return the files whose ids a payload has, in order."""
+        names = [value for value in texts_in(payload) if value in self.attachments]
+        return [self.attachments[name] for name in dict.fromkeys(names)]
+
+    def _offered(self, payload: Any) -> list[AttachmentRecord]:
+        newest = [*self.attachments][-MAX_OFFERED:]
+        named = {each.id for each in self._named(payload)}
+        return [each for name, each in self.attachments.items() if name in named or name in newest]
 
     @property
     def may_ask(self) -> bool:
@@ -134,6 +159,8 @@ class Dispatcher:
             also_asked_by=self.also_asked_by,
             is_always=is_always,
         )
+        if tool.spec.attachments:
+            confirm = confirm.model_copy(update={"attachments": self._named(payload)})
         return made.model_copy(update={"confirm": confirm})
 
     def _unknown(self, call: ToolRequest) -> Dispatch:
@@ -154,6 +181,7 @@ class Dispatcher:
             kind="local" if spec.local else "activity",
             may_act=not changes_nothing(spec),
             memory=spec.memory,
+            attachments=self._offered(call.payload) if spec.attachments else [],
             task_queue=spec.task_queue,
             schedule_to_start=SCHEDULE_TO_START if spec.task_queue else None,
             timeout=spec.timeout or self.limits.tool_timeout,
@@ -216,6 +244,10 @@ class Dispatcher:
                 kind="answered",
                 result=refuse_payload(tool.spec, made, payload, issues_of(error), tool.validator, tool.takes),
             )
+        if messages and (named := self._named(payload)):
+            *before, last = messages
+            parts = [*last.parts, *map(part_of, named)]
+            messages = [*before, last.model_copy(update={"parts": parts})]
         return Dispatch(
             kind="child",
             may_act=not changes_nothing(tool.spec),
@@ -225,6 +257,18 @@ class Dispatcher:
             answer=tool.answer_schema,
             bounded=tool.spec.bounded,
         )
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in cast("dict[str, Any]", value).values():
+            yield from texts_in(each)
+    elif isinstance(value, list):
+        for each in cast("list[Any]", value):
+            yield from texts_in(each)
 
 
 def _answer(call: ToolRequest, answer: Answer) -> Dispatch:

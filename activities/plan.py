@@ -19,8 +19,10 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from sojourn.attachments import Attachments, RunAttachments, runs_read_by
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.dispatch import LOCAL_PLAN_LIMIT, NOT_LOCAL
 from sojourn.contracts.message import Message
 from sojourn.contracts.run_policy import Limits
@@ -31,7 +33,7 @@ from sojourn.core.run.totals import RunTotals
 from sojourn.core.run.transcript import question_message
 from sojourn.live.deltas import PlanAttempt, telling
 from sojourn.live.transport import topic_of
-from sojourn.serving.artifact_reader import ArtifactReader, reading_artifacts
+from sojourn.serving.artifact_reader import ArtifactReader, AttachmentReader, reading_artifacts
 from sojourn.serving.hardening.lost_workers import MAX_LOST, FirstTime, earlier_attempts
 from sojourn.values.wire import MAX_LOCAL_BYTES, size_of
 
@@ -137,7 +139,10 @@ class PlanActivity:
             )
             began = time.monotonic()
             async with telling(self._app.live, _attempt(task)):
-                with reading_artifacts(self._picture_reader((key[0], task.key_run_id))):
+                with reading_artifacts(
+                    self._picture_reader((key[0], task.key_run_id)),
+                    self._file_reader(key[0], task.key_run_id),
+                ):
                     outcome = await planning.outcome()
             took = time.monotonic() - began
             is_local = agent.local and is_quick(agent.id, took)
@@ -164,6 +169,13 @@ class PlanActivity:
 
     def _picture_reader(self, runs: Collection[str]) -> ArtifactReader:
         return lambda ref: PICTURES.read(ref, runs, partial(storage_of, self._app))
+
+    def _file_reader(self, run_id: str, origin: str) -> AttachmentReader:
+        async def read(file: AttachmentRecord) -> bytes:
+            stored = Attachments(activity.client(), storage_of(self._app))
+            return await RunAttachments(stored, runs_read_by(run_id, origin)).read(file)
+
+        return read
 
     async def _agent(self, task: PlanTask, attempt: int) -> Agent:
         agent = self._app.agent(task.agent_id)

@@ -19,10 +19,12 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from sojourn.attachments import Attachments, RunAttachments, runs_read_by
 from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.tool import MalformedResultError
 from sojourn.contracts import safe_exceptions
+from sojourn.contracts.attachment import offering_attachments
 from sojourn.contracts.dispatch import REPEATED, TIMEOUT_MARGIN
 from sojourn.contracts.memory import read_only
 from sojourn.contracts.tasks import ToolTask
@@ -226,10 +228,19 @@ class ToolExecution:
                 lambda: self._refuse(sent, tool.whole_validator.issues(call.payload), takes)
             )
         try:
-            return tool.prepare(call.payload, call, meta)
+            return self._prepared(call, meta)
         except ValidationError as error:
             issues = boundary.issues_of(error)
             return await run_in_thread(lambda: self._refuse(sent, issues, takes))
+
+    def _prepared(self, call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
+        if not self._spec.attachments:
+            return self._tool.prepare(call.payload, call, meta)
+        runs = runs_read_by(self._info.workflow_id or "", self._task.key_run_id)
+        source = RunAttachments(Attachments(activity.client(), storage_of(self._app)), runs)
+        with offering_attachments(self._task.attachments, source) as offered:
+            known = {"known_attachments": [*offered.values()]}
+            return self._tool.prepare(call.payload, call, meta.model_copy(update=known))
 
     def _refuse(self, sent: ToolRequest, issues: list[FieldIssue], fits: Judge) -> ToolResult:
         shown, hidden = split_issues(issues, self._spec.injected)

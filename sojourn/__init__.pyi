@@ -11,6 +11,7 @@ from .authoring.toolset import Toolset as Toolset
 from .client.client import Client as Client
 from .client.run import Run as Run
 from .client.session import Session as Session
+from .contracts.attachment import Attachment as Attachment, AttachmentLimits as AttachmentLimits
 from .contracts.awaits import (
     AwaitClarification as AwaitClarification,
     AwaitConfirmation as AwaitConfirmation,

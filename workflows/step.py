@@ -486,6 +486,7 @@ class StepExecution:
             rules=self._policy.approval.rules if dispatch.confirm else [],
             effect=dispatch.effect,
             key_run_id=run.key_run_id,
+            attachments=dispatch.attachments,
             **(task_fields(self._memory, local=dispatch.kind == "local") if dispatch.memory else {}),
         )
 

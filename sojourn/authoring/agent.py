@@ -125,6 +125,7 @@ class ExportedTool(Generic[P, V]):
                 payload=self.payload.spec,
                 result=self.result.spec,
                 kind="agent",
+                attachments=self.payload.takes_attachments,
                 confirmation=declared.confirmation,
                 **approver_fields(declared.approvers, four_eyes=declared.four_eyes),
                 bounded=declared.bounded,

@@ -30,6 +30,7 @@ from sojourn.authoring.options import (
 from sojourn.authoring.runnable import RemoteToolset, Runnable, instructions_of, left_out_of, why_left_out
 from sojourn.authoring.sources import Executor, Interceptor, Services
 from sojourn.authoring.toolset import Toolset
+from sojourn.contracts.attachment import AttachmentLimits
 from sojourn.contracts.ids import task_queue_fault
 from sojourn.contracts.principal import Visibility
 from sojourn.contracts.run import Notice, NoticeKind
@@ -71,6 +72,7 @@ AnyTool = Runnable | ExportedTool[..., Any]
     services=list_of("services", also=lambda value: isinstance(value, Mapping)),
     executors=MAPPING,
     interceptors=list_of("interceptors"),
+    attachments=Kind("AttachmentLimits(...)", lambda value: isinstance(value, AttachmentLimits)),
     live=Kind("an address or a transport", lambda value: isinstance(value, str) or hasattr(value, "close")),
     allow_loosening=FLAG,
     visibility=VISIBILITY,
@@ -94,6 +96,7 @@ class App:
             how to narrow the call.
         archive: Whether the storage also keeps the events of a long run's earlier executions. The server's retention
             may delete them while the run is still open.
+        attachments: Bounds of the files that messages over HTTP may have; 25 MB each by default.
         policy_engine: Tightens what runs may do, turn by turn.
         live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`; `SOJOURN_LIVE`, which
             `sojourn dev` sets, else within this process. Clients need the same.
@@ -119,6 +122,7 @@ class App:
         interceptors: Sequence[Interceptor] = (),
         storage: "StorageDriver | None" = None,
         archive: bool = False,
+        attachments: AttachmentLimits | None = None,
         policy_engine: PolicyEngine | None = None,
         live: LiveTransport | str | None = None,
         allow_loosening: bool = False,
@@ -139,6 +143,7 @@ class App:
         self._module = declaring_module()
         self.storage = storage
         self.archive = archive
+        self.attachment_limits = attachments or AttachmentLimits()
         self.interceptors = [_check_interceptor(item) for item in interceptors]
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
         self._live = live

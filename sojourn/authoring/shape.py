@@ -16,6 +16,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, to_json, to_jsonable_python
 
+from sojourn.contracts.attachment import ATTACHMENT_PATTERN
 from sojourn.contracts.tool_spec import TypeSpec
 from sojourn.core.payload.parse import find_changed_number, find_merged_name, has_maps
 from sojourn.core.schema import enforceable
@@ -72,6 +73,7 @@ class Shape:
         self._may_merge = not output and has_maps(closed)
         self._has_numbers = not output and (self._may_merge or _has_numbers(closed))
         self._aliases = _aliases(source)
+        self.takes_attachments = not output and ATTACHMENT_PATTERN in str(closed)
         self.spec = TypeSpec(
             name=name or _recorded_name(source),
             json_schema=closed,

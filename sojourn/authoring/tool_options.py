@@ -80,6 +80,8 @@ class OpenOptions(TypedDict, total=False):
     """Whether the principals who requested a call may not approve it. Each call then needs an approval, as with `confirmation`."""
     memory: bool
     """Whether the tool reads the run's memory, as `meta.memory`; any tool may change it, by `WithMemory`."""
+    attachments: bool
+    """Whether the tool gets the files of the conversation, as `meta.attachments`; one with a parameter of type `Attachment` does."""
     local: bool
     """Whether the tool runs as a local activity; only for a tool that is `read_only` or `idempotent`."""
     timeout: timedelta
@@ -108,7 +110,17 @@ class ToolOptions(OpenOptions, total=False):
     """Payload fields that no planner sees; filled by a function of the meta, else by an interceptor (SR-41)."""
 
 
-_FLAGS = ("bounded", "destructive", "four_eyes", "idempotent", "local", "memory", "open_world", "read_only")
+_FLAGS = (
+    "attachments",
+    "bounded",
+    "destructive",
+    "four_eyes",
+    "idempotent",
+    "local",
+    "memory",
+    "open_world",
+    "read_only",
+)
 
 
 def _example(value: Any) -> str | None:

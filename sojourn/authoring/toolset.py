@@ -405,6 +405,7 @@ class Toolset:
                 artifacts={kind: shape.spec for kind, shape in artifacts.items()},
                 injected=list(fillers),
                 memory=options.get("memory", False),
+                attachments=options.get("attachments", False) or payload.takes_attachments,
                 bounded=options.get("bounded", False),
                 annotations=Annotations(
                     read_only=options.get("read_only"),

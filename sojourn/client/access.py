@@ -4,17 +4,27 @@ import asyncio
 import difflib
 import itertools
 import time
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import temporalio.client
 from pydantic_core import from_json
 from temporalio.client import Client
 
+from sojourn.attachments import (
+    Attachments,
+    Upload,
+    part_of,
+    with_files_stored,
+)
 from sojourn.connection import settings
 from sojourn.connection.announcements import AnnouncedWorker, find_queues, has_poller, read_workers
 from sojourn.connection.connect import nearby_storage
+from sojourn.contracts.attachment import AttachmentLimits, AttachmentRecord
+from sojourn.contracts.message import Message
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import ArtifactNotFound, InvalidInput, NoWorker
@@ -27,6 +37,7 @@ from sojourn.storage import StorageDriver, codec_for, load
 __all__ = [
     "WORKER_GRACE",
     "Access",
+    "Attachable",
     "Connecting",
     "artifact_at",
     "backoff",
@@ -35,6 +46,9 @@ __all__ = [
     "queues_serving",
     "whole_artifact",
 ]
+
+Attachable = Path | Upload | str
+"""A file to attach: its path, an upload, or the reference of one."""
 
 _FIRST = 0.01
 _FACTOR = 1.5
@@ -206,8 +220,10 @@ class Access:
         task_queue: str | None = None,
         storage: StorageDriver | None = None,
         live: LiveTransport | str | None = None,
+        attachment_limits: AttachmentLimits | None = None,
     ) -> None:
         end_quietly()
+        self.attachment_limits = attachment_limits or AttachmentLimits()
         self.temporal = temporal
         self.storage = storage or nearby_storage(temporal.service_client.config.target_host)
         self.live = as_transport(live or settings.live(), server=temporal.service_client.config.target_host)
@@ -219,6 +235,40 @@ class Access:
         host = self.temporal.service_client.config.target_host
         queue = f" task_queue={self.task_queue}" if self.task_queue else ""
         return f"<{type(self).__name__} {host} namespace={self.temporal.namespace}{queue}>"
+
+    @property
+    def attachments(self) -> Attachments:
+        """Stores and reads the files of messages."""
+        return Attachments(self.temporal, self.storage, self.attachment_limits)
+
+    async def with_attachments(
+        self,
+        message: Message,
+        given: Sequence[Attachable] = (),
+        *,
+        run_id: str,
+        principal: Principal | None = None,
+    ) -> Message:
+        """Return a user's message with these files, and with its own larger files in storage.
+
+        Without storage, a message keeps its own files.
+
+        Raises:
+            InvalidInput: A file cannot be read or is refused, or there are too many.
+        """
+        limits, stored = self.attachment_limits, self.attachments
+        if len(given) + len(message.attachments) > limits.max_count:
+            raise InvalidInput(f"attachments: a message has at most {limits.max_count}")
+        if self.storage is not None:
+            message = await with_files_stored(stored, message, run_id=run_id, principal=principal)
+        records = list[AttachmentRecord]()
+        for each in given:
+            if isinstance(each, Path):
+                file = await stored.store_path(each, principal=principal, run_id=run_id)
+                records.append(file.as_record())
+            else:
+                records.append(await stored.bind(each, run_id=run_id, principal=principal))
+        return message.model_copy(update={"parts": [*message.parts, *map(part_of, records)]})
 
     async def close(self) -> None:
         """Close the live transport, unless it was passed as an object.

@@ -12,6 +12,7 @@ async with Client.connect() as client:
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from temporalio.converter import PayloadCodec
@@ -20,7 +21,8 @@ from temporalio.exceptions import (
 )
 from temporalio.service import RPCError
 
-from sojourn.client.access import Access, Connecting, no_worker, queue_of
+from sojourn.attachments import Upload
+from sojourn.client.access import Access, Attachable, Connecting, no_worker, queue_of
 from sojourn.client.forking import (
     MISSING,
     ForkRequest,
@@ -37,6 +39,7 @@ from sojourn.client.start import RUN_ID_RULE, as_messages, generate_id, start_wo
 from sojourn.connection import settings
 from sojourn.connection.connect import connect
 from sojourn.connection.rpc_errors import translate_error
+from sojourn.contracts.attachment import AttachmentLimits
 from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal, Visibility
@@ -94,6 +97,7 @@ class Client(Access):
         codec: PayloadCodec | None = None,
         encrypted_only: bool = False,
         compression: Literal["gzip", "none"] | None = None,
+        attachment_limits: AttachmentLimits | None = None,
     ) -> "Connecting[Client]":
         """Connect by the standard Temporal settings. An argument overrides a setting.
 
@@ -110,6 +114,7 @@ class Client(Access):
             encrypted_only: Whether messages in clear text are refused; also set by `SOJOURN_ENCRYPTED_ONLY`.
             compression: The compression of messages to and from the server; `SOJOURN_GRPC_COMPRESSION`, else none for a server
                 on this machine and `gzip` for any other.
+            attachment_limits: Bounds of the files that messages may have; 25 MB each by default.
 
         Raises:
             ServerUnavailable: No server answers at the address.
@@ -119,7 +124,13 @@ class Client(Access):
         async def connect_client() -> "Client":
             options = settings.connect_options(address, namespace, compression)
             temporal = await connect(options, codec=codec, encrypted_only=encrypted_only)
-            return cls(temporal, task_queue=task_queue, storage=storage, live=live)
+            return cls(
+                temporal,
+                task_queue=task_queue,
+                storage=storage,
+                live=live,
+                attachment_limits=attachment_limits,
+            )
 
         return Connecting(connect_client())
 
@@ -143,6 +154,7 @@ class Client(Access):
         visibility: Visibility = "tenant",
         attach: bool = False,
         wait_for_worker: bool = False,
+        attachments: Sequence[Attachable] = (),
     ) -> "Run":
         """Start a run of an agent.
 
@@ -162,6 +174,7 @@ class Client(Access):
             attach: Return the run when it exists already, instead of `RunAlreadyExists`.
             wait_for_worker: Start even though no worker polls the client's task queue yet; a client that names none
                 waits until a worker serves the agent.
+            attachments: Files to send with the last message: paths, or what `Client.attach` has stored.
 
         Raises:
             InvalidInput: An argument breaks its rule; or the client names no task queue, and workers of several serve the agent.
@@ -169,10 +182,11 @@ class Client(Access):
             RunAlreadyExists: A run of this id was started before.
         """
         run_id = run_id or generate_id(agent_id)
+        opening = await self.opening_of(messages, attachments, run_id=run_id, principal=principal)
         run = validate_input(
             run_id,
             agent_id=agent_id,
-            messages=as_messages(messages),
+            messages=opening,
             session_id=session_id,
             turn_id=turn_id,
             labels=dict(labels or {}),
@@ -320,6 +334,7 @@ class Client(Access):
         principal: Principal | None = None,
         attach: bool = False,
         wait_for_worker: bool = False,
+        attachments: Sequence[Attachable] = (),
     ) -> RunOutput:
         """Start a run and wait for its answer.
 
@@ -336,8 +351,42 @@ class Client(Access):
             principal=principal,
             attach=attach,
             wait_for_worker=wait_for_worker,
+            attachments=attachments,
         )
         return await run.result()
+
+    async def attach(
+        self, path: Path | str, *, media_type: str = "", principal: Principal | None = None
+    ) -> Upload:
+        """Store a file, to send it with messages of the same principal later.
+
+        Args:
+            path: The file.
+            media_type: Its MIME type; by default the one that its name suggests.
+            principal: The principal that will send it.
+
+        Raises:
+            InvalidInput: The file cannot be read or is too large, or there is no external storage.
+        """
+        return await self.attachments.store_path(Path(path), media_type=media_type, principal=principal)
+
+    async def opening_of(
+        self,
+        messages: str | Message | Sequence[Message],
+        attachments: Sequence[Attachable] = (),
+        *,
+        run_id: str,
+        principal: Principal | None = None,
+    ) -> list[Message]:
+        """Return the opening of a run with these files in its last message, and with its own larger files in storage."""
+        opening = as_messages(messages)
+        if attachments and (not opening or opening[-1].role != "user"):
+            raise InvalidInput("attachments: they join the last message, which is no user's")
+        made: list[Message] = []
+        for message in opening:
+            more = attachments if message is opening[-1] else ()
+            made.append(await self.with_attachments(message, more, run_id=run_id, principal=principal))
+        return made
 
     def get_run(self, run_id: str) -> "Run":
         """Return a handle of the run with this id, without a request.

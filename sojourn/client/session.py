@@ -4,12 +4,12 @@ A conversation is one run that does not end at its answer.
 """
 
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from temporalio.service import RPCError
 
-from sojourn.client.access import Access, no_worker, queue_of
+from sojourn.client.access import Access, Attachable, no_worker, queue_of
 from sojourn.client.conversation_id import conversation_id
 from sojourn.client.run import Run
 from sojourn.client.sending import Fields, send
@@ -167,6 +167,7 @@ class Session:
         tenant = principal.tenant if principal else ""
         self.run = Run(client, conversation_id(agent_id, session_id, tenant))
         """The run of the conversation: to answer, approve, pause, fork and so on."""
+        self._principal = principal
         self._sender = principal and write_principal(principal)
         self._admit = admit
         self._kept = Kept()
@@ -192,6 +193,7 @@ class Session:
         message_id: str | None = None,
         mode: Mode = "queue",
         by: str | None = None,
+        attachments: Sequence[Attachable] = (),
     ) -> SessionTurn:
         """Send a message, which is delivered once.
 
@@ -200,12 +202,14 @@ class Session:
         the first call succeeded.
 
         Args:
-            message: A text, or a user message with images and documents; at most 256 KB as JSON.
+            message: A text, or a user message with images and documents; at most 256 KB as JSON, without the files that go to
+                external storage.
             message_id: An id of the sender's, at most 200 characters; made when left out.
             mode: `queue`: the message opens a turn of its own, in the order of acceptance; `steer`: the next plan of the
                 present turn sees it, or it opens a turn if none is under way, or the present one acts for another principal; `interrupt`: the
                 present turn ends, its calls are cancelled, and the next turn begins with the message.
             by: Name to record, unchecked.
+            attachments: Files to send with the message: paths, or what `Client.attach` has stored.
 
         Raises:
             SessionBusy: 100 messages wait already.
@@ -215,12 +219,17 @@ class Session:
             NoWorker: No worker serves the agent, or none accepted the message within 30 s.
         """
         made = message_id or uuid.uuid4().hex
+        if attachments and isinstance(message, str):
+            message = Message(role="user", parts=list(Message.user(message).parts) if message.strip() else [])
         content: dict[str, Any] = {"text": message}
         if isinstance(message, Message):
             if message.role != "user":
                 raise InvalidInput(
                     f"a message to a conversation has the role user, not {message.role[:40]!r}"
                 )
+            message = await self._client.with_attachments(
+                message, attachments, run_id=self.run.id, principal=self._principal
+            )
             content = {"parts": message.model_dump(mode="json", exclude_defaults=True)["parts"]}
         sent: Fields = {"message_id": made, **content, "mode": mode, "by": by, PRINCIPAL: self._sender}
         if self._admit:

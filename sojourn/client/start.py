@@ -18,6 +18,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
+from sojourn.attachments import comparable
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.ids import AGENT_ID, RUN_ID
 from sojourn.contracts.message import Message
@@ -177,4 +178,5 @@ async def _beginning(client: Client, run_id: str) -> RunInput | Continuation | N
 
 
 def _fields_of(run: RunInput) -> dict[str, Any]:
-    return run.model_dump(mode="json", exclude=_NOT_ASKED)
+    same = run.model_copy(update={"messages": [comparable(message) for message in run.messages]})
+    return same.model_dump(mode="json", exclude=_NOT_ASKED)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import Field
 
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.tool_spec import ShownTool
@@ -151,6 +152,8 @@ class AwaitConfirmation(Record):
     """Whether a decision by a principal of another tenant than that of `asked_by` is refused."""
     role_denies: bool = False
     """Whether a principal with the role `approver` may deny a call with an `approver_check`, without being judged."""
+    attachments: list[AttachmentRecord] = []
+    """The files that the arguments name; an id stands for their content, so that a decision covers it."""
     stop_asking: str = "run"
     """How long an approval with the scope `tool` counts: `turn`, `run`, or `never`, which refuses that scope."""
 

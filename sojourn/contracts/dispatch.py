@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.message import Message
 from sojourn.contracts.record import Record
@@ -98,6 +99,8 @@ class Dispatch(Record):
     """The decision to wait for before the call runs; without `payload` when the call itself has it."""
     memory: bool = False
     """Whether the tool reads the run's memory."""
+    attachments: list[AttachmentRecord] = []
+    """For a tool that takes attachments: those that the call names, and the newest of the conversation."""
     effect: Effect | None = None
     """The effect of an earlier call that this call repeats."""
     expires_after: timedelta | None = None

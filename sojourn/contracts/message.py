@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Tag
 
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.record import Record
 from sojourn.contracts.tool_call import ArgumentReading, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -94,7 +95,7 @@ class ThinkingPart(_BasePart):
 
 
 class ImagePart(_BasePart):
-    """A picture: `data` (base64) or `url`; a URL is never fetched by Sojourn."""
+    """A picture: `data` (base64), `url` or `attachment`; a URL is never fetched by Sojourn."""
 
     type: Literal["image"]
     media_type: str
@@ -103,10 +104,12 @@ class ImagePart(_BasePart):
     """Base64."""
     url: str | None = None
     """A URL that the provider may fetch."""
+    attachment: AttachmentRecord | None = None
+    """The file in external storage."""
 
 
 class DocumentPart(_BasePart):
-    """A document: `data` (base64) or `url`; a URL is never fetched by Sojourn."""
+    """A document: `data` (base64), `url` or `attachment`; a URL is never fetched by Sojourn."""
 
     type: Literal["document"]
     media_type: str
@@ -115,6 +118,8 @@ class DocumentPart(_BasePart):
     """Base64."""
     url: str | None = None
     """A URL that the provider may fetch."""
+    attachment: AttachmentRecord | None = None
+    """The file in external storage."""
     title: str | None = None
     """A name to show."""
 
@@ -226,6 +231,12 @@ class Message(Record):
     def text(self) -> str:
         """The text parts, joined."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def attachments(self) -> list[AttachmentRecord]:
+        """The files of the message that are in external storage."""
+        files = (part.attachment for part in self.parts if isinstance(part, (ImagePart, DocumentPart)))
+        return [file for file in files if file is not None]
 
     @property
     def tool_calls(self) -> list[ToolCallPart]:

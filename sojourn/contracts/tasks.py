@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation, AwaitExternalTools, PlannerQuestion
 from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect, ForkedStep
 from sojourn.contracts.message import Message
@@ -235,6 +236,8 @@ class ToolTask(Record):
     """In a fork: the run by whose id idempotency keys are made."""
     approval: Approval | None = None
     """Who approved the call."""
+    attachments: list[AttachmentRecord] = []
+    """For a tool that takes attachments: those that it may read."""
     rules: list[ApprovalRule] = []
     """For a displayed call: the rules of the run's policy, for a further request."""
 

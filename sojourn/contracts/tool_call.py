@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
+from sojourn.contracts.attachment import Attachment
 from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
@@ -205,8 +206,21 @@ class ToolCallMeta(Record):
     input: ToolInput | None = None
     """A person's answers, if the call asked for input (`ToolResult.input_required`) and continues with them."""
 
+    known_attachments: list[Any] | None = Field(default=None, repr=False)
+    """The files of the conversation, for a tool that takes attachments; read them as `attachments`."""
     known_memory: SessionMemory | None = Field(default=None, repr=False)
     """The memory of the run, for a tool that is declared with `memory=True`; read it as `memory`."""
+
+    @property
+    def attachments(self) -> list[Attachment]:
+        """The newest files of the run or conversation, oldest first.
+
+        Raises:
+            TypeError: The tool has no parameter of type `Attachment`, and is not declared with `attachments=True`.
+        """
+        if self.known_attachments is None:
+            raise TypeError("this tool reads meta.attachments; declare it with attachments=True")
+        return self.known_attachments
 
     @property
     def memory(self) -> SessionMemory:

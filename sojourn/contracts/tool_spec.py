@@ -71,6 +71,8 @@ class ToolSpec(Record):
     """Whether the tool runs as a local activity."""
     memory: bool = False
     """Whether the tool reads the run's memory."""
+    attachments: bool = False
+    """Whether the tool gets the files of the conversation."""
     bounded: bool = False
     """Whether its result is a bounded view (SR-22)."""
     annotations: Annotations = Annotations()

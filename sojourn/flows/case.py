@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
+from sojourn.contracts.attachment import Attachment
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.plan import Finalize, PlanResult, Turn, TypedTool
 from sojourn.contracts.tool_call import Approval, ToolRequest
@@ -88,6 +89,12 @@ class Case:
     def text(self) -> str:
         """The first message of a person in the run, or in the present turn."""
         return next((message.text for message in self.turn.messages if message.role == "user"), "")
+
+    @property
+    def attachments(self) -> list[Attachment]:
+        """The files of this turn's messages, to pass to tools; each once, in order."""
+        files = [file for message in self.turn.messages for file in message.attachments]
+        return [*{file.id: Attachment(file) for file in files}.values()]
 
     @property
     def may_ask(self) -> bool:

@@ -17,6 +17,7 @@ from sojourn.answers import (
     read_verdict,
     submit,
 )
+from sojourn.attachments import comparable
 from sojourn.client.run import Run
 from sojourn.client.session import SessionTurn
 from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent
@@ -83,10 +84,11 @@ def is_same_message(delivered: Delivered, message: Message, *, may_have_context:
         if delivered.approved is None:
             return delivered.text == message.text
         return delivered.approved == read_verdict(message.text).is_approved
+    message, known = comparable(message), comparable(delivered.message)
     if not may_have_context:
-        return delivered.message == message
+        return known == message
     count = len(message.parts)
-    own, rest = delivered.message.parts[:count], delivered.message.parts[count:]
+    own, rest = known.parts[:count], known.parts[count:]
     return own == message.parts and all(isinstance(each, DocumentPart) for each in rest)
 
 

@@ -50,7 +50,11 @@ class Backend:
         """Connect, unless the service is connected."""
         async with self._opening:
             if self._client is None:
-                self._client = await Client.connect(storage=self.app.storage, live=self.app.live_setting)
+                self._client = await Client.connect(
+                    storage=self.app.storage,
+                    live=self.app.live_setting,
+                    attachment_limits=self.app.attachment_limits,
+                )
             if self._feeds is None:
                 self._feeds = Feeds(self._client, self.metrics, redact)
                 self._reader = Reader(self._client)

@@ -104,6 +104,9 @@ class Compaction:
         )
 
 
+MAX_LISTED = 20
+"""Most attachments of summarized messages that a summary names."""
+
 SHORTEST = 200
 """Characters of a result up to which it is not cleared: the line in its place would be as long."""
 
@@ -135,7 +138,7 @@ def compact_messages(
         return [*messages]
     until = max(min(part.until, len(messages)), 0)
     kept = [messages[index] for index in part.kept if 0 <= index < until]
-    summary = [Message.user(_introduce(part.summary, until))] if until else []
+    summary = [Message.user(_introduce(part.summary, messages[:until]))] if until else []
     tail = [
         _shorten(
             message,
@@ -149,8 +152,12 @@ def compact_messages(
     return [*kept, *summary, *tail]
 
 
-def _introduce(summary: str, count: int) -> str:
-    return f"(Summary of the conversation so far, in place of its first {count_noun(count, 'message')}:)\n\n{summary}"
+def _introduce(summary: str, messages: Sequence[Message]) -> str:
+    count = count_noun(len(messages), "message")
+    text = f"(Summary of the conversation so far, in place of its first {count}:)\n\n{summary}"
+    files = {file.id: file for message in messages for file in message.attachments}
+    listed = ", ".join(f"{file.id} ({file.name!r})" for file in [*files.values()][-MAX_LISTED:])
+    return f"{text}\n\n(Their attachments, which tools can still read: {listed})" if listed else text
 
 
 def _shorten(

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic_ai.messages import BinaryImage, ModelMessage
+from pydantic_ai.messages import BinaryContent, BinaryImage, ModelMessage
 
 from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.models.attachments import Shown, load_attachments
 from sojourn.models.compaction import ResultRead, compact_messages, compaction_of
 from sojourn.models.files import load_pictures, picture_refs, with_pictures
 from sojourn.models.messages import Converter, is_prefix
@@ -50,7 +51,9 @@ class ModelConversation:
         self.pictures: dict[str, BinaryImage | None] = {}
         """The pictures that the model sees, by reference; None for one that cannot be sent."""
         self._picture_refs: list[str] = []
-        self._converter = Converter(self.names, self.content_of)
+        self.files: dict[str, Shown] = {}
+        """What the model gets of each attachment, by id."""
+        self._converter = Converter(self.names, self.content_of, self.files)
 
     @property
     def compaction(self) -> CompactionPart | None:
@@ -106,26 +109,32 @@ class ModelConversation:
 
     @property
     def picture_bytes(self) -> int:
-        return sum(len(image.data) for image in self.pictures.values() if image)
+        files = (file for file in self.files.values() if not isinstance(file, str))
+        images = (image for image in self.pictures.values() if image)
+        return sum(len(each.data) for each in (*images, *files))
 
     async def load_pictures(self) -> None:
         shown = await load_pictures(self._picture_refs, self.pictures)
-        is_same = shown.keys() >= self.pictures.keys()
-        self.pictures = shown
+        files = await load_attachments(self.messages, self.files)
+        is_same = shown.keys() >= self.pictures.keys() and files == self.files
+        self.pictures, self.files = shown, files
         if not is_same:
-            self._converter = Converter(self.names, self.content_of)
+            self._converter = Converter(self.names, self.content_of, self.files)
 
     def drop_pictures(self) -> bool:
         """Stop sending the current pictures. Return False if there are none."""
-        had = any(self.pictures.values())
+        had = any(self.pictures.values()) or any(
+            isinstance(file, BinaryContent) for file in self.files.values()
+        )
         self.pictures = dict.fromkeys(self.pictures)
-        self._converter = Converter(self.names, self.content_of)
+        self.files = dict.fromkeys(self.files, "the provider took no more files in a request")
+        self._converter = Converter(self.names, self.content_of, self.files)
         return had
 
     def _read_anew(self) -> None:
         self.messages = compact_messages(self._source, self.compaction, self.text_of, self._reads)
         self._picture_refs = picture_refs(self.messages)
-        self._converter = Converter(self.names, self.content_of)
+        self._converter = Converter(self.names, self.content_of, self.files)
 
 
 class ModelConversations:

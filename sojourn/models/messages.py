@@ -16,7 +16,7 @@ A transcript from a client may not be well-formed. The messages sent always are:
 import json
 import operator
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, count
 from typing import Any
@@ -36,6 +36,7 @@ from sojourn.contracts.message import (
     ToolCallPart,
 )
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.models.attachments import Shown, introduction
 from sojourn.models.files import file_of, image_of, user_file
 from sojourn.models.names import Names
 from sojourn.models.provider_metadata import (
@@ -78,14 +79,20 @@ def from_response(response: theirs.ModelResponse, names: Names, tokens: int | No
 class Converter:
     """Converts a growing transcript, its settled part only once."""
 
-    def __init__(self, names: Names, result_text: Callable[[ToolResult], Any]) -> None:
+    def __init__(
+        self,
+        names: Names,
+        result_text: Callable[[ToolResult], Any],
+        files: Mapping[str, Shown] | None = None,
+    ) -> None:
         self._names = names
         self._text = result_text
+        self._files = files or {}
         self._begin()
 
     def _begin(self) -> None:
         self._read: list[Message] = []
-        self._settled = _Converted(_Calls(self._names, self._text))
+        self._settled = _Converted(_Calls(self._names, self._text), self._files)
 
     def messages(self, transcript: Sequence[Message]) -> list[theirs.ModelMessage]:
         """Return a transcript as messages that begin and end with a request."""
@@ -99,7 +106,7 @@ class Converter:
             return self._settled.copy().add(transcript[until:]).messages()
         # An answer is not beside its call, and may be anywhere: nothing of it is converted for good.
         self._begin()
-        return _Converted(_Calls(self._names, self._text)).add(transcript).messages()
+        return _Converted(_Calls(self._names, self._text), self._files).add(transcript).messages()
 
 
 def is_prefix(read: Sequence[Message], transcript: Sequence[Message]) -> bool:
@@ -115,13 +122,14 @@ def _last_response(transcript: Sequence[Message], after: int) -> int:
 
 
 class _Converted:
-    def __init__(self, calls: "_Calls") -> None:
+    def __init__(self, calls: "_Calls", files: Mapping[str, Shown]) -> None:
         self.calls = calls
+        self._files = files
         self._sent: list[theirs.ModelMessage] = []
         self._pending: list[theirs.ModelRequestPart] = []
 
     def copy(self) -> "_Converted":
-        copied = _Converted(self.calls.copy())
+        copied = _Converted(self.calls.copy(), self._files)
         copied._sent, copied._pending = [*self._sent], [*self._pending]
         return copied
 
@@ -129,7 +137,7 @@ class _Converted:
         self.calls.add_results(messages)
         for message in messages:
             if message.role != "assistant":
-                self._pending.extend(_request_parts(message))
+                self._pending.extend(_request_parts(message, self._files))
                 continue
             origin = response_origin_of(message.parts)
             for parts, answers in _in_pieces(*_response_parts(message, self.calls)):
@@ -193,8 +201,8 @@ def _request(parts: Sequence[theirs.ModelRequestPart], *, first: bool) -> theirs
     return theirs.ModelRequest(parts or [theirs.UserPromptPart(_GO_ON)])
 
 
-def _request_parts(message: Message) -> Iterator[theirs.ModelRequestPart]:
-    content = [each for part in message.parts if (each := _user_content(part))]
+def _request_parts(message: Message, files: Mapping[str, Shown]) -> Iterator[theirs.ModelRequestPart]:
+    content = [each for part in message.parts for each in _user_content(part, files)]
     if message.role == "system":
         if text := message.text:
             yield theirs.SystemPromptPart(text)
@@ -204,14 +212,19 @@ def _request_parts(message: Message) -> Iterator[theirs.ModelRequestPart]:
         yield theirs.UserPromptPart(only if isinstance(only, str) and not more else content)
 
 
-def _user_content(part: Part) -> theirs.UserContent | None:
+def _user_content(part: Part, files: Mapping[str, Shown]) -> Iterator[theirs.UserContent]:
     match part:
-        case TextPart():
-            return part.text
+        case TextPart() if part.text:
+            yield part.text
+        case ImagePart() | DocumentPart() if part.attachment:
+            shown = files.get(part.attachment.id)
+            yield introduction(part.attachment, shown)
+            if shown and not isinstance(shown, str):
+                yield shown
         case ImagePart() | DocumentPart():
-            return user_file(part)
+            yield user_file(part)
         case _:
-            return None
+            return
 
 
 # Responses: messages of the model.

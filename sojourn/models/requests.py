@@ -35,6 +35,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.hints import CUT_OFF
 from sojourn.core.payload.unknown_outcome import changes_nothing
 from sojourn.core.run.totals import add_usage
+from sojourn.models.attachments import notes_on
 from sojourn.models.compaction import with_part
 from sojourn.models.compactor import Compactor
 from sojourn.models.conversation import ModelConversations
@@ -64,6 +65,8 @@ class ModelInput:
         self._turn = turn
         self._compactor = compactor
         self._notes: list[str] = []
+        self._unseen: list[str] = []
+        """The notes of files that the model does not get."""
         self._is_shrunk = False
         self._offer = offer or Offer([])
         self._attempts: list[tuple[SetAside, ...]] | None = None
@@ -97,6 +100,9 @@ class ModelInput:
 
     async def look(self) -> None:
         await self._conversation.load_pictures()
+        self._notes = [note for note in self._notes if note not in self._unseen]
+        self._unseen = notes_on(self._messages, self._conversation.files)
+        self.note(*self._unseen)
         self._conversations.keep(self._turn.run.run_id, self._conversation)
 
     def drop_pictures(self) -> bool:

@@ -8,7 +8,7 @@ package imports nothing else of Sojourn but its errors. Begin at `claims`.
 
 from temporalio.converter import StorageDriver
 
-from sojourn.storage.claims import codec_for, load, store
+from sojourn.storage.claims import codec_for, load, load_bytes, store, store_bytes
 from sojourn.storage.folder import FolderStorage
 
-__all__ = ["FolderStorage", "StorageDriver", "codec_for", "load", "store"]
+__all__ = ["FolderStorage", "StorageDriver", "codec_for", "load", "load_bytes", "store", "store_bytes"]

@@ -11,7 +11,7 @@ from temporalio.converter import (
     WorkflowSerializationContext,
 )
 
-__all__ = ["codec_for", "load", "store"]
+__all__ = ["codec_for", "load", "load_bytes", "store", "store_bytes"]
 
 _JSON = b"json/plain"
 
@@ -20,24 +20,43 @@ async def store(
     driver: StorageDriver, data: bytes, context: StorageDriverStoreContext, codec: PayloadCodec | None = None
 ) -> dict[str, str]:
     """Store JSON, encrypted by the codec if there is one, and return its claim."""
-    payloads = [Payload(metadata={"encoding": _JSON}, data=data)]
+    return await store_bytes(driver, data, context, codec, encoding=_JSON)
+
+
+async def store_bytes(
+    driver: StorageDriver,
+    data: bytes,
+    context: StorageDriverStoreContext,
+    codec: PayloadCodec | None,
+    *,
+    encoding: bytes,
+) -> dict[str, str]:
+    """Store data as `store` does, marked with its encoding."""
+    payloads = [Payload(metadata={"encoding": encoding}, data=data)]
     (claim,) = await driver.store(context, await codec.encode(payloads) if codec else payloads)
     return {"driver": driver.name(), **claim.claim_data}
 
 
 async def load(driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec | None = None) -> bytes:
-    """Return the JSON that a claim refers to.
+    """Return the JSON that a claim refers to. Raises as `load_bytes`."""
+    return await load_bytes(driver, claim, codec, encoding=_JSON)
+
+
+async def load_bytes(
+    driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec | None, *, encoding: bytes
+) -> bytes:
+    """Return the data that a claim refers to.
 
     Raises:
-        ValueError: Another driver stored the data, or the data is encrypted and the codec does not decrypt it.
+        ValueError: Another driver stored the data, it has another encoding, or it is encrypted and the codec does not decrypt it.
     """
     if claim.get("driver") != driver.name():
         raise ValueError(f"the data was stored by driver {claim.get('driver')!r}, not {driver.name()!r}")
     data = {name: value for name, value in claim.items() if name != "driver"}
     payloads = await driver.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim(data)])
     (payload,) = await codec.decode(payloads) if codec else payloads
-    if payload.metadata.get("encoding") != _JSON:
-        raise ValueError("the data is encrypted, with keys that are not here")
+    if payload.metadata.get("encoding") != encoding:
+        raise ValueError("the data is of another kind, or encrypted with keys that are not here")
     return payload.data
 
 

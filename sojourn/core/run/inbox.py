@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, cast, get_args
 from pydantic import BeforeValidator, PlainSerializer, ValidationError
 from typing_extensions import TypeIs
 
+from sojourn.contracts.attachment import MAX_ATTACHMENTS, attachment_fault
 from sojourn.contracts.ids import MAX_MESSAGE_ID, place_in
 from sojourn.contracts.message import USER_PARTS, Message
 from sojourn.contracts.principal import Principal
@@ -368,7 +369,10 @@ def _message(text: Any, parts: Any) -> Message | Refused:
         return Refused("`text` is a text that is not empty")
     if not all(isinstance(part, USER_PARTS) for part in message.parts):
         return Refused("`parts` has texts, images and documents only")
-    return message
+    if len(message.attachments) > MAX_ATTACHMENTS:
+        return Refused(f"a message has at most {MAX_ATTACHMENTS} attachments")
+    fault = next((fault for each in message.attachments if (fault := attachment_fault(each))), None)
+    return Refused(fault) if fault else message
 
 
 def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:

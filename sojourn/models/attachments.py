@@ -1,0 +1,138 @@
+"""The attachments of messages as a model reads them: a line that names each, and what its provider can take.
+
+Providers limit the bytes of a request, so the newest files are sent. Every file keeps its line, with the id by
+which the model passes it to a tool.
+"""
+
+import asyncio
+import io
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from pydantic_ai.messages import BinaryContent, BinaryImage
+
+from sojourn.contracts.attachment import PICTURE_TYPES, AttachmentRecord
+from sojourn.contracts.message import Message
+from sojourn.errors import ArtifactNotFound
+from sojourn.models.files import MAX_BYTES, MAX_PICTURES, media_type_of
+from sojourn.serving.artifact_reader import current_attachment_reader
+
+__all__ = ["Shown", "introduction", "load_attachments", "notes_on"]
+
+Shown = BinaryContent | str
+"""The content of a file that a model gets, or why it gets none."""
+
+MAX_REQUEST_BYTES = 22_000_000
+"""Bytes of the files of one request: with base64, what the strictest provider takes (32 MB)."""
+
+MAX_TEXT_BYTES = 100_000
+"""Largest text file that a model reads whole."""
+
+LONGEST_SIDE = 2_048
+"""Pixels to which a picture that is too large is reduced; providers do so too."""
+
+MOST_PIXELS = 100_000_000
+"""Pixels of the largest picture that is decoded: each takes up to four bytes."""
+
+_TEXTS = ("application/json", "application/xml", "application/yaml")
+_FOR_TOOLS = "tools can read it"
+
+
+async def load_attachments(messages: Sequence[Message], known: Mapping[str, Shown]) -> dict[str, Shown]:
+    """Return what a model gets of each attachment of these messages, by id."""
+    read = current_attachment_reader()
+    files = {file.id: file for message in messages for file in message.attachments}
+    shown: dict[str, Shown] = {}
+    room, pictures = MAX_REQUEST_BYTES, MAX_PICTURES
+    for file in reversed(files.values()):
+        is_picture = file.media_type in PICTURE_TYPES
+        if why := _refusal(file, room, pictures if is_picture else 1):
+            shown[file.id] = why
+            continue
+        if file.id in known:
+            content = known[file.id]
+        elif read is None:
+            content = "it cannot be read here"
+        else:
+            try:
+                content = await _content(file, await read(file))
+            except ArtifactNotFound as error:
+                content = str(error)
+        if isinstance(content, BinaryContent):
+            room -= len(content.data)
+            pictures -= is_picture
+        shown[file.id] = content
+    return shown
+
+
+def _refusal(file: AttachmentRecord, room: int, pictures: int) -> str | None:
+    if file.media_type in PICTURE_TYPES:
+        if file.size > MAX_BYTES and find_spec("PIL") is None:
+            return f"a picture has at most {MAX_BYTES:,} bytes, and no Pillow is installed to reduce it; {_FOR_TOOLS}"
+        needed = min(file.size, MAX_BYTES)
+    elif _is_text(file.media_type):
+        if file.size > MAX_TEXT_BYTES:
+            return f"a text has at most {MAX_TEXT_BYTES:,} bytes; {_FOR_TOOLS}"
+        needed = file.size
+    elif file.media_type == "application/pdf":
+        needed = file.size
+    else:
+        return f"models read no {file.media_type}; {_FOR_TOOLS}"
+    if needed > room or not pictures:
+        return f"newer files fill the request; {_FOR_TOOLS}"
+    return None
+
+
+def _is_text(media_type: str) -> bool:
+    return media_type.startswith("text/") or media_type in _TEXTS
+
+
+async def _content(file: AttachmentRecord, data: bytes) -> Shown:
+    if file.media_type == "application/pdf":
+        return BinaryContent(data, media_type="application/pdf", identifier=file.name)
+    if file.media_type not in PICTURE_TYPES:
+        return BinaryContent(data, media_type="text/plain", identifier=file.name)
+    if len(data) > MAX_BYTES:
+        reduced = await asyncio.to_thread(_reduced, data)
+        if isinstance(reduced, str):
+            return reduced
+        data = reduced
+    kind = media_type_of(data)
+    return BinaryImage(data, media_type=kind) if kind else f"its bytes are no picture; {_FOR_TOOLS}"
+
+
+def _reduced(data: bytes) -> bytes | str:
+    """Return a picture with fewer pixels as a JPEG, or why it cannot be reduced."""
+    images: Any = import_module("PIL.Image")
+    operations: Any = import_module("PIL.ImageOps")
+    try:
+        with images.open(io.BytesIO(data)) as picture:
+            if picture.width * picture.height > MOST_PIXELS:
+                return f"it has {picture.width} x {picture.height} pixels, too many to reduce; {_FOR_TOOLS}"
+            picture.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))
+            turned = operations.exif_transpose(picture)
+            turned.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+            made = io.BytesIO()
+            turned.convert("RGB").save(made, "JPEG", quality=85)
+    except (OSError, ValueError, images.DecompressionBombError, images.DecompressionBombWarning):
+        return f"it cannot be decoded; {_FOR_TOOLS}"
+    return made.getvalue()
+
+
+def introduction(file: AttachmentRecord, shown: Shown | None) -> str:
+    """Return the line of a request that names a file."""
+    why = f"; not shown to you: {shown}" if isinstance(shown, str) else ""
+    return f"[Attachment {file.id}: {file.name!r}, {file.media_type}, {file.size:,} bytes{why}]"
+
+
+def notes_on(messages: Sequence[Message], shown: Mapping[str, Shown]) -> list[str]:
+    """Return notes of the new files that the model does not get."""
+    last = max((at for at, each in enumerate(messages) if each.role == "assistant"), default=-1)
+    new = {file.id: file for message in messages[last + 1 :] for file in message.attachments}
+    return [
+        f"the model does not see attachment {id} ({file.name}): {why}"
+        for id, file in new.items()
+        if isinstance(why := shown.get(id), str)
+    ]
