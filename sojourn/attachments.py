@@ -204,7 +204,7 @@ class Attachments:
             )
 
     async def bind(
-        self, reference: str | Upload, *, run_id: str, principal: Principal | None = None
+        self, reference: str | AttachmentRecord, *, run_id: str, principal: Principal | None = None
     ) -> AttachmentRecord:
         """Return an upload of the principal as an attachment of a run.
 

@@ -5,8 +5,9 @@ import contextlib
 import signal
 import termios
 import uuid
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
@@ -60,8 +61,12 @@ class TerminalChat:
     A line that begins with `/` is a command.
     """
 
-    def __init__(self, session: "Session", by: str | None, verbose: int = 0) -> None:
+    def __init__(
+        self, session: "Session", by: str | None, verbose: int = 0, files: Sequence[Path] = ()
+    ) -> None:
         self._session = session
+        self._files = files
+        """The files that go with the first message."""
         self._by = by
         self._view = ChatView(session.run.id, verbose)
         self._following: asyncio.Task[None] | None = None
@@ -196,7 +201,8 @@ class TerminalChat:
     async def _send(self, text: str, mode: "Mode" = "queue") -> None:
         message_id = uuid.uuid4().hex
         self._view.typed.add(message_id)
-        await self._session.send(text, message_id=message_id, mode=mode, by=self._by)
+        await self._session.send(text, message_id=message_id, mode=mode, by=self._by, attachments=self._files)
+        self._files = ()
         if self._following is None:
             self._following = asyncio.create_task(self._follow(Cursor(self._session.run.id)))
 

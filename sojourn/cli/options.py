@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ __all__ = [
     "By",
     "Deltas",
     "Detach",
+    "Files",
     "Json",
     "RunId",
     "Target",
@@ -94,6 +96,14 @@ TaskQueue = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON, one object a line.")]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--file",
+        metavar="PATH",
+        help="A file to send with the message, or the first one; can be given several times.",
+    ),
+]
 Detach = Annotated[bool, typer.Option("--detach", help="Print the run's id, and do not follow it.")]
 Deltas = Annotated[
     bool, typer.Option("--deltas", help="With --json: also the text of models while they write it.")

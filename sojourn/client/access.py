@@ -23,7 +23,7 @@ from sojourn.connection import settings
 from sojourn.connection.announcements import AnnouncedWorker, find_queues, has_poller, read_workers
 from sojourn.connection.connect import nearby_storage
 from sojourn.contracts.attachment import AttachmentLimits, AttachmentRecord
-from sojourn.contracts.message import Message
+from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import Artifact
@@ -261,6 +261,7 @@ class Access:
             raise InvalidInput(f"attachments: a message has at most {limits.max_count}")
         if self.storage is not None:
             message = await with_files_stored(stored, message, run_id=run_id, principal=principal)
+            message = await self._bound(message, run_id, principal)
         records = list[AttachmentRecord]()
         for each in given:
             if isinstance(each, Path):
@@ -269,6 +270,19 @@ class Access:
             else:
                 records.append(await stored.bind(each, run_id=run_id, principal=principal))
         return message.model_copy(update={"parts": [*message.parts, *map(part_of, records)]})
+
+    async def _bound(self, message: Message, run_id: str, principal: Principal | None) -> Message:
+        """Return a message with the files that it names bound to the run."""
+        if not message.attachments:
+            return message
+        parts: list[Part] = []
+        for part in message.parts:
+            if isinstance(part, ImagePart | DocumentPart) and (file := part.attachment):
+                bound = await self.attachments.bind(file, run_id=run_id, principal=principal)
+                parts.append(part.model_copy(update={"attachment": bound}))
+            else:
+                parts.append(part)
+        return message.model_copy(update={"parts": parts})
 
     async def close(self) -> None:
         """Close the live transport, unless it was passed as an object.

@@ -2,15 +2,24 @@
 
 import base64
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import parse_qs
 
-from starlette.exceptions import HTTPException
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
+from sojourn.attachments import Upload
+from sojourn.attachments import part_of as stored_part
 from sojourn.client.listing import parse_labels
+from sojourn.contracts.attachment import PICTURE_TYPES
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part, TextPart
+from sojourn.contracts.principal import Principal
+from sojourn.http.files import read_files, store_upload
 from sojourn.http.problems import Problem
+from sojourn.http.security.requests import is_multipart
+from sojourn.http.service import Service
 
 __all__ = [
     "MOST_BYTES",
@@ -21,11 +30,10 @@ __all__ = [
     "form_with_files",
     "labels_in",
     "message_in",
+    "most_bytes",
     "part_of",
+    "split_uploads",
 ]
-
-PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Pictures that models read and every browser shows."""
 
 MOST_BYTES = 180_000
 """Most bytes of all files of a message together.
@@ -45,6 +53,10 @@ class Attachment:
     """Size in bytes. 0 if only a URL is known."""
     picture: str = ""
     """A data URL of a picture that a page may show."""
+    id: str = ""
+    """The id of a file in external storage, by which it is downloaded."""
+    is_picture: bool = False
+    """Whether a page may show the file in external storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,32 +70,37 @@ def attachments_of(message: Message) -> list[Attachment]:
     found: list[Attachment] = []
     for part in message.parts:
         if isinstance(part, ImagePart | DocumentPart):
+            if file := part.attachment:
+                is_picture = file.media_type in PICTURE_TYPES
+                found.append(
+                    Attachment(file.name, file.media_type, file.size, id=file.id, is_picture=is_picture)
+                )
+                continue
             data, is_document = part.data or "", isinstance(part, DocumentPart)
             title = (part.title if isinstance(part, DocumentPart) else None) or part.url or ""
-            is_shown = not is_document and part.media_type in PICTURES and _BASE64.match(data)
+            is_shown = not is_document and part.media_type in PICTURE_TYPES and _BASE64.match(data)
             picture = f"data:{part.media_type};base64,{data}" if data and is_shown else ""
             found.append(Attachment(title, part.media_type, len(data) * 3 // 4, picture))
     return found
 
 
-def part_of(file: File) -> Part:
+def part_of(file: File | Upload) -> Part:
     """Return a file as a part of a message.
 
     A picture that models read becomes an image, anything else a document.
     """
+    if isinstance(file, Upload):
+        return stored_part(file.as_record())
     given = file.media_type.partition(";")[0].strip().lower()
     media_type = given if _MEDIA_TYPE.match(given) else "application/octet-stream"
     data = base64.b64encode(file.body).decode()
-    if media_type in PICTURES:
+    if media_type in PICTURE_TYPES:
         return ImagePart(type="image", media_type=media_type, data=data)
     return DocumentPart(type="document", media_type=media_type, data=data, title=file.name[:200] or None)
 
 
 MAX_FIELDS = 1_000
-"""Most fields of a form, and most files."""
-
-MAX_FIELD_BYTES = 2_000_000
-"""Most bytes of one field. The size of the whole body is checked before."""
+"""Most fields of a form."""
 
 
 class Form:
@@ -121,33 +138,56 @@ async def form_of(request: Request) -> Form:
         ) from error
 
 
-async def form_with_files(request: Request) -> tuple[Form, list[File]]:
-    """Return the form that a request sends, with its files (RFC 7578).
+async def form_with_files(visit: "FormVisit") -> tuple[Form, list[File | Upload]]:
+    """Return the form that a visitor sends, with its files, which are stored (RFC 7578).
 
-    A file field without a chosen file is left out.
+    A file field without a chosen file is left out. Without external storage, files stay in memory.
 
     Raises:
-        Problem: The request has no form, or an incomplete one (400).
+        Problem: The request has no form, or an incomplete one (400), or a file that is refused (413, 415).
     """
-    if _media_type(request) != "multipart/form-data":
+    request, service = visit.request, visit.service
+    if not is_multipart(request.scope):
         return await form_of(request), []
-    broken = Problem(400, "bad_request", "the form is incomplete", then="Submit the form again.")
-    if not (await request.body()).rstrip(b"\r\n").endswith(b"--"):
-        raise broken  # Starlette's parser accepts a truncated form
+    has_storage = service.client.storage is not None
+    limits = service.app.attachment_limits
+    if not has_storage:
+        limits = limits.model_copy(update={"max_bytes": min(limits.max_bytes, MOST_BYTES)})
+    given, files = await read_files(request, limits)
     fields: dict[str, list[str]] = {}
-    files: list[File] = []
+    for name, value in given:
+        fields.setdefault(_unquote(name), []).append(value)
     try:
-        async with request.form(
-            max_files=MAX_FIELDS, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
-        ) as sent:
-            for name, value in sent.multi_items():
-                if isinstance(value, str):
-                    fields.setdefault(_unquote(name), []).append(value)
-                elif (body := await value.read()) or value.filename:
-                    files.append(File(_unquote(value.filename or ""), value.content_type or "", body))
-    except HTTPException as error:
-        raise broken from error
-    return Form(fields), files
+        read = [await _read(visit, file, has_storage=has_storage) for file in files]
+    finally:
+        for file in files:
+            await file.close()
+    return Form(fields), read
+
+
+async def _read(visit: "FormVisit", file: UploadFile, *, has_storage: bool) -> File | Upload:
+    if has_storage:
+        return await store_upload(visit.service, visit.asking, file)
+    return File(_unquote(file.filename or ""), file.content_type or "", await file.read())
+
+
+class FormVisit(Protocol):
+    """What reading a form needs of a visit."""
+
+    @property
+    def request(self) -> Request: ...
+
+    @property
+    def service(self) -> Service: ...
+
+    @property
+    def asking(self) -> Principal: ...
+
+
+def most_bytes(service: Service) -> int:
+    """Return the most bytes of a file, or of all of a message if they stay in it."""
+    most = service.app.attachment_limits.max_bytes
+    return most if service.client.storage is not None else min(most, MOST_BYTES)
 
 
 def _media_type(request: Request) -> str:
@@ -158,14 +198,14 @@ def _unquote(name: str) -> str:
     return name.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")
 
 
-def message_in(form: Form, files: list[File]) -> str | Message:
+def message_in(form: Form, files: Sequence[File | Upload]) -> str | Message:
     """Return the message of a form's field `text`, with its files.
 
     Raises:
         Problem: There is nothing in it, or the files are too large.
     """
     text = form.text("text")
-    if sum(len(file.body) for file in files) > MOST_BYTES:
+    if sum(len(file.body) for file in files if isinstance(file, File)) > MOST_BYTES:
         raise Problem(
             413,
             "too_large",
@@ -178,6 +218,15 @@ def message_in(form: Form, files: list[File]) -> str | Message:
         return text
     texts = [TextPart(type="text", text=text)] if text.strip() else []
     return Message(role="user", parts=[*texts, *(part_of(file) for file in files)])
+
+
+def split_uploads(message: str | Message) -> tuple[str | Message, list[str]]:
+    """Return a message without its uploads, and their references."""
+    if isinstance(message, str) or not message.attachments:
+        return message, []
+    parts = [part for part in message.parts if getattr(part, "attachment", None) is None]
+    references = [Upload(**dict(file)).reference for file in message.attachments]
+    return message.model_copy(update={"parts": parts}), references
 
 
 def labels_in(form: Form) -> dict[str, str]:

@@ -93,7 +93,10 @@ def attachment_id(name: str, media_type: str, sha256: str) -> str:
 
 
 def file_name(given: str) -> str:
-    """Return a file's name without a path and without characters that a header or a terminal would obey."""
+    """Return a file's name without a path.
+
+    It has no characters that a header or a terminal would obey.
+    """
     last = PurePosixPath(given.replace("\\", "/")).name
     kept = "".join(sign for sign in last if sign.isprintable() and sign not in '"<>|:*?')
     return kept.strip(" .")[:_MAX_NAME] or "file"
@@ -134,9 +137,9 @@ _offered: ContextVar["Mapping[str, Attachment] | None"] = ContextVar(
 
 
 class Attachment(str):
-    """A file of the run or conversation, as a tool and a flow get it; as a text it is its id.
+    """A file of the run or conversation, as a tool and a flow get it.
 
-    A parameter of this type is an id for the model. An id that the conversation does not have is refused before the tool
+    As a text it is its id. A parameter of this type is an id for the model. An id that the conversation does not have is refused before the tool
     runs, with the list of those that it has.
     """
 

@@ -92,7 +92,7 @@ class Case:
 
     @property
     def attachments(self) -> list[Attachment]:
-        """The files of this turn's messages, to pass to tools; each once, in order."""
+        """The files of this turn's messages, each once, to pass to tools."""
         files = [file for message in self.turn.messages for file in message.attachments]
         return [*{file.id: Attachment(file) for file in files}.values()]
 

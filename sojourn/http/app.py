@@ -25,7 +25,7 @@ from sojourn.http.protocols.mcp.endpoint import MCPEndpoint
 from sojourn.http.protocols.openai import routes as openai
 from sojourn.http.protocols.openai.request import answer_of
 from sojourn.http.protocols.vercel import routes as vercel
-from sojourn.http.routes import runs, sessions, steering, waits
+from sojourn.http.routes import attachments, runs, sessions, steering, waits
 from sojourn.http.routes import service as own
 from sojourn.http.security.middleware import OPEN_PATHS, PAGES, SecurityMiddleware, SecuritySettings
 from sojourn.http.security.principals import Auth
@@ -81,7 +81,13 @@ def create_api(
     )
     web.state.service = service
     api = (waits, steering, runs, sessions, own)
-    routers = [own.agents, own.caller, *(each.routes for each in (*api, agui, vercel, openai))]
+    routers = [
+        attachments.routes,
+        attachments.downloads,
+        own.agents,
+        own.caller,
+        *(each.routes for each in (*api, agui, vercel, openai)),
+    ]
     for router in routers:
         if prefix:
             web.include_router(router, prefix=prefix)

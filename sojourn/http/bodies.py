@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
 from sojourn.answers import Answer, Decision, Declined, Results
+from sojourn.contracts.attachment import MAX_ATTACHMENTS
 from sojourn.contracts.message import USER_PARTS, Message, Part
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.http.problems import NOT_JSON
@@ -68,11 +69,16 @@ class _RequestBody(JsonBody):
     model_config = ConfigDict(extra="forbid")
 
 
+Attachments = Annotated[list[Annotated[str, Field(max_length=4_000)]], Field(max_length=MAX_ATTACHMENTS)]
+
+
 def _check_parts(name: str, parts: Sequence[Part]) -> None:
     """Refuse parts that no user can send, such as calls and reasoning."""
     other = next((part.type for part in parts if not isinstance(part, USER_PARTS)), None)
     if other is not None:
         raise ValueError(f"{name}: a message has texts, images and documents, and no {other}")
+    if any(getattr(part, "attachment", None) is not None for part in parts):
+        raise ValueError(f"{name}: a stored file is named by its reference in `attachments`")
     if any(part.provider_metadata is not None for part in parts):
         raise ValueError(f"{name}: only a model's provider may set provider_metadata")
 
@@ -90,6 +96,8 @@ class StartBody(_RequestBody):
     """The agent."""
     input: str | Message | Annotated[list[Message], Field(min_length=1, max_length=1_000)]
     """A text of the user, a message, or the whole opening: messages of the user and the assistant."""
+    attachments: Attachments = []
+    """The `reference`s of uploads (`POST /v1/attachments`) that join the last message."""
     run_id: Name | None = None
     """Letters, digits and `_.:@=+-`, at most 200; made when left out. `Idempotency-Key` is another way to give it."""
     session_id: Name = ""
@@ -266,12 +274,15 @@ class MessageBody(_RequestBody):
     """The text."""
     parts: Annotated[list[Part], Field(min_length=1, max_length=MAX_PARTS)] | None = None
     """In place of the text: texts, images and documents."""
+    attachments: Attachments = []
+    """The `reference`s of uploads (`POST /v1/attachments`) that join the message, which may have nothing else."""
     mode: Literal["queue", "steer", "interrupt"] = "queue"
     """`queue` opens a turn of its own; `steer` joins the present one; `interrupt` ends the present one first."""
 
     @model_validator(mode="after")
     def _is_one(self) -> "MessageBody":
-        if (self.text is None) == (self.parts is None):
+        given = (self.text is not None) + (self.parts is not None)
+        if given == 2 or not (given or self.attachments):
             raise ValueError("give either text or parts")
         _check_parts("parts", self.parts or [])
         return self

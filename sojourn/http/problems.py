@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.event import BaseEvent
 from sojourn.contracts.run import CallStatus, RunStatus
 from sojourn.contracts.tool_error import ToolError
@@ -336,6 +337,8 @@ def _redact_record(record: BaseModel) -> BaseModel:
             changes[name] = (
                 redact_text(about) if isinstance(about, str) else [redact_text(each) for each in about]
             )
+    if isinstance(record, AttachmentRecord) and record.claim:
+        changes["claim"] = {}
     hidden = "place" if isinstance(record, ToolError) else "identity" if isinstance(record, BaseEvent) else ""
     if hidden and getattr(record, hidden, None) is not None:
         changes[hidden] = None

@@ -17,6 +17,8 @@ __all__ = [
     "Outcome",
     "ServiceHealth",
     "Started",
+    "Uploaded",
+    "Uploads",
     "WaitPage",
     "WholeAgent",
 ]
@@ -28,6 +30,30 @@ class _Reply(BaseModel):
 
 def _example(**fields: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [fields]})
+
+
+class Uploaded(_Reply):
+    """A file that was uploaded."""
+
+    reference: str
+    """Names the file in `attachments` of a run or message of the same principal."""
+    id: str
+    """The id that the file has in runs."""
+    name: str
+    """Its name, without a path."""
+    media_type: str
+    """Its media type, as sent."""
+    size: int
+    """Its size in bytes."""
+    sha256: str
+    """The SHA-256 of its content."""
+
+
+class Uploads(_Reply):
+    """The files of a form, in order."""
+
+    attachments: list[Uploaded]
+    """The files."""
 
 
 class AgentSummary(_Reply):

@@ -5,7 +5,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError
 
+from sojourn.attachments import attachments_in, runs_read_by
 from sojourn.authoring.app import App
 from sojourn.client.client import Client
 from sojourn.client.conversation_id import conversation_id
@@ -22,18 +23,20 @@ from sojourn.client.listing import Selection
 from sojourn.client.run import Run
 from sojourn.client.sending import not_found
 from sojourn.client.session import Session
-from sojourn.client.start import as_messages, is_start_of, validate_input
+from sojourn.client.start import is_start_of, validate_input
 from sojourn.connection.rpc_errors import translate_error
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, wait_in
 from sojourn.contracts.principal import Principal, mark_of
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.wire_names import AGENT_RUN
-from sojourn.errors import DefinitionError, RunAlreadyExists, RunNotFound, RunUnreadable
+from sojourn.errors import ArtifactNotFound, DefinitionError, RunAlreadyExists, RunNotFound, RunUnreadable
 from sojourn.events.one_run import events_of
 from sojourn.http.backend import Backend
 from sojourn.http.bodies import ForkBody, StartBody
 from sojourn.http.security import audit
+from sojourn.http.security.limits import heavy_read
 from sojourn.http.security.tenancy import View, may_look_at, may_see, run_id_for, view_of
 from sojourn.reader import (
     FoundWait,
@@ -89,7 +92,32 @@ class Service(Backend):
             policy=body.policy,
             principal=asking,
             visibility=self.app.visibility_of(body.agent_id),
+            attachments=body.attachments,
         )
+
+    async def attachment(
+        self, asking: Principal, run_id: str, attachment_id: str
+    ) -> tuple[AttachmentRecord, AsyncIterator[bytes]]:
+        """Return a file of a run that the principal may see, and its content in chunks.
+
+        Raises:
+            ArtifactNotFound: The run has no such attachment, it was deleted, or it is of an origin that the principal may not see.
+        """
+        run = await self.run(asking, run_id)
+        async with heavy_read():
+            file = attachments_in(await run.transcript()).get(attachment_id)
+        if file is None:
+            raise ArtifactNotFound(f"run {run.id} has no attachment {attachment_id[:100]}", run_id=run.id)
+        stored, runs = self.client.attachments, runs_read_by(run.id)
+        owner = await stored.owner_of(file)
+        if owner not in runs:
+            try:
+                runs = {(await self.run(asking, owner)).id}  # of a fork's origin
+            except RunNotFound as error:
+                raise ArtifactNotFound(
+                    f"run {run.id} has no attachment {attachment_id[:100]}", run_id=run.id
+                ) from error
+        return file, stored.read(file, runs)
 
     async def fork(self, asking: Principal, run: Run, body: ForkBody, *, result: Any) -> Run:
         """Fork a run that the principal may see, as `Client.fork` does."""
@@ -145,7 +173,9 @@ class Service(Backend):
         same = validate_input(
             run_id,
             agent_id=body.agent_id,
-            messages=as_messages(body.opening),
+            messages=await self.client.opening_of(
+                body.opening, body.attachments, run_id=run_id, principal=asking
+            ),
             session_id=body.session_id,
             labels=body.labels,
             policy=body.policy,

@@ -1,4 +1,6 @@
-"""The attachments of messages as a model reads them: a line that names each, and what its provider can take.
+"""Show the attachments of messages to a model.
+
+A line names each, and the content follows if providers take it.
 
 Providers limit the bytes of a request, so the newest files are sent. Every file keeps its line, with the id by
 which the model passes it to a tool.

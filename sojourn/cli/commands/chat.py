@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,7 @@ import typer
 from sojourn.cli.arguments import decode, parse_conversation
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import FAILED, OK, USAGE, WAITING, CommandError, failure_of
-from sojourn.cli.options import By, Json, Verbose, add_connection_options
+from sojourn.cli.options import By, Files, Json, Verbose, add_connection_options
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -40,6 +41,7 @@ def chat(
             help="The session to continue, as in AGENT@SESSION. Default: a new one.",
         ),
     ] = None,
+    files: Files = None,
     by: By = None,
     as_json: Json = False,
     verbose: Verbose = 0,
@@ -50,6 +52,7 @@ def chat(
     sojourn chat shop.clerk
     sojourn chat shop.clerk@desk-1
     sojourn chat shop.clerk < questions.txt
+    sojourn chat shop.clerk --file photo.jpg
     """
     who = by_or_user(by)
     if session_id is not None and "@" in name:
@@ -59,21 +62,23 @@ def chat(
     async def main(client: "Client") -> int:
         session = found(client)
         if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return await _run_pipe(session, who, as_json=as_json)
+            return await _run_pipe(session, who, files or (), as_json=as_json)
         from sojourn.cli.chat import TerminalChat
 
-        return await TerminalChat(session, who, verbose).run()
+        return await TerminalChat(session, who, verbose, files or ()).run()
 
     return with_client(main)
 
 
-async def _run_pipe(session: "Session", who: str | None, *, as_json: bool) -> int:
+async def _run_pipe(session: "Session", who: str | None, files: Sequence[Path], *, as_json: bool) -> int:
     from sojourn.cli.outcome import follow_turn
 
     code = OK
     async for line in _lines():
         try:
-            await follow_turn(await session.send(line, by=who), as_json=as_json)
+            turn = await session.send(line, by=who, attachments=files)
+            files = ()
+            await follow_turn(turn, as_json=as_json)
         except CommandError as error:
             if error.exit_code == WAITING:
                 raise

@@ -15,6 +15,7 @@ from sojourn.cli.failure import OK, USAGE, WAITING, CommandError, Interrupted
 from sojourn.cli.options import (
     Deltas,
     Detach,
+    Files,
     Json,
     RunId,
     Verbose,
@@ -61,6 +62,7 @@ def run(
             help="A file with limits of this run, as a JSON object, or - for standard input.",
         ),
     ] = None,
+    files: Files = None,
     detach: Detach = False,
     as_json: Json = False,
     deltas: Deltas = False,
@@ -72,6 +74,7 @@ def run(
     sojourn run ops.assistant "Why is site s-1 dark?"
     sojourn run ops.assistant:acme "Why is site s-1 dark?"
     sojourn run ops.assistant - --detach < report.txt
+    sojourn run ops.assistant "What is wrong here?" --file photo.jpg
 
     \b
     Marks:
@@ -98,6 +101,7 @@ def run(
         "run_id": run_id,
         "session_id": session_id,
         "principal": principal,
+        "attachments": files or (),
     }
 
     async def start(client: "Client") -> int:

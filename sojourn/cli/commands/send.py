@@ -9,7 +9,7 @@ import typer
 from sojourn.cli.arguments import parse_conversation, read_text
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import OK, CommandError, Interrupted
-from sojourn.cli.options import By, Json, Why, add_connection_options, connection_options
+from sojourn.cli.options import By, Files, Json, Why, add_connection_options, connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def send(
             help="An id of your own. Sent again with it, the message is delivered once.",
         ),
     ] = None,
+    files: Files = None,
     by: By = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the answer, and print it.")] = False,
     as_json: Json = False,
@@ -52,6 +53,7 @@ def send(
     \b
     sojourn send shop.clerk@desk-1 'Where is order 7?' --wait
     sojourn send shop.clerk@desk-1 'Only the open ones' --mode steer
+    sojourn send shop.clerk@desk-1 'Is it this lamp?' --file lamp.jpg --wait
     """
     who = by_or_user(by)
     found = parse_conversation(session, who)
@@ -59,7 +61,9 @@ def send(
 
     async def main(client: "Client") -> int:
         talk = found(client)
-        turn = await talk.send(text, message_id=message_id, mode=cast("Mode", mode), by=who)
+        turn = await talk.send(
+            text, message_id=message_id, mode=cast("Mode", mode), by=who, attachments=files or ()
+        )
         if not wait:
             _print(talk, turn, as_json=as_json)
             return OK

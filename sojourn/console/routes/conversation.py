@@ -13,9 +13,10 @@ from typing import Any
 from starlette.responses import HTMLResponse, Response
 
 from sojourn.answers import Answer, WaitRef, WaitView, parse_answer
+from sojourn.attachments import Upload
 from sojourn.client.run import Run
 from sojourn.console.answering import VERDICTS, find_wait, submit_form
-from sojourn.console.form import MOST_BYTES, File, Form, form_with_files, message_in
+from sojourn.console.form import File, Form, form_with_files, message_in, most_bytes
 from sojourn.console.live import Live, part
 from sojourn.console.page import Pages, Visit, talk_place
 from sojourn.console.routes.talk import form_page, message_id_for, say
@@ -141,7 +142,7 @@ def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> 
         "is_busy": is_open and status.status != "idle",
         "asks": _question(status),
         "modes": _modes(status),
-        "most_bytes": MOST_BYTES,
+        "most_bytes": most_bytes(visit.service),
         "below": waits_below(status) if is_open else {},
     }
 
@@ -223,7 +224,7 @@ async def submit_named(visit: Visit, agent_id: str) -> Response:
 @pages.post(PATH, role="viewer")
 async def submit(visit: Visit, agent_id: str, session_id: str) -> Response:
     """Carry out a form of the page: send, stop, close, or answer an open wait."""
-    form, files = await form_with_files(visit.request)
+    form, files = await form_with_files(visit)
     try:
         done = await _do(visit, agent_id, session_id, form, files)
     except ApprovalVoid:
@@ -238,7 +239,9 @@ async def submit(visit: Visit, agent_id: str, session_id: str) -> Response:
     return HTMLResponse(part("notice", '<div id="notice" role="status" aria-live="polite"></div>') + done)
 
 
-async def _do(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File]) -> str | Response:
+async def _do(
+    visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File | Upload]
+) -> str | Response:
     if form.text("do") == "send":
         return await _send(visit, agent_id, session_id, form, files)
     run = await visit.service.conversation(visit.asking, agent_id, session_id)
@@ -300,7 +303,7 @@ async def _not_settled(visit: Visit, agent_id: str, session_id: str, run: Run, r
     return HTMLResponse(part(refused.anchor, html, "outerHTML"), refused.http_status)
 
 
-async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File]) -> str:
+async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File | Upload]) -> str:
     require(visit.asking, "user")
     mode: Any = form.text("mode") or "queue"
     if mode == "answer":
@@ -316,7 +319,7 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
     return await _empty_composer(visit, agent_id, session_id, session.run, heard)
 
 
-async def _answer(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File]) -> str:
+async def _answer(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File | Upload]) -> str:
     """Send the composer's text as the answer to the question that it names."""
     text, run_id, await_id = form.text("text"), form.text("run_id"), form.text("await_id")
     run = await visit.service.conversation(visit.asking, agent_id, session_id)
@@ -367,7 +370,7 @@ async def _empty_composer(
         mode="queue",
         text="",
         message_id=uuid.uuid4().hex,
-        most_bytes=MOST_BYTES,
+        most_bytes=most_bytes(visit.service),
         focus=True,
     )
     return part("composer", html, "outerHTML")

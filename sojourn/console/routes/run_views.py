@@ -19,6 +19,7 @@ from sojourn.contracts.ids import place_of
 from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import ArtifactNotFound, RunNotFound, SojournError
 from sojourn.events.one_run import policy_in_history
+from sojourn.http.files import download
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.limits import heavy_read
 from sojourn.reader import read_event, read_part
@@ -32,6 +33,12 @@ _UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")
 """Characters that the name of a downloaded file does not have."""
 
 # A kind may be any word, such as `events`, so this path comes before those with a word at their end.
+
+
+@pages.get("/runs/{run_id:path}/attachments/{attachment_id}")
+async def attachment(visit: Visit, run_id: str, attachment_id: str) -> Response:
+    """The content of a file of the run's messages."""
+    return await download(visit.service, visit.asking, run_id, attachment_id)
 
 
 @pages.get("/runs/{run_id:path}/calls/{call_id}/artifacts/{kind:path}")

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import App
 from sojourn.client.start import generate_id
-from sojourn.console.form import MOST_BYTES, Form, form_with_files, labels_in, message_in
+from sojourn.console.form import Form, form_with_files, labels_in, message_in, most_bytes, split_uploads
 from sojourn.console.page import Pages, Visit
 from sojourn.contracts.message import Message
 from sojourn.contracts.tool_call import ToolRequest
@@ -96,7 +96,7 @@ async def start(visit: Visit) -> Response:
 @pages.post("/start", role="user")
 async def start_run(visit: Visit) -> Response:
     """Start the run, and go on to its page; a form that is sent again goes on to the same run."""
-    form, files = await form_with_files(visit.request)
+    form, files = await form_with_files(visit)
     agent_id, service = form.text("agent"), visit.service
     try:
         service.agent(agent_id)
@@ -125,8 +125,10 @@ def _way(visit: Visit, agent_id: str, way_id: str) -> Way | None:
 
 
 def _body(form: Form, agent_id: str, message: str | Message) -> StartBody:
+    message, attachments = split_uploads(message)
     try:
         return StartBody(
+            attachments=attachments,
             agent_id=agent_id,
             input=message if isinstance(message, str) else message.model_dump(mode="json"),  # pyright: ignore[reportArgumentType] - as JSON
             session_id=form.text("session").strip(),
@@ -178,5 +180,5 @@ def _form(
         labels=text("labels"),
         limits={name: text(name) for name in LIMITS},
         problem=problem,
-        most_bytes=MOST_BYTES,
+        most_bytes=most_bytes(visit.service),
     )

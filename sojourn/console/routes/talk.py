@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from sojourn.client.listing import Selection
 from sojourn.client.session import Session
-from sojourn.console.form import MOST_BYTES, Form, form_with_files, labels_in, message_in
+from sojourn.console.form import Form, form_with_files, labels_in, message_in, most_bytes
 from sojourn.console.live import Live, part
 from sojourn.console.page import Filters, Pages, Visit, talk_place
 from sojourn.console.views.runs import waits_line
@@ -177,7 +177,7 @@ async def new(visit: Visit) -> Response:
 
 @pages.post("/talk/new", role="user")
 async def begin(visit: Visit) -> Response:
-    form, files = await form_with_files(visit.request)
+    form, files = await form_with_files(visit)
     agent_id, session_id = form.text("agent"), form.text("session").strip() or form.text("made")
     try:
         visit.service.agent(agent_id)
@@ -213,7 +213,7 @@ def form_page(
         text=text("text"),
         labels=text("labels"),
         problem=problem,
-        most_bytes=MOST_BYTES,
+        most_bytes=most_bytes(visit.service),
     )
 
 

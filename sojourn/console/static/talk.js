@@ -41,12 +41,30 @@
     }
   }).observe(main, { childList: true });
 
+  // Files are dropped on a form, or pasted into it.
+  const add = (event, given) => {
+    const form = event.target instanceof Element && event.target.closest("form:has(input[name=files])");
+    if (!form || !given?.files.length) return;
+    event.preventDefault();
+    const field = form.elements.files, all = new DataTransfer();
+    for (const file of [...field.files, ...given.files]) all.items.add(file);
+    field.files = all.files;
+    field.dispatchEvent(new Event("change", { bubbles: true }));
+  };
+  document.addEventListener("paste", (event) => add(event, event.clipboardData));
+  document.addEventListener("drop", (event) => add(event, event.dataTransfer));
+  document.addEventListener("dragover", (event) => {
+    if (event.target instanceof Element && event.target.closest("form:has(input[name=files])") && event.dataTransfer?.types.includes("Files")) event.preventDefault();
+  });
+
   document.addEventListener("change", (event) => {
     const field = event.target;
     if (!(field instanceof HTMLInputElement) || field.type !== "file") return;
     const most = Number(field.dataset.most);
-    const size = [...field.files].reduce((sum, file) => sum + file.size, 0);
-    field.setCustomValidity(size > most ? `These have ${Math.ceil(size / 1000)} kB together; at most ${Math.floor(most / 1000)} kB can be sent.` : "");
+    const isEach = most >= 1e6, sizes = [...field.files].map((file) => file.size);
+    const size = isEach ? Math.max(0, ...sizes) : sizes.reduce((sum, one) => sum + one, 0);
+    const told = (bytes) => (isEach ? `${(bytes / 1e6).toFixed(1)} MB` : `${Math.ceil(bytes / 1000)} kB`);
+    field.setCustomValidity(size > most ? `Too large: ${told(size)}. The limit is ${told(most)}${isEach ? " for each file" : ""}.` : "");
     field.reportValidity();
   });
 

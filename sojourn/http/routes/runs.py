@@ -18,10 +18,10 @@ from sojourn.errors import InvalidInput, RunAlreadyExists, RunFailed, RunNotFoun
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem, redact
 from sojourn.http.replies import Outcome, Started
+from sojourn.http.routes.attachments import FORM, FilesRoute
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.parameters import (
     CurrentScope,
-    KnownQueryRoute,
     Limit,
     PageCursor,
     RunId,
@@ -82,7 +82,7 @@ Status = Literal[
 
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
 
-routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute)
+routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=FilesRoute)
 
 
 # The id of a child run has slashes. So the paths with a word at their end come before the plain one, and the
@@ -98,6 +98,7 @@ routes = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=KnownQueryRoute
         **problems(400, 409),
     },
     summary="Start a run",
+    openapi_extra=FORM,
 )
 async def start_run(
     body: StartBody,

@@ -20,11 +20,11 @@ from sojourn.http.answering import needs_answer, require_same
 from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
 from sojourn.http.problems import Problem
 from sojourn.http.replies import AcceptedMessage, Acknowledgement
+from sojourn.http.routes.attachments import FORM, FilesRoute
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.parameters import (
     AgentId,
     CurrentScope,
-    KnownQueryRoute,
     Limit,
     PageCursor,
     RequestScope,
@@ -46,7 +46,7 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
     **problems(400, 404, 409, 429),
 }
 
-routes = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=KnownQueryRoute)
+routes = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=FilesRoute)
 
 
 @routes.get("", response_model=Runs, responses=problems(), summary="List conversations")
@@ -78,6 +78,7 @@ async def list_sessions(
     response_model=AcceptedMessage,
     responses=_ACCEPTED,
     summary="Send a message",
+    openapi_extra=FORM,
 )
 async def send_message(
     agent_id: AgentId,
@@ -173,6 +174,7 @@ async def get_session(agent_id: AgentId, session_id: SessionId, asking: Asking, 
     response_model=AcceptedMessage,
     responses=_ACCEPTED,
     summary="Begin a conversation",
+    openapi_extra=FORM,
 )
 async def begin_session(
     agent_id: AgentId,
@@ -212,9 +214,14 @@ async def _send(
 ) -> Response:
     if wait:
         scope.count()
-    turn = await session.send(body.message, message_id=body.message_id, mode=body.mode, by=asking.subject)
-    audit.bind(run_id=session.run.id)
     message = Message.user(body.message) if isinstance(body.message, str) else body.message
+    if body.attachments:
+        message = await session.run.client.with_attachments(
+            message, body.attachments, run_id=session.run.id, principal=asking
+        )
+    sends = message if body.attachments else body.message
+    turn = await session.send(sends, message_id=body.message_id, mode=body.mode, by=asking.subject)
+    audit.bind(run_id=session.run.id)
     await require_same(turn, message)
     sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
     reply = sent.model_copy(update=await _reply_fields(scope, turn, wait) if wait else {})

@@ -21,6 +21,7 @@ from sojourn.http.security.principals import LOCAL, principal_of
 from sojourn.http.security.requests import (
     address_of,
     content_length,
+    draining,
     has_files,
     header_values,
     mark_aborted,
@@ -249,6 +250,9 @@ LONG = 32 * 1024
 CHUNK = 64 * 1024
 """Bytes of a body to count at once."""
 
+FORM_SHARE = 2_000_000
+"""Bytes that a form with files counts for: its files go to disk as they arrive."""
+
 OBJECT = 500
 """Bytes that an object counts for, beside its text."""
 
@@ -269,12 +273,22 @@ _CLOSE = {"Connection": "close"}
 class BodyLimits:
     """Read the body of a request, and pass the request on if it is within the bounds.
 
-    Only a form of a page may have files, which are not text.
+    A form with files is not text, and the route reads it as it arrives.
     """
 
     def __init__(
-        self, app: ASGIApp, *, max_bytes: int, max_depth: int, seconds: float, budget: ByteBudget
+        self,
+        app: ASGIApp,
+        *,
+        max_bytes: int,
+        max_depth: int,
+        seconds: float,
+        budget: ByteBudget,
+        max_form_bytes: int = 0,
+        form_seconds: float = 0.0,
     ) -> None:
+        self._max_form_bytes = max_form_bytes or max_bytes
+        self._form_seconds = form_seconds or seconds
         self._app = app
         self._budget = budget
         self._max_bytes = max_bytes
@@ -292,6 +306,9 @@ class BodyLimits:
             share.close()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, share: ByteShare) -> None:
+        if has_files(scope) and principal_of(scope) is not None:
+            await self._stream(scope, receive, send, share)
+            return
         body: bytes | None = None
         is_known = principal_of(scope) is not None
         most = self._max_bytes if is_known else min(STRANGER_BYTES, self._max_bytes)
@@ -300,7 +317,7 @@ class BodyLimits:
             _check_head(scope, most)
             body = await _read(receive, share, most, seconds)
             charge(scope, len(body or b"") / BODY_COST)
-            if body is not None and not has_files(scope):
+            if body is not None:
                 _check_text(body)
                 share.reach(len(body) + OBJECT * await _check_json(body, self._max_depth))
                 await _check_names(body)
@@ -309,6 +326,49 @@ class BodyLimits:
             return
         if body is not None:
             await self._app(scope, _Replayed(body, receive), send)
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send, share: ByteShare) -> None:
+        """Pass on a form with files as it arrives.
+
+        The rest of one that was refused is dropped.
+        """
+        try:
+            _check_head(scope, self._max_form_bytes)
+            share.reach(FORM_SHARE)
+        except Problem as problem:
+            await refuse(problem, scope, receive, send)
+            return
+        form = _Form(scope, receive, self._max_form_bytes, self._form_seconds)
+        await self._app(scope, form, draining(receive, send, lambda: form.is_read))
+
+
+class _Form:
+    """The body of a form with files, counted as it is read."""
+
+    def __init__(self, scope: Scope, receive: Receive, most: int, seconds: float) -> None:
+        self.is_read = False
+        self._scope = scope
+        self._receive = receive
+        self._most = most
+        self._until = time.monotonic() + seconds
+        self._size = 0
+
+    async def __call__(self) -> Message:
+        if self.is_read:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(min(STALL, self._until - time.monotonic())):
+                message = await self._receive()
+        except TimeoutError:
+            self.is_read = True
+            raise _slow_body(STALL) from None
+        size = len(message.get("body", b""))
+        self._size += size
+        charge(self._scope, size / RESPONSE_COST)
+        self.is_read = message["type"] == "http.disconnect" or not message.get("more_body", False)
+        if self._size > self._most:
+            raise _too_large(self._most)
+        return message
 
 
 def _check_head(scope: Scope, most: int) -> None:
@@ -345,13 +405,17 @@ async def _read(receive: Receive, share: ByteShare, most: int, seconds: float) -
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError:
-        raise Problem(
-            408,
-            "slow_body",
-            f"the body did not arrive within {seconds:g} s",
-            then="Send the request again.",
-            headers=_CLOSE,
-        ) from None
+        raise _slow_body(seconds) from None
+
+
+def _slow_body(seconds: float) -> Problem:
+    return Problem(
+        408,
+        "slow_body",
+        f"the body did not arrive within {seconds:g} s",
+        then="Send the request again.",
+        headers=_CLOSE,
+    )
 
 
 def _too_large(most: int) -> Problem:

@@ -42,6 +42,10 @@ class SecuritySettings:
     """Origins whose pages may use the service, such as `https://app.example.org`."""
     max_body_bytes: int = 2_000_000
     """Largest body of a request."""
+    max_form_bytes: int = 64_000_000
+    """Largest form with files; the app's `AttachmentLimits` bound each file."""
+    form_seconds: float = 300.0
+    """Seconds in which a form with files must arrive."""
     max_depth: int = 100
     """Deepest nesting of a body's arrays and objects."""
     body_seconds: float = 30.0
@@ -105,6 +109,8 @@ class SecurityMiddleware:
             max_depth=settings.max_depth,
             seconds=settings.body_seconds,
             budget=bodies,
+            max_form_bytes=settings.max_form_bytes,
+            form_seconds=settings.form_seconds,
         )
         inner = ResponseLimits(inner, budget=responses)
         inner = RateLimitMiddleware(

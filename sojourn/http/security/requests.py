@@ -8,6 +8,8 @@ pages.
 
 import asyncio
 import ipaddress
+import re
+from collections.abc import Callable
 from typing import Protocol
 
 from starlette.responses import Response
@@ -21,9 +23,11 @@ __all__ = [
     "bind_site",
     "check_form",
     "content_length",
+    "draining",
     "has_files",
     "header_values",
     "is_aborted",
+    "is_multipart",
     "is_stream",
     "mark_aborted",
     "media_type",
@@ -73,15 +77,24 @@ async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -
         await answer(scope, receive, send)  # the server drops the body if it reuses the connection
         return
 
+    await answer(scope, receive, draining(receive, send))
+
+
+def draining(receive: Receive, send: Send, is_read: Callable[[], bool] = lambda: False) -> Send:
+    """Return a `send` that drops the rest of a request's body at the end.
+
+    It drops nothing if the body `is_read`.
+    """
+
     async def send_then_drain(message: Message) -> None:
-        if message["type"] != "http.response.body" or message.get("more_body", False):
+        if message["type"] != "http.response.body" or message.get("more_body", False) or is_read():
             await send(message)
             return
         await send({**message, "more_body": True})
         await _drain(receive)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    await answer(scope, receive, send_then_drain)
+    return send_then_drain
 
 
 def _has_body(scope: Scope) -> bool:
@@ -195,11 +208,24 @@ def site_of(scope: Scope) -> Site | None:
     return scope.get(_SITE)
 
 
-def has_files(scope: Scope) -> bool:
-    """Return whether a request is a form of a page, which may have files."""
+def is_multipart(scope: Scope) -> bool:
+    """Return whether a request is a form that may have files."""
     (given, *_) = [*header_values(scope, "content-type"), ""]
-    is_form = given.partition(";")[0].strip().lower() == "multipart/form-data"
-    return is_form and site_of(scope) is not None
+    return given.partition(";")[0].strip().lower() == "multipart/form-data"
+
+
+UPLOADS = re.compile(r"/v1/(?:attachments|runs|sessions/.+)\Z")
+"""Ends of the API's paths that take forms with files."""
+
+
+def has_files(scope: Scope) -> bool:
+    """Return whether a request is a form with files.
+
+    The form is that of a page, or its path takes one.
+    """
+    if scope["method"] != "POST" or not is_multipart(scope):
+        return False
+    return site_of(scope) is not None or UPLOADS.search(path_of(scope)) is not None
 
 
 def check_form(scope: Scope, *, is_own: bool) -> None:

@@ -1,0 +1,158 @@
+"""Read forms with files, and serve files, for every face of the service.
+
+A form is read as it arrives, into files on disk, and refused at the head of the first part that is too large or of
+a type that is not accepted. Names and types come from strangers: a download never runs in a page of this origin.
+"""
+
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from python_multipart.multipart import MultipartParseError
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.responses import StreamingResponse
+
+from sojourn.attachments import Upload, in_chunks
+from sojourn.contracts.attachment import (
+    PICTURE_TYPES,
+    AttachmentLimits,
+    AttachmentRecord,
+    file_name,
+    media_type_of,
+)
+from sojourn.contracts.principal import Principal
+from sojourn.http.problems import Problem
+from sojourn.http.service import Service
+
+__all__ = ["UploadForm", "download", "read_files", "store_upload"]
+
+MAX_FIELDS = 1_000
+MAX_FIELD_BYTES = 2_000_000
+
+
+class UploadForm(MultiPartParser):
+    """Reads a form, and refuses a file before its bytes are read if it can."""
+
+    def __init__(self, request: Request, limits: AttachmentLimits) -> None:
+        super().__init__(
+            request.headers,
+            request.stream(),  # pyright: ignore[reportArgumentType] - an async generator, as the type of Starlette's own
+            max_files=limits.max_count,
+            max_fields=MAX_FIELDS,
+            max_part_size=MAX_FIELD_BYTES,
+        )
+        self.is_whole = False
+        self._limits = limits
+        self._size = 0
+
+    def on_end(self) -> None:
+        """Note the end of the form: Starlette's parser accepts one that is cut off."""
+        self.is_whole = True
+
+    def on_headers_finished(self) -> None:
+        """Refuse a file of a type that is not accepted (415)."""
+        super().on_headers_finished()
+        self._size = 0
+        if (file := self._current_part.file) is not None:
+            _check_type(file.content_type or "", self._limits)
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        """Refuse a file at its first byte too many (413)."""
+        if self._current_part.file is not None:
+            self._size += end - start
+            if self._size > self._limits.max_bytes:
+                raise too_large(self._limits)
+        super().on_part_data(data, start, end)
+
+
+def too_large(limits: AttachmentLimits) -> Problem:
+    return Problem(
+        413,
+        "too_large",
+        f"a file has at most {limits.max_bytes:,} bytes",
+        then="Send a smaller file.",
+        headers={"Connection": "close"},
+    )
+
+
+def _check_type(given: str, limits: AttachmentLimits) -> None:
+    kind = media_type_of(given)
+    if not limits.takes(kind):
+        raise Problem(
+            415,
+            "media_type",
+            f"files of type {kind} are not accepted",
+            then=f"Send files of the types {', '.join(limits.media_types)}.",
+            headers={"Connection": "close"},
+        )
+
+
+async def read_files(
+    request: Request, limits: AttachmentLimits
+) -> tuple[list[tuple[str, str]], list[UploadFile]]:
+    """Return the fields of a form, and its files, which the caller closes.
+
+    A field without a chosen file is left out.
+
+    Raises:
+        Problem: The form is not whole, a file is too large or of a type that is not accepted, or there are too many.
+    """
+    form = UploadForm(request, limits)
+    try:
+        sent = await form.parse()
+    except (MultiPartException, MultipartParseError) as error:
+        raise broken(str(getattr(error, "message", error))) from error
+    if not form.is_whole:
+        await sent.close()
+        raise broken("it is cut off")
+    fields = [(name, value) for name, value in sent.multi_items() if isinstance(value, str)]
+    files = [value for _, value in sent.multi_items() if isinstance(value, UploadFile)]
+    return fields, [file for file in files if file.filename or file.size]
+
+
+def broken(why: str) -> Problem:
+    return Problem(
+        400,
+        "bad_request",
+        f"the form is not whole: {why[:200]}",
+        then="Send a whole form, with no more files than a message may have.",
+        headers={"Connection": "close"},
+    )
+
+
+async def store_upload(service: Service, asking: Principal, file: UploadFile) -> Upload:
+    """Store a file of a form as an upload of the principal."""
+    return await service.client.attachments.store(
+        in_chunks(file.file),
+        name=file.filename or "",
+        media_type=file.content_type or "",
+        principal=asking,
+    )
+
+
+async def download(service: Service, asking: Principal, run_id: str, attachment_id: str) -> Response:
+    """Return the response with an attachment of a run that the principal may see."""
+    file, chunks = await service.attachment(asking, run_id, attachment_id)
+    return StreamingResponse(
+        chunks, headers={**_headers(file), "Content-Length": str(file.size)}, media_type=_served_type(file)
+    )
+
+
+_SERVED = (*PICTURE_TYPES, "application/pdf")
+"""Types that a browser may show. It saves all other files."""
+
+
+def _served_type(file: AttachmentRecord) -> str:
+    return file.media_type if file.media_type in _SERVED else "application/octet-stream"
+
+
+def _headers(file: AttachmentRecord) -> dict[str, str]:
+    name = file_name(file.name)  # a record by another program
+    plain = name.encode("ascii", "replace").decode().replace("\\", "_").replace('"', "_")
+    how = "inline" if file.media_type in PICTURE_TYPES else "attachment"
+    return {
+        "Content-Disposition": f"{how}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
+        "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, max-age=3600",
+    }
