@@ -100,7 +100,7 @@ class Upload(AttachmentRecord):
 
     @property
     def reference(self) -> str:
-        """The text by which a later request names the upload."""
+        """The text with which a later request names the upload."""
         return "upl_" + base64.urlsafe_b64encode(to_json(self.claim)).decode().rstrip("=")
 
     def as_record(self) -> AttachmentRecord:
@@ -238,7 +238,7 @@ class Attachments:
             yield await self._loaded(claim, _CHUNK, codec)
 
     async def owner_of(self, attachment: AttachmentRecord) -> str:
-        """Return the run that an attachment belongs to; in a fork it is the origin."""
+        """Return the run that an attachment belongs to, in a fork perhaps its origin."""
         return (await self._manifest(attachment.claim)).run_id
 
     async def _stored(self, manifest: _Manifest) -> Upload:
@@ -294,7 +294,10 @@ class RunAttachments:
 
 
 def runs_read_by(run_id: str, origin: str = "") -> set[str]:
-    """Return the runs whose files a run reads: its own, those of the runs above it, and of a fork's origin."""
+    """Return the runs whose files a run reads.
+
+    They are itself, the runs above it, and those of a fork's origin.
+    """
     own = run_id.split("/")
     above = {"/".join(own[: count + 1]) for count in range(len(own))}
     return above | (runs_read_by(origin) if origin else set())
@@ -316,7 +319,10 @@ def in_chunks(file: BinaryIO) -> AsyncIterator[bytes]:
 
 
 async def _regrouped(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
-    """Yield the same bytes in chunks of `CHUNK_BYTES`, so that equal files have equal chunks."""
+    """Yield the same bytes in chunks of `CHUNK_BYTES`.
+
+    So equal files have equal chunks.
+    """
     kept = bytearray()
     async for chunk in chunks:
         kept += chunk
@@ -404,7 +410,7 @@ async def _sliced(data: bytes) -> AsyncGenerator[bytes]:
 
 
 def comparable(message: Message) -> Message:
-    """Return a message as it can be compared: with what its files are, and not where they are."""
+    """Return a message with what its files are, and not where they are stored."""
     return message.model_copy(update={"parts": [_comparable(part) for part in message.parts]})
 
 

@@ -249,7 +249,7 @@ class Access:
         run_id: str,
         principal: Principal | None = None,
     ) -> Message:
-        """Return a user's message with these files, and with its own larger files in storage.
+        """Return a message with these files, and with its larger data in storage.
 
         Without storage, a message keeps its own files.
 

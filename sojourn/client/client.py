@@ -378,7 +378,10 @@ class Client(Access):
         run_id: str,
         principal: Principal | None = None,
     ) -> list[Message]:
-        """Return the opening of a run with these files in its last message, and with its own larger files in storage."""
+        """Return the opening of a run with these files in its last message.
+
+        Larger data of its messages goes to storage.
+        """
         opening = as_messages(messages)
         if attachments and (not opening or opening[-1].role != "user"):
             raise InvalidInput("attachments: they join the last message, which is no user's")

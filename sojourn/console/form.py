@@ -139,7 +139,7 @@ async def form_of(request: Request) -> Form:
 
 
 async def form_with_files(visit: "FormVisit") -> tuple[Form, list[File | Upload]]:
-    """Return the form that a visitor sends, with its files, which are stored (RFC 7578).
+    """Return the form that a visitor sends, and its files (RFC 7578), stored.
 
     A file field without a chosen file is left out. Without external storage, files stay in memory.
 

@@ -1,4 +1,4 @@
-"""A file of a message: what a history keeps of it, and what a tool gets."""
+"""What a history keeps of a file of a message, and what a tool gets."""
 
 import hashlib
 import re
@@ -162,7 +162,7 @@ class Attachment(str):
 
     @property
     def name(self) -> str:
-        """The file's name without a path; its sender chose it."""
+        """The file's name without a path, which its sender chose."""
         return self.record.name
 
     @property
