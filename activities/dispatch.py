@@ -123,7 +123,10 @@ class Dispatcher:
         return refusal(call, hints.example_values(spec, call.payload, found)) if found else None
 
     def _checked(self, call: ToolRequest, tool: AnyTool) -> dict[str, Any] | ToolResult:
-        """Check a call that may name a file, so that an unknown one is refused before a person is asked."""
+        """Check a call that may name a file.
+
+        So an unknown one is refused before a person decides on the call.
+        """
         with offering_attachments([*self.attachments.values()]):
             return tool.check(call)
 

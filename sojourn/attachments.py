@@ -357,7 +357,7 @@ def attachments_in(messages: Iterable[Message]) -> dict[str, AttachmentRecord]:
 
 
 INLINE_BYTES = 4_000
-"""Most base64 of a file that stays in its message, where it is cheaper than an object in storage."""
+"""Most base64 of a file that stays in its message: it is cheaper there than as an object in storage."""
 
 
 def _is_large(part: Part) -> TypeGuard[ImagePart | DocumentPart]:

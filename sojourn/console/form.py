@@ -54,7 +54,7 @@ class Attachment:
     picture: str = ""
     """A data URL of a picture that a page may show."""
     id: str = ""
-    """The id of a file in external storage, by which it is downloaded."""
+    """The id of a file in external storage, for its download."""
     is_picture: bool = False
     """Whether a page may show the file in external storage."""
 

@@ -238,7 +238,7 @@ def _offered_attachment(value: Any) -> Attachment:
     if not isinstance(value, str) or not ATTACHMENT_ID.match(value):
         raise PydanticCustomError("attachment_id", "the id of an attachment is as att_3f1c0a9b7d2e4f56")
     offered = _offered.get()
-    if offered is None:  # only the shape of a payload is asked about, as for an example
+    if offered is None:  # only the shape of a payload counts, as for an example
         return Attachment(AttachmentRecord(id=value, name="", media_type="", size=0, sha256=""))
     found = offered.get(value)
     if found is None:

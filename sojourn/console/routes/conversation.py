@@ -319,7 +319,9 @@ async def _send(visit: Visit, agent_id: str, session_id: str, form: Form, files:
     return await _empty_composer(visit, agent_id, session_id, session.run, heard)
 
 
-async def _answer(visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File | Upload]) -> str:
+async def _answer(
+    visit: Visit, agent_id: str, session_id: str, form: Form, files: list[File | Upload]
+) -> str:
     """Send the composer's text as the answer to the question that it names."""
     text, run_id, await_id = form.text("text"), form.text("run_id"), form.text("await_id")
     run = await visit.service.conversation(visit.asking, agent_id, session_id)
