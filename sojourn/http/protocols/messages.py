@@ -128,9 +128,8 @@ async def start_once(
 async def deliver(service: Service, asking: Principal, run_id: str, message: IncomingMessage) -> ReplyToken:
     require(asking, "user")
     run = await service.run(asking, run_id)
-    content: dict[str, Any] = {
-        "parts": message.message.model_dump(mode="json", exclude_defaults=True)["parts"]
-    }
+    stored = await service.client.with_attachments(message.message, run_id=run.id, principal=asking)
+    content: dict[str, Any] = {"parts": stored.model_dump(mode="json", exclude_defaults=True)["parts"]}
     message_id = message.message_id or uuid.uuid4().hex
     accepted = await run.send({"message_id": message_id, **content, "by": asking.subject}, principal=asking)
     return await token_of_accepted(service, run.id, accepted, message)
