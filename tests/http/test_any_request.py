@@ -73,7 +73,13 @@ async def known(made):
     await made.post(path, body, headers=headers)
     ref = output["artifacts"][0]["ref"].partition("#")[2]
     session = {"session_id": session_id, "chat_id": session_id}
-    return {"agent_id": "shop.clerk", "run_id": run_id, "ref": ref, **session}
+    return {
+        "agent_id": "shop.clerk",
+        "run_id": run_id,
+        "ref": ref,
+        "attachment_id": "att_0123456789abcdef",
+        **session,
+    }
 
 
 @pytest.mark.parametrize("name", sorted(PATHS))

@@ -60,6 +60,7 @@ PAGES = [
     _read("/runs", "/runs?session=$session&children=1&q=a", 200, ""),
     _read("/live/runs", "/live/runs?label=x", 422, "invalid_input"),
     *(_read(_route(rest), f"/runs/$run{rest}") for rest in _READS),
+    _read("/runs/{run_id}/attachments/{attachment_id}", "/runs/$ended/attachments/att_0123456789abcdef"),
     _read(_ARTIFACT, "/runs/$ended/calls/$measured/artifacts/curve"),
     _read(_ARTIFACT, "/runs/$ended/calls/$measured/artifacts/curve?as=json&at=0-000001-00000"),
     *(_form(_route(f"/{what}"), f"/runs/$run/{what}", {"reason": "x", "message": "x"}) for what in _FORMS),

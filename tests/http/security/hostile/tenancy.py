@@ -69,6 +69,21 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
     ("GET /v1/runs/{run_id}/events", "/v1/runs/$run/events", 404, "run_not_found", None),
     ("GET /v1/runs/{run_id}/events", "/v1/runs/$run/events?after=$after", 404, "run_not_found", None),
     (
+        "GET /v1/runs/{run_id}/attachments/{attachment_id}",
+        "/v1/runs/$ended/attachments/att_0123456789abcdef",
+        404,
+        "run_not_found",
+        None,
+    ),
+    ("POST /v1/attachments", "/v1/attachments", 415, "not_a_form", {}),
+    (
+        "POST /v1/runs",
+        "/v1/runs",
+        422,
+        "invalid_input",
+        {**_ASK, "attachments": ["upl_eyJkcml2ZXIiOiJmb2xkZXIifQ"]},
+    ),
+    (
         "GET /v1/runs/{run_id}/artifacts/{ref}",
         "/v1/runs/$ended/artifacts/$artifact",
         404,
