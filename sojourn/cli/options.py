@@ -26,6 +26,8 @@ __all__ = [
     "Detach",
     "Files",
     "Json",
+    "OnlyAgent",
+    "OnlySession",
     "RunId",
     "Target",
     "TaskQueue",
@@ -94,6 +96,10 @@ TaskQueue = Annotated[
         callback=_check_queue,
         help="Default: SOJOURN_TASK_QUEUE, else the app's name, or where workers serve the agent.",
     ),
+]
+OnlyAgent = Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only runs of this agent.")]
+OnlySession = Annotated[
+    str | None, typer.Option("--session", metavar="ID", help="Only runs of this session.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON, one object a line.")]
 Files = Annotated[

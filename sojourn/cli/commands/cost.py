@@ -14,7 +14,7 @@ import typer
 from sojourn.cli.arguments import parse_since
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import Json, add_connection_options
+from sojourn.cli.options import Json, OnlyAgent, OnlySession, add_connection_options
 from sojourn.cli.screen.text import local, plain
 from sojourn.values.text import count_noun
 
@@ -80,12 +80,8 @@ def cost(
         str,
         typer.Option("--since", metavar="WHEN", help="Runs started since: 30m, 2h, 7d, or an ISO date."),
     ] = "7d",
-    agent_id: Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help="Only runs of this agent.")
-    ] = None,
-    session_id: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Only runs of this session.")
-    ] = None,
+    agent_id: OnlyAgent = None,
+    session_id: OnlySession = None,
     by: Annotated[
         str,
         typer.Option(

@@ -11,7 +11,7 @@ import typer
 from sojourn.cli.arguments import parse_since, read_labels
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
-from sojourn.cli.options import Json, Tenant, add_connection_options
+from sojourn.cli.options import Json, OnlyAgent, OnlySession, Tenant, add_connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
@@ -36,12 +36,8 @@ WATCH_INTERVAL = 2.0
 
 @add_connection_options
 def list_(
-    agent_id: Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help="Only runs of this agent.")
-    ] = None,
-    session_id: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Only runs of this session.")
-    ] = None,
+    agent_id: OnlyAgent = None,
+    session_id: OnlySession = None,
     status: Annotated[
         str | None,
         typer.Option(
