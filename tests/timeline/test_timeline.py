@@ -270,9 +270,9 @@ def test_a_draft_is_bounded_and_begins_anew_with_another_attempt(feed):
     feed(events.StreamRestartedEvent, plan=1, attempt=2)
     assert (plan.draft.text, plan.draft.retry, len(plan.attempts)) == ("", None, 1)
     feed(events.AssistantMessageEvent, message=Message.calls([request("x", n=1)]))
-    assert [each.tool_call_id for each in plan.requested] == ["x"]
+    assert [each.tool_call_id for each in plan.unstarted_calls] == ["x"]
     feed(events.ToolStartEvent, call=request("x", n=1))
-    assert plan.requested == []
+    assert plan.unstarted_calls == []
 
 
 def test_everything_of_a_timeline_is_bounded():
