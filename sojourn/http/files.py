@@ -7,7 +7,7 @@ a type that is not accepted. Names and types come from strangers: a download nev
 from urllib.parse import quote
 
 from fastapi import Request, Response
-from python_multipart.multipart import MultipartParseError
+from python_multipart.exceptions import MultipartParseError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import StreamingResponse
