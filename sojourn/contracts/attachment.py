@@ -77,8 +77,8 @@ class AttachmentLimits(Declaration):
     """The largest file."""
     max_count: NonNegativeInt = MAX_ATTACHMENTS
     """The most files of one message, at most 20."""
-    media_types: tuple[str, ...] = ()
-    """The types that are accepted, such as `("image/*", "application/pdf")`; empty for all."""
+    media_types: list[str] = []
+    """The types that are accepted, such as `["image/*", "application/pdf"]`; empty for all."""
 
     def takes(self, media_type: str) -> bool:
         """Return whether a file of this type is accepted."""

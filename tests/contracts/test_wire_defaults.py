@@ -29,6 +29,7 @@ import sojourn.contracts
 from sojourn import (
     ApprovalPolicy,
     ApprovalRule,
+    AttachmentLimits,
     AwaitClarification,
     AwaitExternalTools,
     ExternalCall,
@@ -216,6 +217,7 @@ def test_the_inputs_are_the_records_that_users_write() -> None:
     assert set(INPUTS) == {
         ApprovalPolicy,
         ApprovalRule,
+        AttachmentLimits,
         AwaitClarification,
         AwaitExternalTools,
         ExternalCall,

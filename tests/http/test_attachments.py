@@ -45,7 +45,7 @@ async def post(serve, tmp_path):
         agents=[Agent("post.clerk", planner=plan, uses=[tools])],
         storage=storage,
         attachments=AttachmentLimits(
-            max_bytes=25_000_000, max_count=3, media_types=("image/*", "text/*", "application/pdf")
+            max_bytes=25_000_000, max_count=3, media_types=["image/*", "text/*", "application/pdf"]
         ),
     )
     client = await serve(app, storage=storage, attachment_limits=app.attachment_limits)
@@ -159,7 +159,7 @@ async def test_too_many_files_and_broken_forms_are_refused(post):
     many = await post.http.post("/v1/attachments", files=files, headers=post.ana)
     assert (many.status_code, many.json()["code"]) == (400, "bad_request")
     kind = {"Content-Type": "multipart/form-data; boundary=b"}
-    head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nabc'
+    head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\nContent-Type: text/plain\r\n\r\nabc'
     cut = await post.http.post("/v1/attachments", content=head, headers={**post.ana, **kind})
     assert (cut.status_code, cut.json()["code"]) == (400, "bad_request")
     none = await post.http.post("/v1/attachments", files={"x": (None, b"y")}, headers=post.ana)

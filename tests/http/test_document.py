@@ -170,6 +170,8 @@ async def test_answers_fit_the_document(served, document, whole):
     outcome = await get("/v1/runs/{run_id}/output", run_id=run_id, wait="30")
     ref = outcome["output"]["artifacts"][0]["ref"].partition("#")[2]
     await get("/v1/runs/{run_id}/artifacts/{ref}", run_id=run_id, ref=ref)
+    await get("/v1/runs/{run_id}/attachments/{attachment_id}", run_id=run_id, attachment_id="att_none")
+    await post("/v1/attachments", {})
     await get("/v1/runs/{run_id}/transcript", run_id=run_id)
     await get("/v1/runs/{run_id}/events", run_id=run_id)
     await post("/v1/runs/{run_id}/fork", {}, run_id=run_id)

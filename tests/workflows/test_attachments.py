@@ -25,6 +25,8 @@ from sojourn import (
 )
 from sojourn.attachments import Attachments, comparable
 from sojourn.contracts.message import ImagePart
+from sojourn.core.awaits.envelope import Refused
+from sojourn.core.run.inbox import Inbox, read_send
 from sojourn.errors import ArtifactNotFound
 from sojourn.storage import FolderStorage
 from tests.encrypted.keys import FernetCodec
@@ -177,7 +179,13 @@ async def test_a_flow_passes_files_to_tools(serve, storage, tmp_path):
         return [case.call(measure, file=file) for file in case.attachments]
 
     client = await serve(
-        App(agents=[Agent("desk.sorter", planner=sort, uses=[files])], storage=storage), storage=storage
+        App(
+            agents=[
+                Agent("desk.sorter", planner=sort, uses=[files], policy=RunPolicy(interrupts_allowed=True))
+            ],
+            storage=storage,
+        ),
+        storage=storage,
     )
     paths = [written(tmp_path, "a.txt", 640), written(tmp_path, "b.pdf", 3_200)]
     output = await client.execute("desk.sorter", "sort them", attachments=paths)
@@ -236,7 +244,7 @@ async def test_an_upload_is_its_owners(served, tmp_path):
 
 async def test_a_refusal_says_why(served, tmp_path):
     """Too large, of a type that is not accepted, too many, missing, and no storage."""
-    limits = AttachmentLimits(max_bytes=1_000, max_count=1, media_types=("image/*",))
+    limits = AttachmentLimits(max_bytes=1_000, max_count=1, media_types=["image/*"])
     client = await served(attachment_limits=limits)
     large, text = written(tmp_path, "a.png", 2_000), written(tmp_path, "a.txt", 640)
     for given, why in (
@@ -269,5 +277,8 @@ async def test_a_message_with_a_bad_record_is_refused(served):
     for change in ({"id": "../x"}, {"name": "../a"}, {"media_type": "a b"}, {"size": -1}, {"sha256": "1"}):
         part = {"type": "document", "media_type": "a/b", "attachment": {**base, **change}}
         message = Message.model_validate({"role": "user", "parts": [part]})
-        with pytest.raises(InvalidInput, match="attachment"):
+        with pytest.raises(InvalidInput, match="no such upload of yours"):
             await session.send(message)
+        read = read_send([{"parts": [part]}], Inbox())  # of a program that asks the run itself
+        assert isinstance(read, Refused)
+        assert "attachment" in read.reason
