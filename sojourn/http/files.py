@@ -107,15 +107,22 @@ async def read_files(
         raise broken("it is cut off")
     fields = [(name, value) for name, value in sent.multi_items() if isinstance(value, str)]
     files = [value for _, value in sent.multi_items() if isinstance(value, UploadFile)]
-    return fields, [file for file in files if file.filename or file.size]
+    for file in files:
+        if not _is_chosen(file):
+            await file.close()
+    return fields, [file for file in files if _is_chosen(file)]
+
+
+def _is_chosen(file: UploadFile) -> bool:
+    return bool(file.filename or file.size)
 
 
 def broken(why: str) -> Problem:
     return Problem(
         400,
         "bad_request",
-        f"the form is not whole: {why[:200]}",
-        then="Send a whole form, with no more files than a message may have.",
+        f"the form is incomplete: {why[:200]}",
+        then="Send a complete form, with no more files than a message may have.",
         headers={"Connection": "close"},
     )
 

@@ -168,7 +168,7 @@ def evict(worker: Worker, run_id: str) -> None:
 
 
 class CachedRuns:
-    """The runs in a worker's memory, by the bytes that each workflow has `held`."""
+    """The runs in a worker's memory, by their bytes (`memory_bytes`)."""
 
     def __init__(self, runs: PresentRuns, max_bytes: int) -> None:
         self._runs = runs
@@ -179,7 +179,7 @@ class CachedRuns:
 
     @property
     def total_bytes(self) -> int:
-        return sum(run.held for run in self._runs.workflows.values())
+        return sum(run.memory_bytes for run in self._runs.workflows.values())
 
     def look(self, worker: Worker) -> None:
         """Request the eviction of surplus runs.
@@ -188,7 +188,7 @@ class CachedRuns:
         is not rebuilt and evicted again while it works.
         """
         present = self._runs.workflows
-        held = {run_id: run.held for run_id, run in present.items()}
+        held = {run_id: run.memory_bytes for run_id, run in present.items()}
         still = [run_id for run_id, before in self._seen.items() if held.get(run_id) == before]
         self._seen = {run_id: held[run_id] for run_id in still} | held
         surplus = sum(held.values()) - self._max_bytes

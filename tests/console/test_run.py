@@ -28,7 +28,6 @@ def call(page, tool):
     return page.locator("#tree > .call", has=page.locator(".tool", has_text=tool)).last
 
 
-@pytest.mark.parametrize(("size", "script"), [("phone", True), ("tablet", False), ("desk", True)])
 async def test_an_id_is_copied_and_times_are_exact_on_demand(console, visit):
     """The run's id is one click away from a terminal, and the switch of the times is kept for the next page."""
     run = await console.start("hello")
@@ -49,6 +48,7 @@ async def test_an_id_is_copied_and_times_are_exact_on_demand(console, visit):
     await expect(page.locator("#head [data-copy]")).to_be_hidden()
 
 
+@pytest.mark.parametrize(("size", "script"), [("phone", True), ("tablet", False), ("desk", True)])
 async def test_a_run_says_what_was_asked_and_all_that_happened(desk, visit, size, script):
     """At every size, with and without a script: who asked, the state, the cost, each call, what was wrong with one, and the answer."""
     run = await desk.ended(WHY, principal=Principal(subject="ana"), labels={"desk": "3"})
@@ -214,9 +214,7 @@ async def test_a_run_is_forked_with_another_result(desk, visit, script):
     await page.get_by_label("The result, as JSON").fill('{"total": 0}')
     await page.get_by_role("button", name="Start the fork").click()
     await expect(page.locator("#head")).to_contain_text(f"Fork of {run.id}")
-    await expect(page.locator("main")).to_contain_text(
-        'It was given the result of ops.devices.read: {"total": 0}'
-    )
+    await expect(page.locator("main")).to_contain_text('Changed: result of ops.devices.read: {"total": 0}')
     forked = page.url.rpartition("/")[2]
     await desk.status_when(desk.client.get_run(forked), lambda status: status.closed_at)
     results = [
@@ -235,7 +233,7 @@ async def test_a_call_is_made_again_with_other_arguments(desk, visit):
     await call(page, "devices.read").locator("summary").first.click()
     await call(page, "devices.read").get_by_role("link", name="Open call").click()
     await page.get_by_role("link", name="Fork from here").click()
-    await page.get_by_label("The arguments of the call").check()
+    await page.get_by_label("Run the call again with different arguments").check()
     field = page.get_by_label("The arguments, as JSON")
     assert json.loads(await field.input_value()) == {"device": "d-3", "hours": 48, "unit": "kWh"}
     await field.fill('{"device": "d-6", "hours": 24, "unit": "W"}')
@@ -404,7 +402,7 @@ async def test_every_view_and_every_event_has_a_url(desk, visit, script):
     await expect(page.locator("main")).to_contain_text("max_tool_calls")
     await tabs.get_by_role("link", name="Events").click()
     await page.get_by_label("Kind").select_option("tool_end")
-    await page.get_by_role("button", name="Show").click()
+    await page.get_by_role("button", name="Show", exact=True).click()
     await expect(page.locator(".events tbody tr")).to_have_count(6)
     await page.locator(".events tbody tr .id").last.click()
     await expect(page.locator("pre")).to_contain_text('"type": "tool_end"')

@@ -132,7 +132,7 @@ async def test_a_run_that_gave_up_is_not_shown_as_completed(desk, visit, until):
     await expect(page.locator(f"[id='run-{answered.id}']")).to_be_visible()
     await expect(page.locator(f"[id='run-{stopped.id}']")).to_have_count(0)
     await page.goto(f"{desk.url}/runs/{stopped.id}")
-    await expect(page.locator("#head .state")).to_have_text("Gave up max tool rounds")
+    await expect(page.locator("#head .state")).to_contain_text("max tool rounds")
 
 
 async def test_an_open_run_says_what_it_has_cost_so_far(desk, visit, until):

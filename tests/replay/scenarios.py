@@ -1179,7 +1179,9 @@ SCENARIOS = {
         policy=RunPolicy(time_budget=timedelta(hours=1)),
     ),
     "retries_stopped": Scenario([*(calls(call("fail")) for _ in range(3)), FINAL]),
-    "gave_up": Scenario([*(calls(call("fail")) for _ in range(3)), FINAL]),
+    "gave_up": Scenario(
+        [*(calls(call("fail")) for _ in range(3)), FINAL], principal=Principal(subject="kim", roles=["user"])
+    ),
     "loop": Scenario([*(calls(call("add", a=1, b=2)) for _ in range(8)), FINAL]),
     # Recorded under the first rules of the safeguards, by which equal calls of a step are a loop, and unlike words no pattern ...
     "equal_calls": Scenario([calls(*[call("add", a=1, b=2)] * 8), *[never_final] * 9]),

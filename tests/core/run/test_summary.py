@@ -37,10 +37,10 @@ def test_a_run_is_introduced_by_the_users_message() -> None:
 
 
 def test_the_tenant_is_in_the_memo() -> None:
-    """The memo has the tenant of who asked, where there is one."""
+    """The memo has the name and the tenant of who asked, where there is one."""
     ana = Principal(subject="ana", tenant="acme")
-    assert summarize(run_of(principal=ana)).memo == {"tenant": "acme"}
-    assert summarize(run_of(principal=Principal(subject="ana"))).memo == {}
+    assert summarize(run_of(principal=ana)).memo == {"tenant": "acme", "started_by": "ana"}
+    assert summarize(run_of(principal=Principal(subject="ana"))).memo == {"started_by": "ana"}
 
 
 def test_labels_are_in_the_details() -> None:
