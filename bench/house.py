@@ -156,7 +156,7 @@ def judging(files: list[Source]) -> list[str]:
                 if isinstance(each, ast.Call) and each.args and isinstance(each.args[-1], ast.Constant)
                 if isinstance(each.func, ast.Name) and each.func.id in ("require", "has_role")
             ]
-            if "why_not" in calls_in(node) or "approver" in names:
+            if {"why_not", "refusal_of"} & {*calls_in(node)} or "approver" in names:
                 found.append(place(source, node))
     return found
 

@@ -31,7 +31,7 @@ from sojourn.errors import (
     RunNotFound,
     RunUnreadable,
 )
-from sojourn.timeline import TimelineTree, WaitEnd
+from sojourn.timeline import TimelineTree, WaitEnd, verdict_of
 from sojourn.values.text import clip
 from sojourn.values.visible import visible
 
@@ -399,7 +399,7 @@ def refusal_of_closed(end: WaitEnd, answer: GivenAnswer) -> AwaitClosed:
     ):
         text = f"{what} was shown with other arguments than those of this digest"
     else:
-        text = f"{what} was already {_done(event)}{by} at {at}{_reason(event)}"
+        text = f"{what} was already {verdict_of(event)}{by} at {at}{_reason(event)}"
     return AwaitClosed(text, run_id=view.run_id, await_id=view.await_id)
 
 
@@ -410,12 +410,6 @@ def _describe(view: WaitView) -> str:
         kind = view.noun.removeprefix("a ").removeprefix("an ")
         return f"the {kind} {visible(clip(' '.join((view.prompt or view.summary).split()), 100))!r}"
     return f"the result of {', '.join(visible(call.tool) for call in view.calls[:3])}"
-
-
-def _done(event: AwaitAnsweredEvent) -> str:
-    if event.approved is not None:
-        return "approved" if event.approved else "denied"
-    return "declined" if event.code == "declined" else "answered"
 
 
 def _reason(event: AwaitAnsweredEvent) -> str:

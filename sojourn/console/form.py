@@ -46,7 +46,7 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class AttachedFile:
     title: str
     media_type: str
     size: int
@@ -66,21 +66,21 @@ class File:
     body: bytes
 
 
-def attachments_of(message: Message) -> list[Attachment]:
-    found: list[Attachment] = []
+def attachments_of(message: Message) -> list[AttachedFile]:
+    found: list[AttachedFile] = []
     for part in message.parts:
         if isinstance(part, ImagePart | DocumentPart):
             if file := part.attachment:
                 is_picture = file.media_type in PICTURE_TYPES
                 found.append(
-                    Attachment(file.name, file.media_type, file.size, id=file.id, is_picture=is_picture)
+                    AttachedFile(file.name, file.media_type, file.size, id=file.id, is_picture=is_picture)
                 )
                 continue
             data, is_document = part.data or "", isinstance(part, DocumentPart)
             title = (part.title if isinstance(part, DocumentPart) else None) or part.url or ""
             is_shown = not is_document and part.media_type in PICTURE_TYPES and _BASE64.match(data)
             picture = f"data:{part.media_type};base64,{data}" if data and is_shown else ""
-            found.append(Attachment(title, part.media_type, len(data) * 3 // 4, picture))
+            found.append(AttachedFile(title, part.media_type, len(data) * 3 // 4, picture))
     return found
 
 
