@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn.contracts.awaits import record_of
 from sojourn.errors import (
     ApprovalVoid,
     ArtifactNotFound,
@@ -135,6 +134,8 @@ def kind_of(error: BaseException) -> ErrorKind | None:
     elif isinstance(error, MissingRole):
         then = f"Ask the operator of the service for the role {error.role}."
     elif isinstance(error, OtherKind):
+        from sojourn.contracts.awaits import record_of  # noqa: PLC0415 - pydantic: `sojourn --help` is quick
+
         record = record_of(error.kind)
         then = (
             f"POST /v1/runs/{{run_id}}/{record.answer_path} answers it."

@@ -387,6 +387,9 @@ class Client(Access):
             raise InvalidInput("attachments: they join the last message, which is no user's")
         made: list[Message] = []
         for message in opening:
+            if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] - the check of the input says so
+                made.append(message)
+                continue
             more = attachments if message is opening[-1] else ()
             made.append(await self.with_attachments(message, more, run_id=run_id, principal=principal))
         return made

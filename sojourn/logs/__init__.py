@@ -2,7 +2,7 @@
 
 The package decides on the content of a line (masked, bounded, printable), which lines a worker writes, and
 which lines of Temporal's SDK are dropped. It configures nothing on import, and does not replace a program's
-own configuration; such a program adds `masked` to its own chain of processors. Begin at `configure`, whose
+own configuration; such a program adds `mask_event` to its own chain of processors. Begin at `configure`, whose
 `configure_logs()` the commands and `App.serve()` call.
 """
 

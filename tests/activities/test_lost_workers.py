@@ -52,8 +52,8 @@ async def test_an_attempt_under_which_no_worker_was_lost_sends_nothing(attempt):
 async def test_only_a_failure_that_says_so_did_nothing(error, may_have_acted):
     """After a lost worker, or a failure that says nothing of it, the call may have taken effect; one that was refused has not."""
 
-    async def decoded(_failure: Any) -> Any:
+    async def decode(_failure: Any) -> Any:
         return error
 
-    task: Any = SimpleNamespace(decoded=decoded)
+    task: Any = SimpleNamespace(decode=decode)
     assert await _may_have_acted(task, Failure() if error else None) is may_have_acted

@@ -167,7 +167,7 @@ async def test_a_conversation_that_has_ended_is_not_started_again(client):
         await begun({"text": "late"})
     handle = client.temporal.get_workflow_handle(session.run.id)
     with pytest.raises(AwaitClosed, match="has ended"):
-        await sending.send(handle, begun, {"text": "late"})
+        await sending.send(handle, "send", begun, {"text": "late"})
 
 
 @workflow.defn(name="AgentRun")

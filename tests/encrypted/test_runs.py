@@ -269,5 +269,5 @@ async def test_external_storage_is_encrypted_too(serve, tmp_path):
         if event.type == "tool_end"
         for artifact in event.result.artifacts
     ]
-    with pytest.raises(ValueError, match="encrypted, with keys that are not here"):
+    with pytest.raises(ValueError, match="encrypted with keys that are not here"):
         await load(storage, artifact.claim)

@@ -206,7 +206,7 @@ async def test_a_server_that_was_already_running_is_named(here, start_command, t
     first = (await dev.stdout.readline()).decode()
     dev.kill()
     await dev.communicate()
-    assert f"Temporal server {temporal_address}, which was already running: it may have other runs" in first
+    assert f"Temporal server {temporal_address}, which was running already: it may have other runs" in first
 
 
 async def test_a_server_of_this_folder_is_told(here, start_command):

@@ -26,6 +26,7 @@ FIELDS = [
     "session_id",
     "status",
     "awaiting",
+    "gave_up",
     "forked_from",
     "started_at",
     "closed_at",

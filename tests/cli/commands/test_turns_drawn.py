@@ -108,7 +108,7 @@ async def test_a_limit_that_ends_a_conversation_is_shown(talk):
     await had(session, *map(str, range(7)))
     await session.run.result()
     shown = (await sojourn("show", session.run.id)).out.splitlines()
-    assert shown[0].startswith("completed after 7 turns, ")
+    assert shown[0].startswith("gave up: max_turns after 7 turns, ")
     assert shown[-2] == "= The conversation has had its 7 turns. (max_turns)"
 
 
