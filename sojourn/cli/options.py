@@ -107,6 +107,9 @@ Files = Annotated[
     typer.Option(
         "--file",
         metavar="PATH",
+        exists=True,
+        dir_okay=False,
+        readable=True,
         help="A file to send with the message, or the first one; can be given several times.",
     ),
 ]

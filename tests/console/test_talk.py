@@ -551,11 +551,11 @@ async def test_links_lead_to_a_session_that_a_path_would_not_keep(console, visit
 
 @pytest.mark.parametrize("script", [True, False])
 async def test_files_come_with_a_message(console, visit, talk, tmp_path, script):
-    """A picture is shown, a document is named, and both are parts of the message that the agent gets; what is too large is told."""
+    """A picture is shown, a document is named, and both are parts of the message that the agent gets; what is too large is refused."""
     await talk("hello")
     (tmp_path / "dot.png").write_bytes(PICTURE)
     (tmp_path / "notes.txt").write_text("[[[[" * 1_000 + "line\r\n")
-    (tmp_path / "large.bin").write_bytes(b"\xff\x00" * 100_000)
+    (tmp_path / "large.bin").write_bytes(b"\xff\x00" * 13_000_000)
     page = await visit(talk.url, script=script)
     await page.locator("#composer [name=files]").set_input_files(
         [tmp_path / "dot.png", tmp_path / "notes.txt"]
@@ -574,21 +574,54 @@ async def test_files_come_with_a_message(console, visit, talk, tmp_path, script)
     await page.locator("#composer [name=files]").set_input_files(tmp_path / "large.bin")
     await send(page, "and this")
     if script:
-        assert "at most 180 kB" in await page.locator("#composer [name=files]").evaluate(
-            "field => field.validationMessage"
-        )
+        told = await page.locator("#composer [name=files]").evaluate("field => field.validationMessage")
+        assert told == "Too large: 26.0 MB. The limit is 25.0 MB for each file."
     else:
-        await expect(page.get_by_role("alert")).to_contain_text("more than 180 kB")
-        await expect(page.locator("#write")).to_have_value("and this")
+        await expect(page.get_by_text("a file has at most 25,000,000 bytes")).to_be_visible()
     assert (await talk.session.status()).turns == 2
 
 
-async def test_only_a_page_takes_files(console):
-    """The API takes no form with bytes that are no text; a form that is not whole is refused."""
+@pytest.mark.parametrize("way", ["paste", "drop"])
+async def test_files_are_pasted_and_dropped(console, visit, talk, way):
+    """A file that is pasted into the form, or dropped on it, is sent beside the chosen one, and its link downloads it."""
+    await talk("hello")
+    page = await visit(talk.url)
+    field = page.locator("#composer [name=files]")
+    await field.set_input_files({"name": "first.txt", "mimeType": "text/plain", "buffer": b"1" * 5_000})
+    await page.locator("#write").evaluate(
+        """(area, way) => {
+            const given = new DataTransfer();
+            given.items.add(new File(["<script>hacked = 1</script>"], "page.html", { type: "text/html" }));
+            const event = way === "paste"
+                ? new ClipboardEvent("paste", { clipboardData: given, bubbles: true, cancelable: true })
+                : new DragEvent("drop", { dataTransfer: given, bubbles: true, cancelable: true });
+            area.dispatchEvent(event);
+        }""",
+        way,
+    )
+    assert await field.evaluate("field => [...field.files].map(each => each.name)") == [
+        "first.txt",
+        "page.html",
+    ]
+    await send(page, "look")
+    await console.status_when(talk.session.run, lambda status: status.turns == 2)
+    link = page.locator(".turn").last.locator(".said .attached a").nth(1)
+    await expect(link).to_contain_text("page.html")
+    async with http_client() as http:
+        found = await http.get(await link.evaluate("link => link.href"))
+    assert found.text == "<script>hacked = 1</script>"
+    assert found.headers["content-type"] == "application/octet-stream"
+    assert found.headers["content-disposition"].startswith('attachment; filename="page.html"')
+    assert found.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in found.headers["content-security-policy"]
+
+
+async def test_only_some_paths_take_files(console):
+    """A path of the API without files takes no bytes that are no text; a form that is not whole is refused."""
     async with http_client(base_url=console.url, headers={"Origin": console.url}) as http:
         body = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n\xff\r\n--x--\r\n'
         headers = {"Content-Type": "multipart/form-data; boundary=x"}
-        answer = await http.post("/v1/runs", content=body, headers=headers)
+        answer = await http.post("/v1/runs/none/answers", content=body, headers=headers)
         assert answer.json()["code"] == "bad_encoding"
         for broken in (body[:-6], body.replace(b'name="files"; ', b""), b""):
             answer = await http.post("/talk/new", content=broken, headers=headers)
