@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from sojourn.contracts.attachment import PICTURE_TYPES, file_name, media_type_of
 from sojourn.contracts.awaits import (
     Await,
     AwaitClarification,
@@ -34,9 +36,11 @@ from sojourn.core.awaits.disclosure import Disclosure, disclose
 from sojourn.core.awaits.envelope import write_json
 from sojourn.core.run.approval import APPROVE
 from sojourn.values.numbers import is_exact
+from sojourn.values.visible import visible
 
 __all__ = [
     "Asker",
+    "AttachmentView",
     "Disclosure",
     "StatusView",
     "WaitContext",
@@ -144,6 +148,31 @@ class Asker(_Shape):
     """The tenant."""
 
 
+class AttachmentView(_Shape):
+    """A file that the arguments of a call to approve name by its id."""
+
+    id: str
+    """The id in the arguments. It stands for the content, so the digest of the arguments covers the file."""
+    name: str
+    """The file's name, which its sender chose."""
+    media_type: str
+    """The MIME type, as its sender stated it."""
+    size: int
+    """Size in bytes."""
+    path: str
+    """The path of its content in the HTTP service."""
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether a page may show it."""
+        return self.media_type in PICTURE_TYPES
+
+    @property
+    def line(self) -> str:
+        """The file in a line, with every character visible. A name has no quotation marks."""
+        return visible(f'{self.id}: "{self.name}" ({self.media_type}, {self.size:,} bytes)')
+
+
 class WaitView(_Shape):
     """An open wait of a run or a child run; an answer goes to `run_id`."""
 
@@ -183,6 +212,8 @@ class WaitView(_Shape):
     """The arguments as JSON in a text, if they have an integer that JavaScript rounds: show this to the person who decides."""
     digest: str | None = None
     """The digest of the arguments, which an approval names."""
+    attachments: list[AttachmentView] = []
+    """The files that the arguments name; the digest covers their content."""
     outcome_unknown: bool = False
     """Whether the call repeats one that may have taken effect."""
     changes: list[str] = []
@@ -359,6 +390,7 @@ def wait_view(
         expires_at=expires_at(wait, since),
         context=context,
         wait=wait,
+        attachments=_attachments(wait, run_id) if isinstance(wait, AwaitConfirmation) else [],
         **_FIELDS[type(wait)](wait),
     )
 
@@ -400,6 +432,20 @@ def _agent_of(run_id: str, status: RunStatus | None) -> str:
         return status.agent_id
     links = [call.run_link for call in status.calls if call.run_link]
     return next((link.agent_id for link in links if link.run_id == run_id), "")
+
+
+def _attachments(wait: AwaitConfirmation, run_id: str) -> list[AttachmentView]:
+    folder = f"/v1/runs/{quote(run_id)}/attachments"
+    return [
+        AttachmentView(
+            id=file.id,
+            name=file_name(file.name),  # of a program that wrote the record itself, perhaps
+            media_type=media_type_of(file.media_type),
+            size=file.size,
+            path=f"{folder}/{quote(file.id, safe='')}",
+        )
+        for file in wait.attachments
+    ]
 
 
 def _asker(principal: Principal) -> Asker:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn.answers import WaitRef, open_waits, status_view, wait_view
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import (
     Await,
     AwaitClarification,
@@ -53,6 +54,31 @@ def test_the_kinds_fill_in_what_they_ask() -> None:
         WaitRef("r", "external", call_id="c2"),
         WaitRef("r", "external", call_id="c3"),
     ]
+
+
+def test_an_approval_has_the_files_that_it_names() -> None:
+    """Each has its id, name, type, size and the path of its content, and no claim; a name has no hidden characters."""
+    file = AttachmentRecord(
+        id="att_0123456789abcdef",
+        name="invoice\u202efdp.exe",
+        media_type="application/pdf",
+        size=20_000_000,
+        sha256="0" * 64,
+        claim={"key": "secret"},
+    )
+    view = wait_view(APPROVAL.model_copy(update={"attachments": [file]}), "r/c 1")
+    assert view.model_dump(mode="json")["attachments"] == [
+        {
+            "id": file.id,
+            "name": "invoicefdp.exe",
+            "media_type": "application/pdf",
+            "size": 20_000_000,
+            "path": "/v1/runs/r/c%201/attachments/att_0123456789abcdef",
+        }
+    ]
+    assert view.attachments[0].line == (
+        'att_0123456789abcdef: "invoicefdp.exe" (application/pdf, 20,000,000 bytes)'
+    )
 
 
 @pytest.mark.parametrize("since", [None, SINCE])

@@ -111,4 +111,5 @@ def call_lines(wait: WaitView, *, whole: bool = False) -> tuple[list[str], Discl
     if wait.deciders:
         changes.append(f"  decided by {wait.deciders}")
     tool = f"  {visible(wait.tool or '')}"
-    return [*prompt, tool, *changes, *(f"    {line}" for line in shown.lines), *cut], shown
+    files = [file.line for file in wait.attachments]
+    return [*prompt, tool, *changes, *(f"    {line}" for line in (*shown.lines, *files)), *cut], shown

@@ -104,13 +104,14 @@ async def explain_external_calls(service: Service, run_id: str) -> str:
 def chat_text(view: WaitView) -> str:
     """Return a wait as text for a chat.
 
-    The text of a call begins with the tool and all arguments, so that the reader sees them before approving.
+    The text of a call begins with the tool, all arguments and the files that they name, so that the reader sees them before approving.
     """
     if view.call is None:
         fields = view.wanted
         texts = [visible(each, keep="\n") for each in (view.summary, view.detail) if each]
         return remove_marks("\n\n".join([*texts, *([f"Wanted: {', '.join(fields)}"] if fields else [])]))
-    block = "\n".join([str(view.tool), *disclose(view.payload or {}, whole=True).lines])
+    files = [file.line for file in view.attachments]
+    block = "\n".join([str(view.tool), *disclose(view.payload or {}, whole=True).lines, *files])
     changed = [f"Changed since it was shown: {inert(', '.join(view.changes))}"] if view.changes else []
     deciders = [inert(f"It is decided by {view.deciders}.")] if view.deciders else []
     prompt = inert(view.prompt or view.title or "May this call run?")

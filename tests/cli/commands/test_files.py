@@ -19,11 +19,18 @@ async def digest(file: Attachment) -> str:
     return f"{file.name} {len(content)} {hashlib.sha256(content).hexdigest()[:12]}"
 
 
+@tools.tool(destructive=True, confirmation="Delete {file}?")
+async def delete(file: Attachment) -> str:
+    """Delete a file."""
+    return f"deleted {file.name}"
+
+
 async def plan(turn: Turn) -> PlanResult:
-    """Read the files of the last message."""
+    """Read the files of the last message, or delete them if it says so."""
     if turn.messages[-1].role == "tool":
         return PlanResult.final("; ".join(str(result.result) for result in turn.tool_results))
-    calls = [digest.call(file=file.id) for file in turn.messages[-1].attachments]
+    tool = delete if turn.messages[-1].text == "delete" else digest
+    calls = [tool.call(file=file.id) for file in turn.messages[-1].attachments]
     return PlanResult.calls(*calls) if calls else PlanResult.final("no files")
 
 
@@ -96,3 +103,15 @@ async def test_a_file_that_cannot_be_read_is_refused_at_once(command, tmp_path, 
     assert (missing.code, "file 'none.txt' does not exist" in missing.err) == (2, True), missing.err
     folder = await command(*arguments, "--file", str(tmp_path))
     assert (folder.code, "is a directory" in folder.err) == (2, True), folder.err
+
+
+async def test_an_approver_reads_which_file_a_call_names(sojourn, tmp_path):
+    """`run` and `approve` print the name, type and size beside the id."""
+    path, _ = write(tmp_path, "old.txt", 640)
+    run_id = f"delete-{uuid.uuid4().hex[:8]}"
+    done = await sojourn("run", "files.clerk", "delete", "--file", str(path), "--run-id", run_id)
+    assert done.code == 4, done.err
+    assert ': "old.txt" (text/plain, 640 bytes)' in done.out
+    (line,) = [line for line in done.out.splitlines() if "sojourn approve" in line]
+    done = await sojourn("approve", run_id, line.split()[-1], "--yes")
+    assert (done.code, ': "old.txt" (text/plain, 640 bytes)' in done.out) == (0, True), done.err

@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 
 from sojourn.answers import wait_view
 from sojourn.cli.screen.waits import call_lines
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run_policy import ApprovalPolicy
 from sojourn.contracts.tool_call import ToolRequest
@@ -103,6 +104,24 @@ def test_the_command_line_shows_what_runs_or_says_that_it_does_not() -> None:
             else:
                 assert not whole
                 assert lines[-1] == "  the call is not shown whole; --full shows all of it"
+
+
+def test_chats_and_the_command_line_show_the_files_of_a_call() -> None:
+    """After the arguments there is a line for each file that they name, with its name, type and size."""
+    file = AttachmentRecord(
+        id="att_0123456789abcdef",
+        name="bill `1`.pdf",
+        media_type="application/pdf",
+        size=2_000,
+        sha256="0" * 64,
+    )
+    wait = wait_of({"file": file.id}).model_copy(update={"attachments": [file]})
+    line = 'att_0123456789abcdef: "bill `1`.pdf" (application/pdf, 2,000 bytes)'
+    view = wait_view(wait, RUN)
+    for text in (chat_prompt(view), elicitation_of(view).params.message):
+        block = next(token.content for token in MARKDOWN.parse(text) if token.type == "fence")
+        assert block.rstrip("\n").split("\n")[1:] == [f'file = "{file.id}"', line]
+    assert call_lines(view)[0][-1] == f"    {line}"
 
 
 def test_elicitations_of_mcp_show_what_runs() -> None:
