@@ -45,6 +45,11 @@ class UploadForm(MultiPartParser):
         self._limits = limits
         self._size = 0
 
+    def close(self) -> None:
+        """Close the files, also one that is not whole, which the parsed form leaves out."""
+        for file in self._files_to_close_on_error:
+            file.close()
+
     def on_end(self) -> None:
         """Note the end of the form: Starlette's parser accepts one that is cut off."""
         self.is_whole = True
@@ -103,7 +108,7 @@ async def read_files(
     except (MultiPartException, MultipartParseError) as error:
         raise broken(str(getattr(error, "message", error))) from error
     if not form.is_whole:
-        await sent.close()
+        form.close()
         raise broken("it is cut off")
     fields = [(name, value) for name, value in sent.multi_items() if isinstance(value, str)]
     files = [value for _, value in sent.multi_items() if isinstance(value, UploadFile)]

@@ -175,8 +175,8 @@ async def test_a_flow_passes_files_to_tools(serve, storage, tmp_path):
     """`case.attachments` has the files of the turn, and a tool that gets one reads it."""
 
     @flow
-    def sort(case: Case) -> list[str]:
-        return [case.call(measure, file=file) for file in case.attachments]
+    def sort(case: Case) -> str:
+        return ", ".join(case.call(measure, file=file) for file in case.attachments)
 
     client = await serve(
         App(
