@@ -1,12 +1,12 @@
 """Send a person's or a program's answer to an open wait of a run.
 
 Every command, route, protocol and page calls `submit`. It checks by `sojourn.core.awaits.deciding`
-who may decide, and the run checks again. Sending an answer is idempotent: `answered_before`
+who may decide, and the run checks again. Sending an answer is idempotent: `find_earlier_answer`
 recognizes one that the same principal gave before, so a client that got no reply may send its
 answer again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -31,6 +31,7 @@ from sojourn.errors import (
     RunNotFound,
     RunUnreadable,
 )
+from sojourn.events.one_run import present_events
 from sojourn.timeline import TimelineTree, WaitEnd, verdict_of
 from sojourn.values.text import clip
 from sojourn.values.visible import visible
@@ -185,6 +186,9 @@ async def submit(
         if earlier is None:
             raise
         return earlier
+    if message_id:
+        # Temporal returns the outcome of the first update with this id, whatever the present one says.
+        await find_earlier_answer(run, principal, WaitRef(run.id, await_id), answer)
     if message_id and conversation is not None and conversation.id != run.id:
         with suppress(InvalidInput):  # raised if the run above is not a conversation, which gets no message
             await conversation.remember(message_id)
@@ -272,10 +276,20 @@ async def find_closed_wait(
 ) -> tuple[WaitEnd, ApprovalVoid | None] | None:
     """Find a wait that was answered, in the events of its run.
 
-    Return its end, and why the call did not run by an approval of it.
+    Return its end, and why the call did not run by an approval of it. The present execution is read first.
     """
-    tree, end = TimelineTree(run.id), None
-    async with aclosing(run.events(follow=False, children=children)) as events:
+    if not children and (
+        found := await _find_closed(present_events(run.client.temporal, run.id), run.id, is_it)
+    ):
+        return found
+    return await _find_closed(run.events(follow=False, children=children), run.id, is_it)
+
+
+async def _find_closed(
+    events: AsyncGenerator[Event], run_id: str, is_it: Callable[[WaitView], bool]
+) -> tuple[WaitEnd, ApprovalVoid | None] | None:
+    tree, end = TimelineTree(run_id), None
+    async with aclosing(events):
         async for event in events:
             if end is not None:
                 if void := _void_after(end, event):

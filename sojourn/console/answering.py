@@ -28,12 +28,13 @@ from sojourn.errors import (
     RunNotFound,
     ServerUnavailable,
 )
+from sojourn.events.one_run import present_events
 from sojourn.forms import FilledForm, FormField, check_answer, read_fields, read_value
 from sojourn.http.answering import submit_answer
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
-from sojourn.reader import find_waits, present_events
+from sojourn.reader import find_waits
 from sojourn.timeline import Timeline
 
 __all__ = ["DONE", "VERDICTS", "find_wait", "no_wait", "read_answer", "results_in", "submit_form"]
@@ -113,7 +114,7 @@ async def _history_of(visit: Visit, run_id: str, await_id: str, *, is_open: bool
 
 async def _read_history(service: Service, run_id: str, await_id: str) -> WaitHistory:
     client = service.client
-    found = await _history_in(present_events(client, run_id), run_id, await_id)
+    found = await _history_in(present_events(client.temporal, run_id), run_id, await_id)
     if found.wait is None:
         found = await _history_in(client.get_run(run_id).events(follow=False), run_id, await_id)
     root = run_id.partition("/")[0]

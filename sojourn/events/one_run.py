@@ -6,7 +6,7 @@ deleted them. So other programs read the file as the history of the last executi
 """
 
 import json
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -47,6 +47,7 @@ __all__ = [
     "histories_in",
     "memory_in_history",
     "policy_in_history",
+    "present_events",
     "present_execution",
     "readable_transcript",
     "records_of",
@@ -212,6 +213,21 @@ async def records_of(
     """
     async for each in Reading(client, fold, execution, follow=follow).records():
         yield each
+
+
+async def present_events(client: Client, run_id: str) -> AsyncGenerator[Event]:
+    """Yield the recorded events of a run's present execution.
+
+    Raises:
+        RunError: The history cannot be read.
+    """
+    try:
+        execution = await present_execution(client, run_id)
+        async for _, events in records_of(client, Fold(run_id), execution, follow=False):
+            for event in events:
+                yield event
+    except RPCError as error:
+        raise translate_error(error, run_id) from error
 
 
 async def _begin(client: Client, run_id: str, since: str, *, follow: bool) -> Reading:

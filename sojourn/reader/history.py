@@ -37,7 +37,6 @@ __all__ = [
     "Snapshot",
     "conversation_timeline",
     "may_be_stuck",
-    "present_events",
     "read_conversation",
     "read_decisions",
     "read_event",
@@ -202,16 +201,6 @@ async def read_decisions(client: Client, run_id: str) -> RunDecisions:
             if (left := left - 1) < 0:
                 break
     return RunDecisions(tuple(timeline.decisions), is_whole=left >= 0)
-
-
-async def present_events(client: Client, run_id: str) -> AsyncGenerator[Event]:
-    try:
-        execution = await present_execution(client.temporal, run_id)
-        async for _, events in records_of(client.temporal, Fold(run_id), execution, follow=False):
-            for event in events:
-                yield event
-    except RPCError as error:
-        raise translate_error(error, run_id) from error
 
 
 def _events(client: Client, run_id: str, since: str = "") -> AsyncGenerator[Event]:

@@ -218,6 +218,45 @@ async def test_the_composer_answers_the_open_question(console, visit, talk, scri
     await expect(page.get_by_label("Answer the question")).to_have_count(0)
 
 
+async def test_a_text_that_was_begun_stays_with_what_it_was_begun_for(console, visit, talk):
+    """A text typed for one question is no answer to the next one, and no message; one typed as a message is no answer."""
+    await talk("hello")
+    await talk.session.send("ask", by="ana")
+    first = (await console.status_when(talk.session.run, lambda status: status.awaits)).awaits[0]
+    page = await visit(talk.url)
+    await expect(page.get_by_label("Answer the question")).to_be_checked()
+    await page.locator("#write").press_sequentially("yes")
+    await talk.session.send("ask", by="ana")
+    await talk.session.run.answer(first.id, "no")
+    again = await console.status_when(
+        talk.session.run, lambda status: status.awaits and status.awaits[0].id != first.id
+    )
+    await expect(page.locator(".turn")).to_have_count(3)
+    await page.locator("#write").press("Enter")
+    await expect(page.locator("#notice")).to_contain_text("the question is no longer open")
+    assert (await talk.session.run.status()).awaits == again.awaits
+    await expect(page.locator("#write")).to_have_value("yes")
+    await expect(page.get_by_label("After this turn")).to_be_checked()
+    await page.goto(talk.url)
+    await page.get_by_label("After this turn").check()
+    await page.locator("#write").press_sequentially("later")
+    await page.locator("#write").press("Enter")
+    await expect(page.locator("#queue .words")).to_have_text("later")
+    assert (await talk.session.run.status()).awaits == again.awaits
+
+
+async def test_another_answer_under_the_same_id_is_refused(console, talk):
+    """The text that a form had when it was first sent is the answer; another one is not lost in silence."""
+    await talk("hello")
+    await talk.session.send("ask", by="ana")
+    status = await console.status_when(talk.session.run, lambda status: status.awaits)
+    form = {"do": "send", "mode": "answer", "message_id": uuid.uuid4().hex}
+    form |= {"run_id": status.run_id, "await_id": status.awaits[0].id}
+    async with http_client(headers={"Origin": console.url}) as http:
+        sent = [await http.post(talk.url, data={**form, "text": text}) for text in ("red", "red", "blue")]
+    assert [answer.status_code for answer in sent] == [303, 303, 409]
+
+
 async def test_an_answer_to_a_question_that_is_closed_is_kept_and_not_sent(console, visit, talk):
     """Somebody else was quicker: the text stays in the composer, and is no message of which nobody said so."""
     await talk("hello")

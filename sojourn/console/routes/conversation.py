@@ -117,7 +117,7 @@ async def _page(
         "before": before,
         "problem": problem,
         "text": form.text("text") if form else "",
-        "mode": form.text("mode") if form else "queue",
+        "mode": _mode_of(form, talk.status) if form else next(iter(_modes(talk.status))),
         "message_id": message_id_for(form, problem),
         "focus": False,
     }
@@ -142,6 +142,7 @@ def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> 
         "is_busy": is_open and status.status != "idle",
         "asks": _question(status),
         "modes": _modes(status),
+        "mode": next(iter(_modes(status))),
         "most_bytes": most_bytes(visit.service),
         "below": waits_below(status) if is_open else {},
     }
@@ -149,6 +150,17 @@ def _values(visit: Visit, agent_id: str, session_id: str, talk: WatchedTalk) -> 
 
 def _modes(status: RunStatus) -> dict[str, tuple[str, str]]:
     return {"answer": ANSWER, **MODES} if _question(status) else MODES
+
+
+def _mode_of(form: Form, status: RunStatus) -> str:
+    """Return the mode of a form that was refused.
+
+    Its text never becomes the answer to another question.
+    """
+    mode, question = form.text("mode"), _question(status)
+    if mode == "answer" and (question is None or question.await_id != form.text("await_id")):
+        return "queue"
+    return mode if mode in _modes(status) else "queue"
 
 
 def _question(status: RunStatus) -> WaitView | None:
@@ -369,7 +381,7 @@ async def _empty_composer(
         is_busy=status.status != "idle",
         asks=_question(status),
         modes=_modes(status),
-        mode="queue",
+        mode=next(iter(_modes(status))),
         text="",
         message_id=uuid.uuid4().hex,
         most_bytes=most_bytes(visit.service),
@@ -378,12 +390,29 @@ async def _empty_composer(
     return part("composer", html, "outerHTML")
 
 
+async def _modes_again(visit: Visit, agent_id: str, session_id: str, form: Form) -> str:
+    """Return what can be done with a text whose question is no longer open."""
+    run = await visit.service.conversation(visit.asking, agent_id, session_id)
+    status = await run.status()
+    html = visit.render(
+        "talk_modes.html",
+        is_busy=status.is_open and status.status != "idle",
+        asks=_question(status),
+        modes=_modes(status),
+        mode=_mode_of(form, status),
+        is_bound=True,
+    )
+    return part("modes", html, "outerHTML")
+
+
 async def _refuse(visit: Visit, agent_id: str, session_id: str, form: Form, problem: Problem) -> Response:
     if visit.is_part:
         html = visit.render("problem_notice.html", problem=problem)
         if form.text("do") == "send":
             kept = visit.render("talk_message_id.html", message_id=message_id_for(form, problem))
             html += part("message-id", kept, "outerHTML")
+            if form.text("mode") == "answer":
+                html += await _modes_again(visit, agent_id, session_id, form)
         return HTMLResponse(html, problem.status)
     try:
         run = await visit.service.conversation(visit.asking, agent_id, session_id)

@@ -28,6 +28,11 @@
     sent.set(form, { id: id.value, said, text, mode: form.elements.mode?.value });
   }, true);
 
+  // A text that somebody has begun to type goes where the page said when the typing began: to this question, or to this turn.
+  const bind = () => document.getElementById("modes")?.toggleAttribute("hx-morph-skip", document.getElementById("write")?.value !== "");
+  document.addEventListener("input", (event) => { if (event.target.id === "write") bind(); });
+  bind();
+
   // Each answer replaces the form by an empty one. Keep what was typed and chosen meanwhile, also in a form that was never sent: if two
   // messages are on their way, the second answer replaces the form that the first one brought.
   const main = document.querySelector(".talk-main");
@@ -36,7 +41,9 @@
       const before = sent.get(gone), now = document.getElementById("composer");
       if (!(gone instanceof HTMLFormElement && gone.id === "composer" && now instanceof HTMLFormElement)) continue;
       if (gone.elements.text.value !== (before?.text ?? "")) now.elements.text.value = gone.elements.text.value;
-      if (gone.elements.mode && gone.elements.mode.value !== (before?.mode ?? "queue")) now.elements.mode.value = gone.elements.mode.value;
+      const mode = gone.elements.mode?.value, isTyped = now.elements.text.value !== "";
+      if (mode && (isTyped || mode !== (before?.mode ?? mode))) now.elements.mode.value = mode === "answer" ? "queue" : mode;
+      bind();
       if (!before && gone.elements.files.files.length) now.elements.files.files = gone.elements.files.files;
     }
   }).observe(main, { childList: true });
