@@ -27,7 +27,11 @@ from .current_state import CurrentState, tells_doubt
 from .notices import Notices
 from .open_awaits import OpenAwaits
 
-__all__ = ["Conversation"]
+__all__ = ["Conversation", "NothingWaits"]
+
+
+class NothingWaits(Exception):  # noqa: N818 - no failure
+    """The message that was to open a turn was withdrawn meanwhile."""
 
 
 class Conversation:
@@ -72,6 +76,8 @@ class Conversation:
             self._present = asyncio.create_task(self._turn())
             try:
                 output, is_planned = await self._present
+            except NothingWaits:
+                continue
             except (asyncio.CancelledError, FailureError) as error:
                 stop_if_run_canceled()
                 if self._current.state.interrupted is not None:

@@ -30,6 +30,7 @@ from sojourn.contracts.wire_names import (
     SEND,
     SET_ASIDE,
     STOP_ASKING,
+    WITHDRAW,
 )
 from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.envelope import NOT_VISIBLE, Refused, message_id_of
@@ -51,14 +52,16 @@ from sojourn.core.run.inbox import (
     Inbox,
     Interruption,
     SentMessage,
+    Withdrawal,
     read_close,
     read_interrupt,
     read_remember,
     read_send,
+    read_withdraw,
 )
 from sojourn.core.run.set_aside import SetAsideRequest, read_set_aside
 from sojourn.core.run.totals import read_child_spent
-from sojourn.core.run.turns import interrupt_turn, is_in_turn, receive_message
+from sojourn.core.run.turns import interrupt_turn, is_in_turn, receive_message, withdraw_message
 from sojourn.values.frozen import copy_with
 from sojourn.values.text import echo
 
@@ -257,6 +260,25 @@ class MessageHandlers(ABC):
         else:
             self._accept(sent)
 
+    @workflow.update(name=WITHDRAW, description="Take back a message that no turn has taken.")
+    async def withdraw_by_update(self, *values: Any) -> bool:
+        """Withdraw a message that the validator has judged.
+
+        Return whether it was not withdrawn before. There is no signal: it would be recorded before the
+        run can judge it, so that the history could not say whether the message or its turn came first.
+        """
+        self.awaits.room.look()
+        request = self._read_withdraw(require_decoded(values))
+        self._check(request)
+        assert isinstance(request, Withdrawal)
+        before = self.current.state
+        self.current.state = withdraw_message(before, request.message_id)
+        return self.current.state is not before
+
+    @withdraw_by_update.validator
+    def _check_withdraw(self, *values: Any) -> None:
+        self._check(self._read_withdraw(values))
+
     @workflow.update(
         name=REMEMBER, description="Remember the id of a message that a child run got as an answer."
     )
@@ -307,6 +329,17 @@ class MessageHandlers(ABC):
         ):
             return sent
         return self._not_open
+
+    def _read_withdraw(self, values: Sequence[Any]) -> Withdrawal | Refused:
+        state = self.current.state
+        if not state.opening.conversation:
+            return _NO_CONVERSATION
+        request = read_withdraw(values, state.opening.tenant)
+        if isinstance(request, Refused):
+            return request
+        if not request.as_operator and not state.admits(request.principal):
+            return _HIDDEN
+        return state.inbox.withdrawal_fault(request, state.opening.principal) or request
 
     def _read_interrupt(self, values: Sequence[Any]) -> Interruption | Refused:
         return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION

@@ -30,7 +30,7 @@ from sojourn.values.wire import MAX_INLINE_BYTES
 
 from .cancellation import stop_if_canceled
 from .clock import Clock
-from .conversation import Conversation
+from .conversation import Conversation, NothingWaits
 from .current_state import VERSION, CurrentState, patched
 from .local_plan import LocalPlans
 from .notices import Notices
@@ -99,9 +99,12 @@ class PlanExecution:
 
         Raises:
             ApplicationError: The planner failed, or its plans were refused three times in a row.
+            NothingWaits: The message that was to open a turn was withdrawn.
         """
         await self._awaits.while_paused()
         if self._state.is_idle:
+            if not self._state.inbox.waiting:
+                raise NothingWaits
             self._state = open_turn(self._state)
             self.local.count_wait()
             self._awaits.show()

@@ -24,7 +24,7 @@ from sojourn.cli.commands.keys import keys
 from sojourn.cli.commands.list import list_, sessions
 from sojourn.cli.commands.run import result, run, watch
 from sojourn.cli.commands.schedule import schedule
-from sojourn.cli.commands.send import close, interrupt, send
+from sojourn.cli.commands.send import close, interrupt, send, withdraw
 from sojourn.cli.commands.serve import serve, worker
 from sojourn.cli.commands.server import server
 from sojourn.cli.commands.show import show
@@ -46,7 +46,7 @@ __all__ = ["app", "main"]
 _GROUPS: dict[str, tuple[Callable[..., int] | typer.Typer, ...]] = {
     "Begin": (init,),
     "Start and follow": (run, watch, result),
-    "Talk": (chat, send, interrupt, close, sessions),
+    "Talk": (chat, send, withdraw, interrupt, close, sessions),
     "Again and again": (schedule,),
     "Answer": (answer, approve, deny, provide),
     "Look": (show, list_, cost),

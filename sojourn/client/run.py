@@ -25,10 +25,11 @@ from sojourn.contracts.wire_names import (
     SEND,
     SET_ASIDE,
     STOP_ASKING,
+    WITHDRAW,
 )
 from sojourn.core.awaits.envelope import Refused, update_id_of
 from sojourn.core.awaits.principals import PRINCIPAL, write_principal
-from sojourn.core.run.inbox import Inbox, is_message_id, read_send
+from sojourn.core.run.inbox import AS_OPERATOR, Inbox, is_message_id, read_send
 from sojourn.errors import AwaitClosed, InvalidInput
 from sojourn.events.one_run import status_in_history
 
@@ -363,6 +364,27 @@ class Run(ReadableRun):
         if isinstance(judged, Refused):
             raise InvalidInput(f"{self.id}: {judged.reason}", run_id=self.id)
         return Accepted.model_validate(await self._send(SEND, dict(message)))
+
+    async def withdraw(
+        self,
+        message_id: str,
+        *,
+        by: str | None = None,
+        principal: Principal | None = None,
+        as_operator: bool = False,
+    ) -> bool:
+        """Withdraw a message that waits in a conversation.
+
+        As `Session.withdraw`. With `principal` the message must be this principal's, unless `as_operator` is true.
+        """
+        if not message_id or not is_message_id(message_id):
+            raise InvalidInput(f"{self.id}: `message_id` names a message that was sent", run_id=self.id)
+        sent: Fields = {"message_id": message_id, "by": by}
+        if principal:
+            sent[PRINCIPAL] = write_principal(principal)
+        if as_operator:
+            sent[AS_OPERATOR] = True
+        return bool(await self._send(WITHDRAW, sent))
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
         """End the present turn of a conversation, and return whether there was one.

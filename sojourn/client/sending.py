@@ -24,10 +24,12 @@ from sojourn.core.awaits.confirmation import VOID
 from sojourn.core.awaits.deciding import NOT_APPROVER
 from sojourn.core.awaits.envelope import NOT_VISIBLE
 from sojourn.core.awaits.kinds import KINDS_BY_NAME
+from sojourn.core.run.inbox import NOT_SENDER
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
     InvalidInput,
+    MissingRole,
     NotApprover,
     NoWorker,
     OtherKind,
@@ -171,6 +173,8 @@ def _refusal(
         return not_found(run_id)
     reason = getattr(error.cause, "message", error)
     message = f"{run_id}: {reason}"
+    if refused == NOT_SENDER:
+        return MissingRole(message, run_id=run_id, role="operator")
     details = _details(error)
     if refused == VOID:
         changes = details.get("changes") or ()

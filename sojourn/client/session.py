@@ -18,6 +18,7 @@ from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.event import (
     Event,
     MessageReceivedEvent,
+    MessageWithdrawnEvent,
     TurnStartedEvent,
     TurnSteeredEvent,
 )
@@ -72,7 +73,7 @@ class SessionTurn:
     ) -> AsyncGenerator[Event]:
         """Yield the events of the message and of its turn.
 
-        The last one is the turn's `turn_completed` or `turn_failed`.
+        The last one is the turn's `turn_completed` or `turn_failed`, or the message's `message_withdrawn`.
 
         Args:
             children: Include the events of child runs, as `Run.events`.
@@ -88,11 +89,15 @@ class SessionTurn:
                 is_mine, self.turn_id = True, event.turn_id
             about = isinstance(event, MessageReceivedEvent) and event.message_id == self.message_id
             is_end = is_run_end(event) and event.run_id == self.run.id
-            if is_mine or about or is_end or earlier:
+            if is_mine or about or is_end or earlier or self._is_withdrawal(event):
                 yield event
             ends = is_turn_end(event) and event.run_id == self.run.id
-            if is_mine and ends:
+            if (is_mine and ends) or self._is_withdrawal(event):
                 return
+
+    def _is_withdrawal(self, event: Event) -> bool:
+        is_mine = isinstance(event, MessageWithdrawnEvent) and event.message_id == self.message_id
+        return is_mine and event.run_id == self.run.id
 
     def _events(self, *, children: bool, deltas: bool) -> AsyncGenerator[Event]:
         client = self.run.client
@@ -112,7 +117,7 @@ class SessionTurn:
         """Return the answer of the turn that took the message.
 
         Raises:
-            RunFailed: The turn failed, and the conversation continues; or the run was canceled or terminated before an
+            RunFailed: The turn failed, and the conversation continues; or the message was withdrawn (`withdrawn` is the `code`); or the run was canceled or terminated before an
                 answer; or the conversation reached a limit, whose name is the `code`, before the turn began.
         """
         async for event in self.events():
@@ -124,6 +129,10 @@ class SessionTurn:
                     run_id=self.run.id,
                     code=event.error.code,
                     error=event.error,
+                )
+            if self._is_withdrawal(event):
+                raise RunFailed(
+                    f"message {self.message_id} was withdrawn", run_id=self.run.id, code="withdrawn"
                 )
         # Raises why the run ended, unless it was closed or had reached a limit.
         whole = await self.run.result()
@@ -295,6 +304,24 @@ class Session:
     async def memory(self) -> SessionMemory:
         """Return the memory of the conversation, as `Run.memory`."""
         return await self.run.memory()
+
+    async def withdraw(self, message_id: str, *, by: str | None = None, as_operator: bool = False) -> bool:
+        """Withdraw a message that waits, and return whether it was not withdrawn before.
+
+        No planner reads it. Sent again under its id it stays withdrawn. A turn that the message has interrupted stays
+        interrupted.
+
+        Args:
+            message_id: The id of the message, as in `SessionTurn.message_id`.
+            by: Name to record, unchecked.
+            as_operator: Withdraw the message of another principal too.
+
+        Raises:
+            AwaitClosed: The message's turn has begun, or the run of the conversation has ended.
+            MissingRole: Another principal sent the message.
+            InvalidInput: The conversation has no such message.
+        """
+        return await self.run.withdraw(message_id, by=by, principal=self._principal, as_operator=as_operator)
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
         """End the present turn, and return whether there was one.

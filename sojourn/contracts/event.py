@@ -294,6 +294,18 @@ class MessageReceivedEvent(BaseEvent):
     """The identity of the client that sent it, as Temporal records it."""
 
 
+class MessageWithdrawnEvent(BaseEvent):
+    """A message was withdrawn before a turn took it; no planner reads it."""
+
+    type: Literal["message_withdrawn"] = "message_withdrawn"
+    message_id: str
+    """The id of the message."""
+    by: str | None = None
+    """Who withdrew it, by the name in the request."""
+    identity: str | None = None
+    """The identity of the client that withdrew it, as Temporal records it."""
+
+
 class _OfTurn(BaseEvent):
     message_ids: list[str] = []
     """The messages of the turn, in the order in which the planner gets them."""
@@ -483,6 +495,7 @@ Event: TypeAlias = (
     | RunResumedEvent
     | RunContinuedEvent
     | MessageReceivedEvent
+    | MessageWithdrawnEvent
     | TurnStartedEvent
     | TurnSteeredEvent
     | TurnCompletedEvent

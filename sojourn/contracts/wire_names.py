@@ -46,6 +46,7 @@ __all__ = [
     "TRANSCRIPT",
     "TURN_ENDED",
     "VISIBLE_TO",
+    "WITHDRAW",
     "WORKFLOWS",
     "YIELD",
 ]
@@ -93,6 +94,7 @@ RESUME: Final = "resume"
 STOP_ASKING: Final = "stop_asking"
 SET_ASIDE: Final = "set_aside"
 SEND: Final = "send"
+WITHDRAW: Final = "withdraw"
 INTERRUPT: Final = "interrupt"
 CLOSE: Final = "close"
 REMEMBER: Final = "remember"
@@ -110,6 +112,7 @@ MESSAGES: Final = frozenset(
         STOP_ASKING,
         SET_ASIDE,
         SEND,
+        WITHDRAW,
         INTERRUPT,
         CLOSE,
         REMEMBER,

@@ -26,6 +26,7 @@ from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
 from sojourn.http.problems import Problem
 from sojourn.http.security.audit import bind_answer
+from sojourn.http.security.principals import has_role
 from sojourn.http.service import Service
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "needs_answer",
     "require_same",
     "submit_answer",
+    "withdraw_message",
 ]
 
 MESSAGE_EDITED = "message_edited"
@@ -72,6 +74,12 @@ async def submit_answer(
         check_may_answer(asking, wait, answer)
         run = await service.run(asking, wait.run_id)
     return await submit(run, asking, wait, answer, message_id=message_id, conversation=conversation)
+
+
+async def withdraw_message(run: Run, asking: Principal, message_id: str) -> None:
+    """Withdraw a message of the principal's, or any message if it is an operator."""
+    is_operator = has_role(asking, "operator")
+    await run.withdraw(message_id, by=asking.subject, principal=asking, as_operator=is_operator)
 
 
 def is_same_message(delivered: Delivered, message: Message, *, may_have_context: bool = False) -> bool:

@@ -34,6 +34,7 @@ __all__ = [
     "SetAsideBody",
     "StartBody",
     "ToolResultsBody",
+    "WithdrawBody",
 ]
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
@@ -213,6 +214,15 @@ class SetAsideBody(ReasonBody):
 
     what: Annotated[int, Field(strict=True, ge=0, lt=1_000_000_000)] | Id
     """The number of a message in the transcript, from 0 on; the id of a call, for its result; or the id of a message that was sent."""
+
+
+class WithdrawBody(_RequestBody):
+    """The message to withdraw."""
+
+    model_config = _example(message_id="m-7")
+
+    message_id: Id
+    """The id of a message that waits for its turn."""
 
 
 class InterruptBody(ReasonBody):

@@ -58,9 +58,10 @@ MAX_ATTEMPTS = 20
 MAX_DRAFT_TOOLS = 100
 """Most calls of a draft."""
 
-_OUTSIDE_TURNS = (events.MessageReceivedEvent, events.TurnStartedEvent)
+_OUTSIDE_TURNS = (events.MessageReceivedEvent, events.MessageWithdrawnEvent, events.TurnStartedEvent)
 _OF_CONVERSATION = (
     events.MessageReceivedEvent,
+    events.MessageWithdrawnEvent,
     events.TurnStartedEvent,
     events.TurnSteeredEvent,
     events.TurnCompletedEvent,
@@ -308,6 +309,10 @@ class Timeline:
         self.queued[event.message_id] = entry
         self._deliver(event.message_id, Delivery(event, self._before, self.cursor))
         self._add(entry, None)
+
+    def _withdraw(self, event: events.MessageWithdrawnEvent) -> None:
+        self.queued.pop(event.message_id, None)
+        self._note(event)
 
     def _deliver(self, message_id: str, delivery: Delivery) -> None:
         self.delivered.setdefault(message_id, delivery)
@@ -566,6 +571,7 @@ class Timeline:
         events.AwaitAnsweredEvent: _answer,
         events.LimitReachedEvent: _note,
         events.MemoryChangedEvent: _remember,
+        events.MessageWithdrawnEvent: _withdraw,
         events.PlanStartedEvent: _start_plan,
         events.PlannerNoteEvent: _note,
         events.PolicyDecisionEvent: _note,

@@ -42,6 +42,7 @@ CASES = [
     Case("show {run}", needs_worker=False),
     Case("send desk.clerk@{run} add", takes_run=False),
     Case("chat desk.clerk --session {run}", takes_run=False, input="sleep\n"),
+    Case("withdraw desk.clerk@{run} m-1", takes_run=False, needs_worker=False),
     Case("interrupt desk.clerk@{run}", takes_run=False, needs_worker=False),
     Case("close desk.clerk@{run}", takes_run=False, needs_worker=False),
     Case("answer {run} yes"),

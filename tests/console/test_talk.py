@@ -964,3 +964,42 @@ async def test_a_page_that_comes_back_has_all_its_turns_again(console, talk):
 
 async def _is(fact: bool) -> bool:
     return fact
+
+
+async def test_a_queued_message_is_withdrawn_without_a_script(console, talk):
+    """Each queued message has a button of a plain form; the message leaves the queue, and one whose turn has begun is refused."""
+
+    def hangs(status):
+        return any(call.state == "running" for call in status.calls)
+
+    await talk("hello")
+    begun = await talk.session.send("hang", by="ana")
+    await console.status_when(talk.session.run, hangs)
+    for text in ("one", "two"):
+        await talk.session.send(text, message_id=f"of-{text}", by="ana")
+    await console.status_when(talk.session.run, lambda status: status.queued == 2)
+    async with http_client(headers={"Origin": console.url}) as http:
+        form = {"do": "withdraw", "message_id": "of-one"}
+        assert (await http.post(talk.url, data=form)).status_code == 303
+        assert (await talk.session.status()).queued == 1
+        html = (await http.get(talk.url)).text
+        assert 'value="of-two"' in html
+        assert 'value="of-one"' not in html
+        assert "a queued message was withdrawn" in html
+        stale = await http.post(talk.url, data={"do": "withdraw", "message_id": begun.message_id})
+        assert (stale.status_code, "its turn has begun" in stale.text) == (409, True)
+
+
+async def test_the_button_withdraws_a_queued_message(console, visit, talk):
+    """The page shows without a reload that the message is gone."""
+    await talk("hello")
+    await talk.session.send("hang", by="ana")
+    await console.status_when(
+        talk.session.run, lambda status: any(call.state == "running" for call in status.calls)
+    )
+    await talk.session.send("never mind", by="ana")
+    page = await visit(talk.url)
+    await expect(page.locator("#queue .said .words")).to_have_text(["never mind"])
+    await page.locator("#queue button").click()
+    await expect(page.locator("#queue .said")).to_have_count(0)
+    await expect(page.locator(".turn .note").last).to_contain_text("a queued message was withdrawn")

@@ -36,6 +36,7 @@ PATHS = {
     "GET /v1/sessions",
     "GET /v1/sessions/{agent_id}/{session_id}",
     "POST /v1/sessions/{agent_id}/{session_id}",
+    "POST /v1/sessions/{agent_id}/{session_id}/withdraw",
     "POST /v1/sessions/{agent_id}/{session_id}/interrupt",
     "POST /v1/sessions/{agent_id}/{session_id}/close",
     "GET /v1/sessions/{agent_id}/{session_id}/events",
@@ -201,6 +202,7 @@ async def test_answers_fit_the_document(served, document, whole):
     await post("/v1/sessions/{agent_id}/{session_id}/messages", {"text": "fail"}, **session, wait="30")
     await get("/v1/sessions/{agent_id}/{session_id}/events", **session)
     await get("/v1/sessions/{agent_id}/{session_id}", **session)
+    await post("/v1/sessions/{agent_id}/{session_id}/withdraw", {"message_id": "none"}, **session)
     await post("/v1/sessions/{agent_id}/{session_id}/interrupt", {}, **session)
     await post("/v1/sessions/{agent_id}/{session_id}/close", {}, **session)
     await get("/v1/sessions", limit="5")

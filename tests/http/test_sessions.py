@@ -192,3 +192,23 @@ async def test_a_session_whose_id_ends_like_a_path_is_not_another_one(served):
     answer = await served.post(f"/v1/sessions/shop.clerk/{session}%2Fmessages", {"text": "hello"})
     assert answer.status_code == 404
     assert (await served.http.get(f"/v1/sessions/shop.clerk/{session}")).json()["code"] == "run_not_found"
+
+
+async def test_a_message_that_waits_is_withdrawn(served, session):
+    """Its request comes back with the code `withdrawn`; withdrawn again nothing changes, and a message whose turn has begun stays."""
+    first = {"message_id": "m-1", "text": "ask"}
+    asked = (await served.post(f"{session}/messages", first, params={"wait": 50})).json()
+    second = {"message_id": "m-2", "text": "hello"}
+    await served.post(f"{session}/messages", second)
+    for _ in range(2):
+        gone = await served.post(f"{session}/withdraw", {"message_id": "m-2"})
+        assert (gone.status_code, gone.json()["done"]) == (200, "withdrawn")
+    sent_again = await served.post(f"{session}/messages", second, params={"wait": 50})
+    assert (sent_again.status_code, sent_again.json()["error"]["code"]) == (200, "withdrawn")
+    begun = await served.post(f"{session}/withdraw", {"message_id": "m-1"})
+    assert (begun.status_code, begun.json()["code"]) == (409, "await_closed")
+    assert "its turn has begun; stop the turn instead" in begun.text
+    assert (await served.post(f"{session}/withdraw", {"message_id": "m-3"})).status_code == 422
+    answer = {"await_id": asked["awaits"][0]["await_id"], "answer": "this one"}
+    await served.post(f"/v1/runs/{asked['run_id']}/answers", answer)
+    assert (await served.http.get(session)).json()["queued"] == 0

@@ -44,7 +44,7 @@ from sojourn import (
 from sojourn.client import SessionTurn
 from sojourn.contracts import Await, WithMemory
 from sojourn.contracts.message import ThinkingPart
-from sojourn.errors import ApprovalVoid, NotApprover, RunError
+from sojourn.errors import ApprovalVoid, AwaitClosed, NotApprover, RunError
 from sojourn.testing.scripted import ScriptedPlanner, Step
 from sojourn.values.wire import MAX_INLINE_BYTES
 
@@ -657,6 +657,28 @@ async def interrupt(run: Run) -> None:
     await run.close()
 
 
+async def withdraw(run: Run) -> None:
+    """Withdraw messages behind a question, of each mode, one twice and one that has a turn; then the only one while paused."""
+    await run.send({"text": "first", "message_id": "first"})
+    await run.until_waiting()
+    for message_id, mode in (("second", "queue"), ("third", "steer"), ("fourth", "queue")):
+        await run.send({"text": message_id, "message_id": message_id, "mode": mode})
+    for message_id in ("second", "third", "second"):
+        await run.withdraw(message_id, by="ana")
+    with contextlib.suppress(AwaitClosed):
+        await run.withdraw("first")
+    await run.send({"text": "second", "message_id": "second"})
+    await run.answer("yes")
+    fourth = await run.send({"text": "fourth", "message_id": "fourth"})
+    await SessionTurn(run, fourth).result()
+    await run.pause()
+    await run.send({"text": "fifth", "message_id": "fifth"})
+    await run.withdraw("fifth", principal=Principal(subject="ana"), as_operator=True)
+    await run.resume()
+    await say(run, "last")
+    await run.close()
+
+
 async def be_noticed(run: Run) -> None:
     """Wait for an answer, answer a turn, and fail one; the third is the last one."""
     turn = SessionTurn(run, await run.send({"text": "first", "message_id": "first"}))
@@ -896,6 +918,17 @@ SCENARIOS = {
         ],
         policy=ASKING,
         deed=interrupt,
+        conversation=True,
+    ),
+    "withdrawn_conversation": Scenario(
+        [
+            PlanResult.ask(QUESTION),
+            lambda _turn: PlanResult.final("the first"),
+            PlanResult.final("the fourth"),
+            PlanResult.final("the last"),
+        ],
+        policy=ASKING,
+        deed=withdraw,
         conversation=True,
     ),
     "cut_off_calls_conversation": Scenario(

@@ -168,6 +168,18 @@ def test_a_conversation_has_a_turn_for_what_its_messages_lead_to(feed):
     assert timeline.last_user_text == "two"
 
 
+def test_a_withdrawn_message_waits_no_more(feed):
+    """It leaves the queue with a note, which joins the turn under way and adds no turn id."""
+    feed(events.MessageReceivedEvent, message_id="m1", message=Message.user("one"))
+    feed(events.TurnStartedEvent, message_ids=["m1"])
+    feed(events.MessageReceivedEvent, message_id="m2", message=Message.user("two"))
+    timeline = feed(events.MessageWithdrawnEvent, message_id="m2", by="ana")
+    assert timeline.queued == {}
+    (turn,) = timeline.turns
+    assert [each.kind for each in turn.entries] == ["message", "note"]
+    assert turn.entries[-1].event.by == "ana"
+
+
 def test_a_part_of_a_conversation_says_that_its_first_turn_has_no_beginning():
     """The messages of a turn whose events are not here are named; work without a turn's start is a turn, too."""
     feed = Feed()

@@ -1,4 +1,4 @@
-"""`sojourn send`, `interrupt` and `close` act on a conversation."""
+"""`sojourn send`, `withdraw`, `interrupt` and `close` act on a conversation."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sojourn.client.session import Session, SessionTurn
     from sojourn.core.run.inbox import Mode
 
-__all__ = ["close", "interrupt", "send"]
+__all__ = ["close", "interrupt", "send", "withdraw"]
 
 Conversation = Annotated[
     str, typer.Argument(metavar="AGENT@SESSION", help="The conversation: the agent and the session's id.")
@@ -74,6 +74,33 @@ def send(
         except asyncio.CancelledError:
             again = f"sojourn watch {shell_word(talk.run.id)}{connection_options()}"
             raise Interrupted(f"interrupted; the conversation goes on: {again}", run_id=talk.run.id) from None
+
+    return with_client(main)
+
+
+@add_connection_options
+def withdraw(
+    session: Conversation,
+    message_id: Annotated[
+        str, typer.Argument(metavar="MESSAGE_ID", help="The message's id, as `send` prints it.")
+    ],
+    by: By = None,
+    as_json: Json = False,
+) -> int:
+    """Withdraw a message whose turn has not begun.
+
+    \b
+    sojourn withdraw shop.clerk@desk-1 m-7
+    """
+    who = by_or_user(by)
+    found = parse_conversation(session, who)
+
+    async def main(client: "Client") -> int:
+        talk = found(client)
+        # Who reaches the Temporal server operates every conversation.
+        is_new = await talk.withdraw(message_id, by=who, as_operator=True)
+        then = "" if is_new else "it was withdrawn before"
+        return print_done("withdrawn", talk.run.id, as_json=as_json, by=who, then=then, message_id=message_id)
 
     return with_client(main)
 

@@ -18,6 +18,7 @@ from sojourn.contracts.event import (
     LimitReachedEvent,
     MemoryChangedEvent,
     MessageReceivedEvent,
+    MessageWithdrawnEvent,
     PlannerNoteEvent,
     PolicyDecisionEvent,
     RetriesStoppedEvent,
@@ -181,6 +182,10 @@ def _message_lines(event: MessageReceivedEvent) -> list[Line]:
     return text_lines(event.message.text, mark="> ")
 
 
+def _withdrawal_lines(event: MessageWithdrawnEvent) -> list[Line]:
+    return [Line(f"· message {plain(event.message_id)} was withdrawn{_by(event)}", "dim")]
+
+
 def _turn_failed(event: TurnFailedEvent) -> list[Line]:
     if is_interruption(event):
         return [Line(f"✗ {plain(event.error.message, 1_000)}", "bold red")]
@@ -225,6 +230,7 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "run_paused": _pause_lines,
     "run_resumed": _resume_lines,
     "message_received": _message_lines,
+    "message_withdrawn": _withdrawal_lines,
     "turn_completed": _completion_lines,
     "turn_failed": _turn_failed,
     "run_completed": _completion_lines,
@@ -235,7 +241,7 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
 }
 
 
-def _by(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
+def _by(event: AwaitAnsweredEvent | MessageWithdrawnEvent | RunPausedEvent | RunResumedEvent) -> str:
     name = f" by {name_of(event.by)}" if event.by else ""
     return f"{name} ({_identity(event.identity)})" if event.identity else name
 

@@ -28,7 +28,7 @@ from sojourn.console.watched import Changes, News, RenderedPart, WatchedTalk
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
-from sojourn.http.answering import submit_answer
+from sojourn.http.answering import submit_answer, withdraw_message
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.principals import require
 from sojourn.reader import MAX_TURNS, TURNS, read_conversation
@@ -235,7 +235,7 @@ async def submit_named(visit: Visit, agent_id: str) -> Response:
 
 @pages.post(PATH, role="viewer")
 async def submit(visit: Visit, agent_id: str, session_id: str) -> Response:
-    """Carry out a form of the page: send, stop, close, or answer an open wait."""
+    """Carry out a form of the page: send, withdraw, stop, close, or answer an open wait."""
     form, files = await form_with_files(visit)
     try:
         done = await _do(visit, agent_id, session_id, form, files)
@@ -262,6 +262,7 @@ async def _do(
     acts: dict[str, Callable[[], Awaitable[object]]] = {
         "stop": lambda: _stop(run, form.text("turn_id"), reason, by),
         "close": lambda: run.close(reason, by=by),
+        "withdraw": lambda: withdraw_message(run, visit.asking, form.text("message_id")),
     }
     if act := acts.get(form.text("do")):
         require(visit.asking, "user")

@@ -88,6 +88,8 @@ def note_text(note: Note) -> NoteText:
         case events.PolicyDecisionEvent(decision=decision):
             changes = decision.model_dump(mode="json", exclude_defaults=True, exclude={"reason"})
             return NoteText("policy", "The policy changed", decision.reason or "", value=changes)
+        case events.MessageWithdrawnEvent(message_id=message_id, by=by):
+            return NoteText("canceled", "Message withdrawn", message_id, by or "")
         case events.RunPausedEvent(text=text, by=by):
             return NoteText("paused", "Paused", text or "", by or "")
         case events.RunResumedEvent(text=text, by=by, messages=messages):
@@ -286,6 +288,8 @@ def note_line(note: Note) -> str:
     match note.event:
         case PlannerNoteEvent(text=text):
             return text
+        case events.MessageWithdrawnEvent():
+            return "a queued message was withdrawn"
         case RunPausedEvent(text=text):
             return _with("paused", text)
         case RunResumedEvent(text=text):

@@ -43,7 +43,7 @@ class Refused:
     """One printable line, shortened: it may repeat what was sent."""
     kind: str = "InvalidAnswer"
     """`InvalidAnswer`, `AwaitClosed` (answered before), `AwaitNotOpen` (unknown, perhaps not open yet), `NotBound`
-    (a decision without the digest of the arguments), `NotApprover` (the sender may not make this decision) or
+    (a decision without the digest of the arguments), `NotApprover` (the sender may not make this decision), `NotSender` (another principal sent the message) or
     `NotVisible` (a message of a principal that may not see the run).
     """
 

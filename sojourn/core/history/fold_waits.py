@@ -9,6 +9,7 @@ from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
     MessageReceivedEvent,
+    MessageWithdrawnEvent,
     PlannerNoteEvent,
     RunPausedEvent,
     RunResumedEvent,
@@ -25,6 +26,7 @@ from sojourn.contracts.wire_names import (
     SEND,
     SET_ASIDE,
     STOP_ASKING,
+    WITHDRAW,
 )
 from sojourn.core.awaits.confirmation import Decided, deny_by_decision
 from sojourn.core.awaits.deciding import UNASKED, is_judged
@@ -52,10 +54,11 @@ from sojourn.core.run.inbox import (
     read_interrupt,
     read_remember,
     read_send,
+    read_withdraw,
 )
 from sojourn.core.run.set_aside import read_set_aside
 from sojourn.core.run.state import RunState
-from sojourn.core.run.turns import close_question, interrupt_turn, receive_message
+from sojourn.core.run.turns import close_question, interrupt_turn, receive_message, withdraw_message
 from sojourn.values.frozen import copy_with
 from sojourn.values.timers import EXPIRES
 
@@ -109,6 +112,8 @@ class WaitFold:
             yield from self._close(record)
         elif record.name == SET_ASIDE and record.judged:
             yield from self._set_aside(record)
+        elif record.name == WITHDRAW and record.judged:
+            yield from self._withdraw(record)
 
     # Messages to a conversation.
 
@@ -149,6 +154,15 @@ class WaitFold:
             by=sent.by,
             identity=record.identity or None,
         )
+
+    def _withdraw(self, record: HistoryRecord) -> Iterator[Event]:
+        request, state = read_withdraw(record.value), self._fold.state
+        if isinstance(request, Refused):
+            return
+        self._fold.state = withdraw_message(state, request.message_id)
+        if self._fold.state is not state:
+            who = {"by": request.by, "identity": record.identity or None}
+            yield self._fold.event(record, MessageWithdrawnEvent, message_id=request.message_id, **who)
 
     def _interrupt(self, record: HistoryRecord) -> Iterator[Event]:
         state, message = self._fold.state, read_interrupt(record.value)

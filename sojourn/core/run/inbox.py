@@ -18,7 +18,7 @@ from sojourn.contracts.attachment import MAX_ATTACHMENTS, attachment_fault
 from sojourn.contracts.ids import MAX_MESSAGE_ID, place_in
 from sojourn.contracts.message import USER_PARTS, Message
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.wire_names import SEND
+from sojourn.contracts.wire_names import SEND, WITHDRAW
 from sojourn.core.awaits.envelope import Refused, read_sender
 from sojourn.core.awaits.principals import PRINCIPAL, is_same, principal_of
 from sojourn.values.frozen import copy_with
@@ -29,12 +29,15 @@ from sojourn.values.wire import size_of
 __all__ = [
     "ADMIT",
     "ANSWER",
+    "AS_OPERATOR",
+    "NOT_SENDER",
     "NO_CONVERSATION",
     "Closing",
     "Inbox",
     "Interruption",
     "Mode",
     "SentMessage",
+    "Withdrawal",
     "digest_of",
     "is_message_id",
     "pack",
@@ -42,6 +45,7 @@ __all__ = [
     "read_interrupt",
     "read_remember",
     "read_send",
+    "read_withdraw",
     "unpack",
 ]
 
@@ -160,6 +164,15 @@ MAX_MESSAGE_BYTES = 256_000
 MAX_KNOWN = 10_000
 """Number of the last messages whose ids are known."""
 
+MAX_WITHDRAWN = 1_000
+"""Number of the last withdrawn messages that can be withdrawn again without an error."""
+
+NOT_SENDER = "NotSender"
+"""The error type of a withdrawal by a principal that did not send the message."""
+
+AS_OPERATOR = "as_operator"
+"""The field of a withdrawal whose sender operates the conversation, and may withdraw any message."""
+
 _NO_ID = Refused(f"`message_id` is a text of at most {MAX_MESSAGE_ID} characters")
 ADMIT = "admit"
 """The field of a message whose sender joins a conversation that it could not see."""
@@ -184,6 +197,18 @@ class SentMessage:
     """Whether the sending program lets its sender take part in a conversation that only its people see."""
     asked_by: Principal | None = None
     """In a fork: who sent the original, without roles."""
+
+
+@dataclass(frozen=True)
+class Withdrawal:
+    """A request to take back a message that no turn has taken."""
+
+    message_id: str
+    by: str | None = None
+    principal: Principal | None = None
+    """Who withdraws, as established by the sending program; None for the program itself."""
+    as_operator: bool = False
+    """Whether the principal may withdraw the messages of others."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +239,8 @@ class Inbox:
     )
     """By id, as a digest: the place at which the events of its message begin."""
     count: int = 0
+    withdrawn: tuple[str, ...] = ()
+    """Digests of the last messages that were withdrawn."""
 
     def where(self, message_id: str) -> str | None:
         """Return the place of the first event of an accepted message."""
@@ -268,6 +295,35 @@ class Inbox:
         found = {sent.message_id: sent for sent in self.waiting if sent.message_id in message_ids}
         rest = tuple(sent for sent in self.waiting if sent.message_id not in found)
         return copy_with(self, waiting=rest), tuple(found[id] for id in message_ids if id in found)
+
+    def withdrawing(self, message_id: str) -> "Inbox":
+        """Return the inbox without a waiting message, or the same inbox without one."""
+        rest = tuple(sent for sent in self.waiting if sent.message_id != message_id)
+        if len(rest) == len(self.waiting):
+            return self
+        withdrawn = (*self.withdrawn, digest_of(message_id))[-MAX_WITHDRAWN:]
+        return copy_with(self, waiting=rest, withdrawn=withdrawn)
+
+    def withdrawal_fault(self, request: Withdrawal, starter: Principal | None) -> Refused | None:
+        """Return why a message cannot be withdrawn, or None.
+
+        Args:
+            request: What to withdraw.
+            starter: The sender of messages without a principal.
+        """
+        if self.where(request.message_id) is None:
+            return Refused(f"there is no message {echo(request.message_id)}", "InvalidAnswer")
+        if digest_of(request.message_id) in self.withdrawn:
+            return None
+        sent = next((each for each in self.waiting if each.message_id == request.message_id), None)
+        if sent is None and self.is_answer(request.message_id):
+            return Refused("the message was an answer, and has been read", "AwaitClosed")
+        if sent is None:
+            return Refused("its turn has begun; stop the turn instead", "AwaitClosed")
+        is_theirs = request.principal is None or is_same(sent.principal or starter, request.principal)
+        if not (is_theirs or request.as_operator):
+            return Refused("only the sender of the message, or an operator, may withdraw it", NOT_SENDER)
+        return None
 
     @property
     def _interrupts(self) -> int:
@@ -373,6 +429,28 @@ def _message(text: Any, parts: Any) -> Message | Refused:
         return Refused(f"a message has at most {MAX_ATTACHMENTS} attachments")
     fault = next((fault for each in message.attachments if (fault := attachment_fault(each))), None)
     return Refused(fault) if fault else message
+
+
+def read_withdraw(values: Sequence[Any], tenant: str | None = None) -> Withdrawal | Refused:
+    """Read `{"message_id", "by", "principal", "as_operator"}`, or the id alone."""
+    if unread := first_undecodable(values):
+        return Refused(unread.reason)
+    if len(values) != 1:
+        return Refused(f"{WITHDRAW} takes one object, not {len(values)}")
+    fields = _fields(values[0], "message_id", ("message_id", "by", PRINCIPAL, AS_OPERATOR))
+    if isinstance(fields, Refused):
+        return fields
+    message_id, by, principal = fields.get("message_id"), read_sender(fields), principal_of(fields, tenant)
+    if not message_id or not is_message_id(message_id):
+        return _NO_ID
+    if isinstance(by, Refused):
+        return by
+    if isinstance(principal, Refused):
+        return principal
+    as_operator = fields.get(AS_OPERATOR)
+    if as_operator is not None and not isinstance(as_operator, bool):
+        return Refused(f"`{AS_OPERATOR}` is true or false")
+    return Withdrawal(message_id, by, principal, as_operator is True)
 
 
 def read_interrupt(values: Sequence[Any]) -> Interruption | Refused:

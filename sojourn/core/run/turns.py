@@ -45,6 +45,7 @@ __all__ = [
     "open_turn",
     "receive_message",
     "session_limit",
+    "withdraw_message",
 ]
 
 
@@ -111,6 +112,15 @@ def receive_message(run: RunState, sent: SentMessage, after: str) -> tuple[RunSt
     if sent.principal and run.viewers and (mark := mark_of(sent.principal)) not in run.viewers:
         state = copy_with(state, participants=(*run.participants, mark)[:MAX_VIEWERS])
     return (interrupt_turn(state, "") if sent.mode == "interrupt" else state), sent
+
+
+def withdraw_message(run: RunState, message_id: str) -> RunState:
+    """Return the state without a message that waits.
+
+    The state stays the same if the message does not wait. A turn that the message has interrupted ends all the same.
+    """
+    inbox = run.inbox.withdrawing(message_id)
+    return run if inbox is run.inbox else copy_with(run, inbox=inbox)
 
 
 def is_in_turn(run: RunState, turn_id: str) -> bool:

@@ -12,7 +12,13 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from sojourn.answers import WaitView, wait_view
-from sojourn.contracts.event import AwaitAnsweredEvent, Event, MessageReceivedEvent, UsageEvent
+from sojourn.contracts.event import (
+    AwaitAnsweredEvent,
+    Event,
+    MessageReceivedEvent,
+    MessageWithdrawnEvent,
+    UsageEvent,
+)
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import ToolError
@@ -180,6 +186,9 @@ class AgentReply:
         self.at = event.time
         if isinstance(event, AwaitAnsweredEvent) and event.message_id == self.token.message_id:
             self._is_answer = True
+        if isinstance(event, MessageWithdrawnEvent) and event.message_id == self.token.message_id:
+            error = ToolError.new("the message was withdrawn", code="withdrawn")
+            self.state, self.error, self.is_canceled = "failed", error, True
         if self.is_task:
             self._note(event)
         if self._is_mine:

@@ -12,7 +12,12 @@ from typing import NamedTuple
 
 from sojourn.answers import open_waits, wait_view
 from sojourn.client.run import Run
-from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolResultReceivedEvent
+from sojourn.contracts.event import (
+    AwaitAnsweredEvent,
+    Event,
+    MessageWithdrawnEvent,
+    ToolResultReceivedEvent,
+)
 from sojourn.contracts.run import RunStatus
 from sojourn.events import Cursor
 from sojourn.http.protocols.reply import MAX_ITEMS
@@ -77,6 +82,8 @@ class TurnStream:
         """The event_id of the first event that is the client's."""
         self.is_ended = False
         """Whether the last event ended the turn."""
+        self.is_withdrawn = False
+        """Whether the message was withdrawn, so that it gets no turn."""
         self._feeds = feeds
         self._begin = begin
         self._unanswered = set(begin.answers)
@@ -144,7 +151,10 @@ class TurnStream:
         if is_shown and not self.first:
             self.first = event.event_id
         is_over = is_turn_end(event) and self._is_mine and (is_shown or self.message_id is not None)
-        self.is_ended = event.run_id == self.run.id and (is_over or is_run_end(event))
+        if event.run_id == self.run.id and isinstance(event, MessageWithdrawnEvent):
+            self.is_withdrawn = self.is_withdrawn or event.message_id == self.message_id
+        is_over = is_over or is_run_end(event) or self.is_withdrawn
+        self.is_ended = event.run_id == self.run.id and is_over
         return SeenEvent(event, is_shown or self.is_ended, changes)
 
     def _note_answers(self, event: Event) -> None:

@@ -340,6 +340,10 @@ class TurnEncoder:
                         return
                     for native in self.native.take(each):
                         yield native
+                    if self.turn.is_withdrawn:
+                        raise RunFailed(
+                            "the message was withdrawn", run_id=self.turn.run.id, code="withdrawn"
+                        )
                     if self.turn.is_ended and (failure := _failure(self.native.timeline)):
                         raise failure
             yield status_snapshot(await self.turn.run.status())

@@ -16,8 +16,16 @@ from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import RunFailed, RunNotFound, SojournError
 from sojourn.events import Cursor
-from sojourn.http.answering import needs_answer, require_same
-from sojourn.http.bodies import NO_REASON, PRESENT_TURN, InterruptBody, MessageBody, ReasonBody, SessionBody
+from sojourn.http.answering import needs_answer, require_same, withdraw_message
+from sojourn.http.bodies import (
+    NO_REASON,
+    PRESENT_TURN,
+    InterruptBody,
+    MessageBody,
+    ReasonBody,
+    SessionBody,
+    WithdrawBody,
+)
 from sojourn.http.problems import Problem
 from sojourn.http.replies import AcceptedMessage, Acknowledgement
 from sojourn.http.routes.attachments import FORM, FilesRoute
@@ -116,6 +124,22 @@ async def get_events(
     return await events_answer(
         service, run, request, after=after, children=children, deltas=deltas, most=limit
     )
+
+
+@routes.post(
+    "/{agent_id}/{session_id:path}/withdraw",
+    response_model=Acknowledgement,
+    responses=problems(400, 404, 409),
+    summary="Withdraw a message",
+)
+async def withdraw(
+    agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving, body: WithdrawBody
+) -> Response:
+    """Take back a message whose turn has not begun: the caller's own, or as an operator any. Idempotent."""
+    require(asking, "user")
+    run = await _conversation(service, asking, agent_id, session_id)
+    await withdraw_message(run, asking, body.message_id)
+    return json_of(Acknowledgement(run_id=run.id, done="withdrawn", by=asking.subject))
 
 
 @routes.post(

@@ -501,3 +501,20 @@ async def test_the_turn_that_is_meant_is_interrupted(desk, command):
     assert (other.code, "the present turn is" in other.err) == (1, True)
     ended = await command("interrupt", name, "--turn", status.turn_id, env=desk.env)
     assert (ended.code, (await desk.session.status()).awaits) == (0, [])
+
+
+async def test_a_queued_message_is_withdrawn(desk, command):
+    """`withdraw` takes it back, with who did it; a message whose turn has begun stays, with exit code 1."""
+    name = desk.session.run.id
+    for message_id in ("m-1", "m-2"):
+        done = await command("send", name, "ask", "--message-id", message_id, env=desk.env)
+        assert done.code == 0, done.err
+    while not (await desk.session.status()).awaits:
+        await asyncio.sleep(0.05)
+    gone = await command("withdraw", name, "m-2", "--by", "ana", env=desk.env)
+    assert (gone.code, f"withdrawn: {name}, by ana" in gone.out) == (0, True)
+    assert (await desk.session.status()).queued == 0
+    begun = await command("withdraw", name, "m-1", env=desk.env)
+    assert (begun.code, "its turn has begun; stop the turn instead" in begun.err) == (1, True)
+    shown = await command("show", name, env=desk.env)
+    assert "message m-2 was withdrawn by ana" in shown.out

@@ -10,6 +10,7 @@ from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     AwaitClarificationEvent,
     MessageReceivedEvent,
+    MessageWithdrawnEvent,
     PlanStartedEvent,
     TextDeltaEvent,
     TurnCompletedEvent,
@@ -68,6 +69,19 @@ def test_a_reply_is_of_its_own_turn():
     history.add(TurnCompletedEvent, turn_id="t2", output=output)
     reply = history.read()
     assert (reply.state, reply.text, reply.turn_id) == ("answered", "It is dark.", "t2")
+
+
+def test_a_reply_to_a_withdrawn_message_is_canceled():
+    """The withdrawal of another message is nothing to it."""
+    history = History()
+    for message_id in ("other", "m"):
+        history.add(MessageReceivedEvent, message_id=message_id, message=Message.user("hi"), mode="queue")
+    history.add(MessageWithdrawnEvent, message_id="other")
+    assert history.read().state == "open"
+    history.add(MessageWithdrawnEvent, message_id="m")
+    for is_task in (False, True):
+        reply = history.read(is_task=is_task)
+        assert (reply.state, reply.is_canceled, reply.error.code) == ("failed", True, "withdrawn")
 
 
 def test_a_reply_ends_with_its_question_and_a_task_goes_on():

@@ -74,3 +74,21 @@ async def test_a_chat_is_that_of_its_tenant(behind_locks):
     assert (await behind_locks.get(f"{path}/{chat}/stream", headers=stranger)).status_code == 204
     own = await behind_locks.get(f"{path}/{chat}/stream", headers={"x-test-who": "vi/acme/viewer"})
     assert "hello" in own.text
+
+
+async def test_a_message_is_withdrawn_by_its_sender_or_an_operator(behind_locks):
+    """Another user of the tenant gets 403, and a person of another tenant learns nothing."""
+    path = f"/v1/sessions/shop.clerk/{uuid.uuid4().hex[:8]}"
+
+    async def post(who: str, action: str, **body: Any) -> int:
+        answer = await behind_locks.post(f"{path}/{action}", json=body, headers={"x-test-who": who})
+        return answer.status_code
+
+    assert await post("ana/acme/user", "messages", message_id="m-0", text="ask") == 201
+    for message_id in ("m-1", "m-2"):
+        assert await post("ana/acme/user", "messages", message_id=message_id, text="hello") == 201
+    assert await post("vi/acme/viewer", "withdraw", message_id="m-1") == 403
+    assert await post("zed/globex/user", "withdraw", message_id="m-1") == 404
+    assert await post("eve/acme/user", "withdraw", message_id="m-1") == 403
+    assert await post("ana/acme/user", "withdraw", message_id="m-1") == 200
+    assert await post("op/acme/user+operator", "withdraw", message_id="m-2") == 200

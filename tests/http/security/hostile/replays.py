@@ -31,6 +31,7 @@ _BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "fork": ("/v1/runs/$own/fork", {}),
     "message": ("/v1/sessions/shop.clerk/x/messages", {"text": "hello"}),
     "session": ("/v1/sessions/shop.clerk/x", {"text": "hello"}),
+    "withdraw": ("/v1/sessions/shop.clerk/x/withdraw", {"message_id": "m"}),
     "interrupt": ("/v1/sessions/shop.clerk/x/interrupt", {}),
     "close": ("/v1/sessions/shop.clerk/x/close", {}),
 }

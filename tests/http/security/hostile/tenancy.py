@@ -142,6 +142,13 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
         None,
     ),
     (
+        "POST /v1/sessions/{agent_id}/{session_id}/withdraw",
+        "/v1/sessions/shop.clerk/$talk/withdraw",
+        404,
+        "run_not_found",
+        {"message_id": "m-1"},
+    ),
+    (
         "POST /v1/sessions/{agent_id}/{session_id}/interrupt",
         "/v1/sessions/shop.clerk/$talk/interrupt",
         404,
