@@ -147,6 +147,7 @@ PROTOCOLS = {
 """The protocols by name; those that answer in two ways have two rows."""
 
 READING = {
+    "GET /vercel/{agent_id}/{chat_id}/messages",
     "GET /vercel/{agent_id}/{chat_id}/stream",
     "GET /openai/v1/models",
     "GET /openai/v1/models/{model}",

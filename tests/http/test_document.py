@@ -40,6 +40,7 @@ PATHS = {
     "POST /v1/sessions/{agent_id}/{session_id}/interrupt",
     "POST /v1/sessions/{agent_id}/{session_id}/close",
     "GET /v1/sessions/{agent_id}/{session_id}/events",
+    "GET /vercel/{agent_id}/{chat_id}/messages",
     "GET /vercel/{agent_id}/{chat_id}/stream",
     "GET /health",
     "GET /metrics",
@@ -211,6 +212,7 @@ async def test_answers_fit_the_document(served, document, whole):
             method, path, headers, body = say(name, "hello", session_id=f"{name}-{run_id}")
             judge(protocol.route, await served.http.request(method, path, headers=headers, json=body))
     chat = f"vercel-{run_id}"
+    await get("/vercel/{agent_id}/{chat_id}/messages", agent_id="shop.clerk", chat_id=chat)
     await get("/vercel/{agent_id}/{chat_id}/stream", agent_id="shop.clerk", chat_id=chat)
     await get("/health")
     await get("/metrics")

@@ -1,9 +1,14 @@
 // A page with `useChat` of the AI SDK, less React: does one thing after the other, and prints the chat after each.
-// node chat.mjs URL CHAT '{"steps": [["send", "wipe"], ["decide", 0, true], ["edit", "m-1", "hello"], ["regenerate"], ["stop"]], "headers": {}}'
-import { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+// node chat.mjs URL CHAT '{"steps": [["send", "wipe"], ["decide", 0, true], ["edit", "m-1", "hello"], ["regenerate"], ["stop"]], "headers": {}, "load": false}'
+import {
+  AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, validateUIMessages,
+} from "ai";
 
 const [api, id, plan] = process.argv.slice(2);
-const { steps, headers = {} } = JSON.parse(plan);
+const { steps, headers = {}, load = false } = JSON.parse(plan);
+// As a page that is loaded again: `useChat({ id, messages, resume: true })`.
+const loaded = load ? await (await fetch(`${api}/${id}/messages`, { headers })).json() : [];
+const messages = loaded.length > 0 ? await validateUIMessages({ messages: loaded }) : [];
 
 class State {
   status = "ready";
@@ -15,11 +20,13 @@ class State {
   snapshot = (thing) => structuredClone(thing);
 }
 class Chat extends AbstractChat {}
+const state = new State();
+state.messages = messages;
 
-let count = 0, requests = 0;
+let count = messages.filter((message) => message.role === "user").length, requests = 0;
 const chat = new Chat({
   id,
-  state: new State(),
+  state,
   transport: new DefaultChatTransport({
     api,
     headers,
@@ -36,6 +43,8 @@ const does = {
   decide: (card, approved) => chat.addToolApprovalResponse({ id: cards()[card].approval.id, approved }),
   edit: (messageId, text) => chat.sendMessage({ messageId, text }),
   regenerate: () => chat.regenerate(),
+  resume: () => chat.resumeStream(),
+  look: () => {},
   begin: (text) => { does.send(text); },
   until: async (text) => { while (!JSON.stringify(chat.messages).includes(text)) await new Promise((then) => setTimeout(then, 20)); },
   stop: () => chat.stop(),

@@ -67,6 +67,64 @@ def page(served, start, chat):
     return run
 
 
+def bare(messages: Any) -> Any:
+    """Messages without what the SDK adds to the parts of a stream, and what is no part of a page."""
+    kept = ("type", "text", "toolCallId", "state", "input", "output", "errorText", "id")
+    return [
+        {
+            "id": message["id"],
+            "role": message["role"],
+            "parts": [
+                {
+                    name: part[name]
+                    for name in kept
+                    if name in part and (name != "state" or "toolCallId" in part)
+                }
+                for part in message["parts"]
+                if part["type"] != "data-approval"
+            ],
+        }
+        for message in messages
+    ]
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+async def test_a_page_that_is_loaded_again_has_its_chat(page, resumes):
+    """The messages are those that the streams made, valid for the SDK, and a resumed stream doubles nothing."""
+    known = await page(["send", "rounds 1"], ["send", "think"], ["send", "hello"])
+    (again,) = await page(["resume"] if resumes else ["look"], load=True)
+    assert bare(again["messages"]) == bare(known[-1]["messages"])
+    assert (again["status"], again.get("error")) == ("ready", None)
+
+
+async def test_a_page_that_is_loaded_again_decides_on_an_open_call(page):
+    """The card is there with the whole call, and a decision on it continues its message."""
+    await page(["send", "hello"], ["send", "wipe"])
+    again = await page(["look"], ["decide", 0, True], ["send", "more"], load=True)
+    (card,) = calls(again[0]["messages"][-1])
+    assert (card["state"], card["input"]) == ("approval-requested", {"disk": "a"})
+    (card,) = calls(again[1]["messages"][-1])
+    assert (card["state"], card["output"], again[1].get("error")) == ("output-available", "wiped a", None)
+    assert texts(again[2])[-2:] == ["more", "more"]
+
+
+async def test_a_page_that_is_loaded_again_answers_an_open_question(page):
+    """The question has its data, so that the next message answers it; later the chat has both replies apart."""
+    await page(["send", "ask"])
+    again = await page(["look"], ["send", "this one"], load=True)
+    assert [part["type"] for part in again[0]["messages"][-1]["parts"]][-1] == "data-question"
+    assert (again[1]["status"], again[1].get("error")) == ("ready", None)
+    (last,) = await page(["look"], load=True)
+    assert bare(last["messages"]) == bare(again[1]["messages"])
+
+
+async def test_a_chat_that_does_not_exist_has_no_messages(served, chat):
+    """A page that is loaded for the first time begins with an empty list; an unknown agent is refused."""
+    empty = await served.http.get(f"/vercel/shop.clerk/{chat}/messages")
+    assert (empty.status_code, empty.json()) == (200, [])
+    assert (await served.http.get(f"/vercel/shop.nobody/{chat}/messages")).status_code == 404
+
+
 @pytest.mark.parametrize("pressed", [1, 0])
 async def test_a_message_beside_an_open_approval_is_answered_after_it(served, page, chat, pressed):
     """The message has a card of its own, whole; a decision on either card counts, and the message that waited gets its answer."""

@@ -3,10 +3,13 @@
 A chat is a conversation. A message of the assistant is the reply to a message or an answer.
 """
 
+import asyncio
 from dataclasses import replace
+from importlib import import_module
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
+from starlette.responses import JSONResponse
 
 from sojourn.answers import wait_view
 from sojourn.client.run import Run
@@ -21,9 +24,9 @@ from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.turn import Begin, TurnStream
 from sojourn.http.protocols.turn_endpoint import TURN_RESPONSES, TurnRoute, load_stream
 from sojourn.http.protocols.turn_request import find_closed
-from sojourn.http.protocols.vercel.request import ANSWER, ChatRequest, VercelBody, read
+from sojourn.http.protocols.vercel.request import ANSWER, ChatRequest, VercelBody, VercelMessage, read
 from sojourn.http.protocols.waits import waits_of_status
-from sojourn.http.routes.parameters import AgentId, Serving
+from sojourn.http.routes.parameters import AgentId, Serving, problems
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
 
@@ -71,6 +74,24 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
     turn = TurnStream(service.feeds, run, begins)
     encoder = (await load_stream("vercel")).VercelEncoder(turn, message_id, frozenset[str]())
     return FrameResponse(encoder.frames(), HEADERS)
+
+
+@routes.get(
+    "/{agent_id}/{chat_id}/messages",
+    response_model=list[VercelMessage],
+    responses=problems(400, 502),
+    summary="Read a chat by the AI SDK",
+)
+async def read_messages(agent_id: AgentId, chat_id: ChatId, asking: Asking, service: Serving) -> Response:
+    """Return the chat as `useChat({ messages })` takes it, without queued messages. A chat that does not exist is empty."""
+    require(asking, "viewer")
+    service.agent(agent_id)
+    try:
+        run = await service.conversation(asking, agent_id, chat_id)
+    except RunNotFound:
+        return JSONResponse([])
+    history = await asyncio.to_thread(import_module, "sojourn.http.protocols.vercel.history")
+    return JSONResponse(await history.read_history(run, service.feeds))
 
 
 async def _require_open(

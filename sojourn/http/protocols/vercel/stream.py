@@ -47,6 +47,10 @@ class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
         self._answer_id = message_id
         self._calls = calls
 
+    def begin_reply(self, message_id: str) -> None:
+        """Start a message of the assistant for the next events, as a new stream would."""
+        self._turn, self._step_started, self._answer_id = None, False, message_id
+
     async def handle_custom_event(self, event: CustomEvent) -> AsyncIterator[BaseChunk]:
         if isinstance(event, StatusSnapshot):
             yield DataChunk(type="data-status", id="status", data=event.status, transient=True)

@@ -197,6 +197,7 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
         "run_not_found",
         {"id": "$talk", "messages": [_APPROVED]},
     ),
+    ("GET /vercel/{agent_id}/{chat_id}/messages", "/vercel/shop.clerk/$talk/messages", 200, "", None),
     ("GET /vercel/{agent_id}/{chat_id}/stream", "/vercel/shop.clerk/$talk/stream", 204, "", None),
     (
         "POST /openai/v1/chat/completions",
