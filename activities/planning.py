@@ -283,13 +283,15 @@ class Planning:
     def _with_form(self, question: AwaitClarification) -> AwaitClarification:
         step = next((message for message in reversed(self.messages) if message.tool_results), None)
         question = point_to_fields(question, step.tool_results if step else [])
-        form = question.form
+        form, is_made = question.form, False
         tool = self.app.tools_of(self.task.agent_id).get(question.restrict_to_tool or "")
         if form is None and tool is not None:
             form = form_of(tool.spec, question.missing_fields)
+            is_made = form is not None
         own: dict[str, Any] = {"tool_call_id": None, "server": None}
         closed = is_closed(form) if form else bool(question.missing_fields)
-        return question.model_copy(update={**own, "form": form, "closed": closed})
+        made = {"form": form, "closed": closed, "checks_in_full": is_made}
+        return question.model_copy(update={**own, **made})
 
     # The policy engine.
 

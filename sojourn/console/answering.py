@@ -29,7 +29,16 @@ from sojourn.errors import (
     ServerUnavailable,
 )
 from sojourn.events.one_run import present_events
-from sojourn.forms import FilledForm, FormField, check_answer, read_fields, read_value
+from sojourn.forms import (
+    FilledForm,
+    FormField,
+    check_answer,
+    edit_rows,
+    is_filled_in,
+    read_fields,
+    read_value,
+    typed_fields,
+)
 from sojourn.http.answering import submit_answer
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 from sojourn.http.problems import Problem, problem_of
@@ -154,6 +163,8 @@ def read_answer(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitFor
     """
     do = form.text("do")
     view = replace(view, reason=form.text("reason"), http_status=422)
+    if do.startswith(("add:", "drop:")):
+        return None, _edited(view, form, do)
     try:
         match do, view.wait.kind:
             case (("approve" | "approve_tool"), "approval") if not view.is_whole:
@@ -172,6 +183,22 @@ def read_answer(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitFor
     except ValidationError as error:
         message = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
         return None, replace(view, fault=message, then="Correct it and send again.")
+
+
+def _edited(view: WaitForm, form: Form, do: str) -> WaitForm:
+    """Return the form with a row more or less, and everything that was typed."""
+    calls = tuple(
+        replace(
+            call,
+            fields=edit_rows(call.fields, form, do) or call.fields,
+            error=replace(call.error, texts=(form.text(call.error.key),)),
+        )
+        for call in view.calls
+    )
+    words = view.words and read_fields([view.words], form).fields[0]
+    words = words and replace(words, fault="")
+    fields = edit_rows(view.fields, form, do) or view.fields
+    return replace(view, fields=fields, words=words, calls=calls, is_edited=True, http_status=200)
 
 
 def _decision(view: WaitForm, do: str, form: Form) -> GivenAnswer:
@@ -201,7 +228,7 @@ def _answer(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:
         if words.fields[0].kind == "json" and not isinstance(said, dict):
             faulty = replace(words.fields[0], fault="Enter a JSON object with one value per field.")
             return None, replace(view, words=faulty)
-        view = replace(view, fields=tuple(replace(each, fault="") for each in view.fields))
+        view = replace(view, fields=typed_fields(view.fields, form))
         return _in_words(view, cast("str | dict[str, Any]", said)), view
     if sent.has_faults or (words.has_faults and not view.fields):
         return None, view
@@ -217,20 +244,20 @@ def _results(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:
     is_only = len(view.calls) == 1 and not view.calls_left_out
     for call in view.calls:
         error = form.text(call.error.key).strip()
-        if not error and not is_only and not any(_is_filled_in(each, form) for each in call.fields):
+        if not error and not is_only and not any(_is_changed(each, form) for each in call.fields):
             calls.append(call)
             continue
         of_call: dict[str, Any] = {"tool_call_id": call.tool_call_id}
         if error:
             results.append({**of_call, "error": error})
-            fields = tuple(replace(each, fault="") for each in read_fields(call.fields, form).fields)
+            fields = typed_fields(call.fields, form)
             calls.append(replace(call, fields=fields, error=replace(call.error, texts=(error,))))
             continue
         fields, value = read_value(call.fields, call.schema, form, is_flat=call.is_flat)
         results.append({**of_call, "result": value})
         calls.append(replace(call, fields=fields))
     view = replace(view, calls=tuple(calls))
-    if any(field.fault for call in calls for field in call.fields):
+    if any(field.has_fault for call in calls for field in call.fields):
         return None, view
     if not results:
         return None, replace(
@@ -239,7 +266,9 @@ def _results(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:
     return ToolResultsBody(await_id=view.wait.await_id, results=results).submission, view
 
 
-def _is_filled_in(field: FormField, form: Form) -> bool:
+def _is_changed(field: FormField, form: Form) -> bool:
+    if field.kind in ("group", "list", "union"):
+        return is_filled_in(field, form)
     sent = [text for text in form.texts(field.key) if text.strip()]
     return bool(sent) and sent != [text for text in field.texts if text.strip()]
 

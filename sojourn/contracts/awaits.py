@@ -65,6 +65,11 @@ class AwaitClarification(Input):
     """JSON Schema that an answer by field has to fit; filled in from `restrict_to_tool`."""
     closed: bool = False
     """Whether an answer by field may have no other fields; filled in from `form` and `missing_fields`."""
+    checks_in_full: bool = False
+    """Whether an answer by field is also checked for patterns, formats and nested values; filled in with `form`.
+
+    False for a question of an older version and for a form that a planner gave.
+    """
     tool_call_id: str | None = None
     """In a tool's question: the call that needs input, and gets the answer. In a planner's question: the call of
     `PlanResult.message` with which the model asks. The answer is that call's result.

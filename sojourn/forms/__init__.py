@@ -1,4 +1,4 @@
-"""Show a flat JSON Schema as a form, and read the filled-in texts as values.
+"""Show a JSON Schema as a form, and read the filled-in texts as values.
 
 The package decides which schemas are forms, reads the texts of their fields, and gives errors per
 field. Every reader of a question, such as the console, the command line and the protocols, only
@@ -16,10 +16,14 @@ from sojourn.forms.values import (
     FilledForm,
     FormTexts,
     check_answer,
+    edit_rows,
+    is_filled_in,
+    parse_pairs,
     parse_value,
     read_fields,
     read_number,
     read_value,
+    typed_fields,
 )
 
 __all__ = [
@@ -32,9 +36,12 @@ __all__ = [
     "SchemaTable",
     "check_answer",
     "choices_of",
+    "edit_rows",
     "elicitation_schema",
     "example_of",
     "form_fields",
+    "is_filled_in",
+    "parse_pairs",
     "parse_value",
     "read_fields",
     "read_number",
@@ -42,5 +49,6 @@ __all__ = [
     "resolve_field",
     "sanitize_form",
     "schema_table",
+    "typed_fields",
     "whole_field",
 ]

@@ -67,15 +67,32 @@ def elicitation_schema(form: Mapping[str, Any] | None, missing: Sequence[str]) -
     """Return a question's elicitation schema, or None if its form is not flat."""
     fields: Any = (form or {}).get("properties") or {}
     names = [name for name in missing if name in fields] or list(fields)
-    if not names or any(fields[name].get("type") not in _IS for name in names):
+    flat = {name: _without_null(fields[name]) for name in names}
+    if not names or any(each.get("type") not in _IS for each in flat.values()):
         return None
     return {
         "type": "object",
         "properties": {
-            name: {word: fields[name][word] for word in _KEYWORDS if word in fields[name]} for name in names
+            name: {word: each[word] for word in _KEYWORDS if word in each} for name, each in flat.items()
         },
         "required": [name for name in names if name in missing],
     }
+
+
+def _without_null(field: Schema) -> Schema:
+    """Return a field of one type. Null is the answer that leaves it out."""
+    kinds: Any = field.get("type")
+    if not is_array(kinds):
+        return field if isinstance(kinds, str) else {}
+    others = [each for each in kinds if each != "null"]
+    if len(others) != 1 or not isinstance(others[0], str):
+        return {}
+    found = {**field, "type": others[0]}
+    if is_array(values := field.get("enum")):
+        found["enum"] = [each for each in values if each is not None]
+    if found.get("default", "") is None:
+        del found["default"]
+    return found
 
 
 def sanitize_form(schema: Schema, clean: CleanText) -> Schema:

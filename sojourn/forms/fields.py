@@ -1,6 +1,7 @@
 """The fields of a form, one for each value of a JSON Schema.
 
-A value that is not simple gets a field for JSON. Schemas come from authors, planners and foreign
+An object has a field for each of its values, an array has rows, and alternatives are a choice. What is
+nested deeper than 4, contains itself or has no known shape gets a field for JSON. Schemas come from authors, planners and foreign
 servers, so a malformed one gives fewer fields, never an error.
 """
 
@@ -13,10 +14,28 @@ from typing import Any
 from sojourn.values.json_value import Schema, is_array, is_object, resolve
 from sojourn.values.visible import one_line, readable
 
-__all__ = ["MOMENT", "Choice", "FormField", "choices_of", "form_fields", "resolve_field", "whole_field"]
+__all__ = [
+    "MOMENT",
+    "Choice",
+    "FormField",
+    "choices_of",
+    "form_fields",
+    "rekey",
+    "resolve_field",
+    "whole_field",
+]
 
 MAX_FIELDS = 60
-"""Most fields of a form. The user answers a schema with more fields as JSON."""
+"""Most fields of a form, nested ones included. What would exceed it is answered as JSON."""
+
+MAX_DEPTH = 4
+"""Deepest nesting of fields."""
+
+MAX_OPTIONS = 8
+"""Most alternatives of a value."""
+
+EMPTY_ROWS = 2
+"""Rows of an array before anything is filled in."""
 
 LONG_TEXT = 200
 """Characters beyond which a text field gets several lines."""
@@ -30,6 +49,8 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?\Z")
 _FORMATS = {"date": "date", "date-time": "datetime-local", "time": "time", "email": "email", "uri": "url"}
 _SIMPLE = ("string", "number", "integer", "boolean")
 _NOT_FLAT = ("oneOf", "anyOf", "allOf", "if", "not", "$ref", "patternProperties")
+_NOT_NESTED = ("allOf", "if", "not", "$ref", "patternProperties", "prefixItems", "dependentSchemas")
+_UUID = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _SHOWN = {
     "number": re.compile(r"-?\d*\.?\d+([eE][+-]?\d+)?\Z"),
     "date": re.compile(r"\d{4}-\d\d-\d\d\Z"),
@@ -59,7 +80,10 @@ class FormField:
     label: str
     about: str
     kind: str
-    """`text` `lines` `number` `boolean` `choice` `choices` `date` `datetime-local` `time` `email` `url` or `json`."""
+    """`text` `lines` `number` `boolean` `choice` `choices` `date` `datetime-local` `time` `email` `url` or `json`.
+
+    With fields of its own: `group` (an object), `list` (an array) or `union` (alternatives). `fixed` is a constant.
+    """
     is_integer: bool = False
     is_required: bool = False
     choices: tuple[Choice, ...] = ()
@@ -77,6 +101,18 @@ class FormField:
     """Whether the value is required and may be null, which it is if the field is empty."""
     is_optional: bool = False
     """Whether the field may stay empty while others of the form may not."""
+    fields: tuple["FormField", ...] = ()
+    """The values of an object, the rows of an array, or the alternatives of a union."""
+    row: "FormField | None" = None
+    """An empty row of an array."""
+
+    @property
+    def has_fault(self) -> bool:
+        return bool(self.fault) or any(each.has_fault for each in self.fields)
+
+    @property
+    def has_rows(self) -> bool:
+        return self.kind == "list" or any(each.has_rows for each in self.fields)
 
     @property
     def text(self) -> str:
@@ -97,32 +133,159 @@ class FormField:
 def form_fields(
     schema: Mapping[str, Any] | None, prefix: str, example: Mapping[str, Any] | None = None
 ) -> tuple[FormField, ...] | None:
-    """Return the fields of a flat object of 1 to 60 values, or None."""
+    """Return the fields of an object of 1 to 60 values, or None."""
     root = dict(schema or {})
     properties = root.get("properties")
     if not is_object(properties) or not 0 < len(properties) <= MAX_FIELDS:
         return None
     if any(word in root for word in _NOT_FLAT):
         return None
-    required = _items(root.get("required"))
-    found: list[FormField] = []
-    for index, (name, given) in enumerate(properties.items()):
-        schema_of_field = resolve_field(root, given, drop_null=True)
-        is_required = name in required
-        is_null_empty = is_required and (_takes_null(given) or _takes_null(schema_of_field))
-        field = _field(name, f"{prefix}{index}", schema_of_field)
-        about = f"{field.about} Left empty, it is null.".strip() if is_null_empty else field.about
-        value = (example or {}).get(name)
-        field = replace(
-            field,
-            about=about,
-            example="" if value is None else _as_text(value),
-            is_required=is_required and not is_null_empty,
-            is_null_empty=is_null_empty,
-            is_optional=bool(required) and not is_required,
-        )
-        found.append(field)
-    return tuple(found)
+    builder = _Builder(root, MAX_FIELDS - len(properties))
+    return builder.fields(root, prefix, example, 0, ())
+
+
+@dataclass(slots=True)
+class _Builder:
+    root: Schema
+    left: int
+    """Nested fields that the form may still have."""
+
+    def fields(
+        self,
+        schema: Schema,
+        prefix: str,
+        example: Mapping[str, Any] | None,
+        depth: int,
+        above: tuple[int, ...],
+    ) -> tuple[FormField, ...]:
+        root, required = self.root, _items(schema.get("required"))
+        properties: dict[str, Any] = schema["properties"]
+        found: list[FormField] = []
+        for index, (name, given) in enumerate(properties.items()):
+            schema_of_field = resolve_field(root, given, drop_null=True)
+            is_required = name in required
+            is_null_empty = is_required and (_takes_null(given) or _takes_null(schema_of_field))
+            field = self.field(name, f"{prefix}{index}", schema_of_field, depth, above)
+            if field.kind == "group" and not (is_object(given) and "title" in given):
+                field = replace(field, label=one_line(name, 100))  # the title is that of its type
+            about = f"{field.about} Left empty, it is null.".strip() if is_null_empty else field.about
+            field = replace(
+                _with_example(field, (example or {}).get(name)),
+                about=about,
+                is_required=is_required and not is_null_empty,
+                is_null_empty=is_null_empty,
+                is_optional=(bool(required) or depth > 0) and not is_required,
+            )
+            is_inside = depth > 0 or field.kind in ("group", "list", "union")
+            found.append(_without_defaults(field) if is_inside and not is_required else field)
+        return tuple(found)
+
+    def field(self, name: str, key: str, schema: Schema, depth: int, above: tuple[int, ...]) -> FormField:
+        """Return the field of a resolved schema."""
+        field = _field(name, key, schema)
+        options = [each for each in _options(schema) if not _is_null(each)]
+        if field.kind not in ("json", "text") or not (field.kind == "json" or options):
+            return field
+        mark = id(schema.get("properties") or schema.get("items") or schema.get("anyOf") or schema)
+        inner = (depth + 1, (*above, mark))
+        properties, items = schema.get("properties"), schema.get("items")
+        is_known = depth < MAX_DEPTH and mark not in above and not any(map(schema.__contains__, _NOT_NESTED))
+        size = len(options or (properties if is_object(properties) else ())) or 1
+        if is_known and size <= self.left:
+            self.left -= size
+            if 1 < len(options) <= MAX_OPTIONS and not properties:
+                return self._union(field, options, *inner)
+            if not options and is_object(properties) and properties:
+                fields = self.fields(schema, f"{key}-", _object_or_none(schema.get("default")), *inner)
+                return replace(field, kind="group", fields=fields, texts=())
+            if not options and is_object(items) and items:
+                return self._list(field, items, schema.get("default"), *inner)
+        outline = skeleton(self.root, schema)
+        text = json.dumps(outline, ensure_ascii=False, indent=2) if outline else ""
+        return replace(field, kind="json" if field.kind == "json" or options else field.kind, example=text)
+
+    def _list(
+        self, field: FormField, items: Schema, default: Any, depth: int, above: tuple[int, ...]
+    ) -> FormField:
+        schema = resolve_field(self.root, items, drop_null=True)
+        row = self.field(field.label, f"{field.key}-0", schema, depth, above)
+        row = replace(_without_defaults(row), is_required=True)
+        if is_array(default) and default:
+            return replace(field, kind="json")  # its default is shown as JSON
+        rows = tuple(rekey(row, f"{field.key}-{at}") for at in range(EMPTY_ROWS))
+        return replace(field, kind="list", fields=rows, row=row, texts=())
+
+    def _union(self, field: FormField, options: list[Any], depth: int, above: tuple[int, ...]) -> FormField:
+        found: list[FormField] = []
+        for at, given in enumerate(options):
+            schema = resolve_field(self.root, given, drop_null=True)
+            label = schema.get("title") or schema.get("type")
+            option = self.field(str(label or f"Shape {at + 1}"), f"{field.key}-{at}", schema, depth, above)
+            found.append(replace(_fix_constants(_without_defaults(option)), is_required=True))
+        return replace(field, kind="union", fields=tuple(found), texts=())
+
+
+def rekey(field: FormField, key: str) -> FormField:
+    """Return a field, and those inside it, under another key."""
+    old = len(field.key)
+    inner = tuple(rekey(each, key + each.key[old:]) for each in field.fields)
+    row = field.row and rekey(field.row, key + field.row.key[old:])
+    return replace(field, key=key, fields=inner, row=row)
+
+
+def skeleton(root: Schema, schema: Any, depth: int = 0) -> Any:
+    """Return an outline of a value, whose texts are empty."""
+    found = resolve_field(root, schema, drop_null=True)
+    if depth > MAX_DEPTH:
+        return None
+    if choices := choices_of(found):
+        return choices[0].value
+    if options := _options(found):
+        return skeleton(root, options[0], depth + 1)
+    if is_object(properties := found.get("properties")):
+        shown = list(properties.items())[:10]
+        return {name: skeleton(root, each, depth + 1) for name, each in shown}
+    kind = found.get("type")
+    if kind == "array":
+        return [skeleton(root, found["items"], depth + 1)] if is_object(found.get("items")) else []
+    return _EMPTY.get(kind) if isinstance(kind, str) else None
+
+
+_EMPTY = {"string": "", "number": 0, "integer": 0, "boolean": False, "object": {}}
+
+
+def _with_example(field: FormField, example: Any) -> FormField:
+    if field.kind == "group" and is_object(example):
+        inner = tuple(_with_example(each, example.get(each.name)) for each in field.fields)
+        return replace(field, fields=inner)
+    if field.kind == "list" and is_array(example) and example and field.row:
+        rows = tuple(_with_example(each, example[0]) for each in field.fields)
+        return replace(field, fields=rows, row=_with_example(field.row, example[0]))
+    return field if example is None else replace(field, example=_as_text(example))
+
+
+def _without_defaults(field: FormField) -> FormField:
+    """Return a field with its default as a placeholder, so that its parent can stay empty."""
+    default = field.text if field.kind in ("text", "lines", "number", "email", "url") else ""
+    inner = tuple(map(_without_defaults, field.fields))
+    return replace(field, texts=(), example=field.example or default, fields=inner)
+
+
+def _fix_constants(field: FormField) -> FormField:
+    """Return an alternative whose constants are fixed, not fields to fill in."""
+    inner = tuple(
+        replace(each, kind="fixed") if each.kind == "choice" and len(each.choices) == 1 else each
+        for each in field.fields
+    )
+    return replace(field, fields=inner)
+
+
+def _options(schema: Schema) -> list[Any]:
+    return _items(schema.get("anyOf")) or _items(schema.get("oneOf"))
+
+
+def _object_or_none(value: Any) -> Mapping[str, Any] | None:
+    return value if is_object(value) else None
 
 
 def whole_field(schema: Mapping[str, Any] | None, key: str, label: str, example: Any = None) -> FormField:
@@ -166,8 +329,9 @@ def choices_of(schema: Schema) -> list[Choice] | None:
     `const`, perhaps with a title.
     """
     for word in ("oneOf", "anyOf"):
-        options = [each for each in _items(schema.get(word)) if is_object(each) and "const" in each]
-        if options and len(options) == len(schema[word]):
+        given = [each for each in _items(schema.get(word)) if not _is_null(each)]
+        options = [each for each in given if is_object(each) and "const" in each]
+        if options and len(options) == len(given):
             return [Choice(each["const"], each.get("title")) for each in options]
     if "const" in schema:
         return [Choice(schema["const"])]
@@ -225,9 +389,13 @@ def _text_field(base: FormField, schema: Schema) -> FormField:
         kind=kind,
         min_length=_length(schema.get("minLength")),
         max_length=longest,
-        pattern=pattern if isinstance(pattern, str) and kind == "text" else "",
+        pattern=pattern if isinstance(pattern, str) and kind == "text" else _pattern_of(schema, kind),
         about=f"{base.about} In UTC.".strip() if kind == "datetime-local" else base.about,
     )
+
+
+def _pattern_of(schema: Schema, kind: str) -> str:
+    return f"^{_UUID}$" if kind == "text" and schema.get("format") == "uuid" else ""
 
 
 def _takes_null(schema: Any) -> bool:

@@ -121,6 +121,18 @@ CALLS = {
 }
 
 
+SHIPPING = {
+    "type": "object",
+    "properties": {
+        "to": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "floor": {"type": "integer"}},
+        },
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+}
+
+
 async def plan(turn: Turn) -> PlanResult | None:
     """Do what the first word of the first message names."""
     word = turn.messages[0].text.split()[0]
@@ -131,6 +143,8 @@ async def plan(turn: Turn) -> PlanResult | None:
     if word == "order" and turn.run.turn_id == "t1":
         wanted = {"missing_fields": ["disk", "count", "urgent"], "restrict_to_tool": order.id}
         return PlanResult.ask(AwaitClarification(question="What to order?", **wanted))
+    if word == "ship" and turn.run.turn_id == "t1":
+        return PlanResult.ask(AwaitClarification(question="Where to?", form=SHIPPING))
     if word == "late" and turn.run.run_id.startswith("late-"):
         raise TypeError("the desk is not open yet")
     if word in {"sleep", "late"}:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
@@ -38,7 +38,7 @@ class Weight(BaseModel):
 class Reading(BaseModel):
     """A reading that has more than simple values."""
 
-    series: list[list[int]]
+    series: dict[str, list[int]]
 
 
 orders = Toolset("office.orders", description="Orders")
@@ -71,10 +71,44 @@ async def book(
     return "booked"
 
 
+class Stop(BaseModel):
+    """Where to stop."""
+
+    city: str = Field(max_length=12)
+    postcode: str | None = Field(default=None, pattern="^[0-9]{5}$")
+
+
+class ByMail(BaseModel):
+    """Tell by mail."""
+
+    by: Literal["mail"] = "mail"
+    address: str
+
+
+class ByPhone(BaseModel):
+    """Tell by phone."""
+
+    by: Literal["phone"] = "phone"
+    number: str = Field(min_length=3)
+
+
+@orders.tool(title="Plan a tour")
+async def tour(
+    start: Stop,
+    stops: list[Stop],
+    tags: list[str],
+    tell: ByMail | ByPhone,
+    speed: Literal["slow", "fast"] | None = None,
+) -> str:
+    """Plan a tour."""
+    return "planned"
+
+
 scale = Toolset("office.scale", external=True)
 weigh = scale.declare("weigh", args=Parcel, result=Weight)
 read = scale.declare("read", args=Parcel, result=Reading)
 
+TOUR = ["start", "stops", "tags", "tell", "speed"]
 PICKUP = ["address", "day", "parcels", "express", "carrier"]
 
 
@@ -97,6 +131,10 @@ async def plan(turn: Turn) -> PlanResult:
         wanted: Any = {"missing_fields": PICKUP, "restrict_to_tool": book.id}
         return PlanResult.ask(
             AwaitClarification(question="When is it?", expires_after=timedelta(hours=3), **wanted)
+        )
+    if word == "tour" and is_new:
+        return PlanResult.ask(
+            AwaitClarification(question="Which tour?", missing_fields=TOUR, restrict_to_tool=tour.id)
         )
     if word == "which" and is_new:
         return PlanResult.ask(AwaitClarification(question=f"Which one?\n\n{rest}".strip()))

@@ -55,9 +55,10 @@ def answer(
     \b
     sojourn answer RUN "next Tuesday"
     sojourn answer RUN --field site=s-1 --field urgent=true
+    sojourn answer RUN --field to.city=Bonn --field 'tags[]=new' --field 'tags[]=paid'
     sojourn answer RUN --decline --why "not mine to say"
     """
-    from sojourn.forms import parse_value
+    from sojourn.forms import parse_pairs
 
     words = [word for word in (await_id, text) if word is not None]
     await_id, text = _read_words(words, is_given=bool(fields or json_values is not None or decline))
@@ -79,7 +80,10 @@ def answer(
         )
         run = client.get_run(found.run_id)
         principal = await answerer(client, run.id, named)
-        typed = {name: parse_value(found.form, name, value) for name, value in pairs}
+        try:
+            typed = parse_pairs(found.form, pairs)
+        except ValueError as error:
+            raise CommandError(f"--field: {error}", exit_code=USAGE) from error
         by_field = typed if values is None else values
         value = by_field if text is None else text
         given = parse_payload(found, value, declined=decline, reason=why)

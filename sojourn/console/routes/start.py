@@ -15,7 +15,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import InvalidInput, RunAlreadyExists, SojournError
-from sojourn.forms import FormField, form_fields, read_number, read_value, whole_field
+from sojourn.forms import FormField, edit_rows, form_fields, read_number, read_value, whole_field
 from sojourn.http.bodies import StartBody
 from sojourn.http.problems import Problem, problem_of
 
@@ -52,8 +52,13 @@ class Way:
         return form_fields(schema, "field", example) or (whole_field(schema, "whole", "Arguments", example),)
 
     def read(self, form: Form) -> tuple[tuple[FormField, ...], dict[str, Any]]:
-        """Return the fields with the form's values and faults, and the payload."""
+        """Return the fields with the form's values and faults, and the payload.
+
+        After a button that adds or removes a row, there are no faults.
+        """
         is_flat = self.fields[0].key != "whole"
+        if edited := edit_rows(self.fields, form, form.text("do")):
+            return edited, {}
         return read_value(self.fields, self.tool.spec.payload.json_schema, form, is_flat=is_flat)
 
     def message_of(self, payload: dict[str, Any]) -> str:
@@ -102,7 +107,9 @@ async def start_run(visit: Visit) -> Response:
         service.agent(agent_id)
         if way := _way(visit, agent_id, form.text("way")):
             fields, payload = way.read(form)
-            if any(field.fault for field in fields):
+            if form.text("do"):
+                return _form(visit, agent_id, given=form)
+            if any(field.has_fault for field in fields):
                 return _form(visit, agent_id, given=form, http_status=422)
             message = way.message_of(payload)
         else:

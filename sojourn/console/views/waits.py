@@ -151,6 +151,8 @@ class WaitForm:
     """Advice after such a fault."""
     http_status: int = 200
     """Status of the response that has the form."""
+    is_edited: bool = False
+    """Whether the visitor has added or removed a row, and sent no answer yet."""
 
     @property
     def word(self) -> str:
@@ -210,7 +212,7 @@ class WaitForm:
     def is_refused(self) -> bool:
         fields = [*self.fields, *filter(None, [self.words])]
         fields += [each for call in self.calls for each in call.fields]
-        return bool(self.fault) or any(each.fault for each in fields)
+        return self.is_edited or bool(self.fault) or any(each.has_fault for each in fields)
 
     @property
     def level(self) -> str:

@@ -106,7 +106,11 @@ def _read(
     if fault := json_fault(values, max_bytes=None):  # a text may contain JSON that cannot be written again
         return Refused(f"the answer to {question.id} cannot be used: {fault.message}")
     wrong = mismatch_of(
-        question.form, values, whole=question.tool_call_id is not None, closed=question.closed
+        question.form,
+        values,
+        whole=question.tool_call_id is not None,
+        closed=question.closed,
+        in_full=question.checks_in_full,
     )
     if wrong:
         return Refused(f"the answer to {question.id} does not fit: {wrong}")

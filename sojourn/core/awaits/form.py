@@ -1,12 +1,28 @@
-"""Build and check forms that a person can fill in."""
+"""Build and check forms that a person can fill in.
+
+A form has the shape of its fields inline, without references, to a depth of 4. A planner's question
+records it, so that a later version of the tool does not change an open question.
+"""
 
 import json
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.values.json_value import Schema, expand, is_array, is_object, json_type, locate, to_tokens
+from sojourn.core.schema.issues import phrase
+from sojourn.core.schema.validate import Validator
+from sojourn.values.json_value import (
+    Schema,
+    expand,
+    is_array,
+    is_object,
+    json_type,
+    locate,
+    resolve,
+    to_tokens,
+)
 from sojourn.values.text import clip, closest_name, with_article
 
 __all__ = ["form_of", "has_fields", "is_closed", "mismatch_of", "values_of"]
@@ -28,6 +44,25 @@ _WORDS = (
 _ALTERNATIVES = ("anyOf", "oneOf", "if", "not", "dependentSchemas")
 """Keywords after which a form leaves a field open: only the tool can tell which alternative applies."""
 
+_RULES = (
+    *_WORDS,
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "maxItems",
+    "minItems",
+    "multipleOf",
+    "pattern",
+    "uniqueItems",
+)
+"""Keywords of a field whose whole shape is known."""
+
+_MAX_DEPTH = 4
+_MAX_SHAPES = 200
+"""Most schemas in a form, nested ones included."""
+
+_MAX_BYTES = 20_000
+_MAX_OPTIONS = 8
+_MAX_REFERENCES = 6
 _MAX_FIELDS = 50
 _MAX_ENUM = 100
 _MAX_TEXT = 500
@@ -43,10 +78,13 @@ def form_of(spec: ToolSpec, fields: Sequence[str]) -> Schema | None:
     parts_of = {field: _parts(spec, field) for field in within}
     if not any(parts_of.values()):
         return None
+    shapes = _Shapes(spec.payload.json_schema)
     form: Schema = {
         "type": "object",
-        "properties": {field: _simple(parts) for field, parts in parts_of.items()},
+        "properties": {field: shapes.of(parts) for field, parts in parts_of.items()},
     }
+    if len(json.dumps(form)) > _MAX_BYTES:
+        form["properties"] = {field: _simple(parts) for field, parts in parts_of.items()}
     if len(within) == len(fields):
         form["additionalProperties"] = False
     return form
@@ -67,6 +105,103 @@ def _parts(spec: ToolSpec, field: str) -> list[Schema]:
     return [part for found in locate(schema, tokens) for part in expand(schema, found)]
 
 
+@dataclass(slots=True)
+class _Shapes:
+    """Copies schemas of a tool into a form, without references and within bounds."""
+
+    root: Schema
+    count: int = 0
+
+    def of(self, parts: Sequence[Schema]) -> Schema:
+        """Return the shape of a field, whose own schema is the first part."""
+        return self._property(parts[0], 0, ()) if parts else {}
+
+    def _shape(self, given: Schema, depth: int, above: tuple[int, ...]) -> Schema:
+        schema, can_be_null = self._merge(given)
+        options = _options(schema)
+        mark = id(schema.get("properties") or schema.get("items") or schema)
+        self.count += 1
+        is_cut = depth > _MAX_DEPTH or mark in above or self.count > _MAX_SHAPES
+        if is_cut or len(options) > _MAX_OPTIONS or any(word in schema for word in _OPEN):
+            return _simple(expand(self.root, given))
+        kept: Schema = {word: schema[word] for word in _RULES if word in schema}
+        inner = (depth + 1, (*above, mark))
+        if is_object(properties := schema.get("properties")) and properties:
+            if len(properties) > _MAX_FIELDS:
+                return _simple(expand(self.root, given))
+            kept["properties"] = {name: self._property(each, *inner) for name, each in properties.items()}
+            kept["required"] = [name for name in _list_of(schema.get("required")) if name in properties]
+            if schema.get("additionalProperties") is False:
+                kept["additionalProperties"] = False
+        if is_object(items := schema.get("items")):
+            kept["items"] = self._inner(items, *inner)
+        if options:
+            kept["anyOf"] = [self._inner(each, *inner) for each in options]
+            is_choice = all("const" in each for each in kept["anyOf"])
+            kept["anyOf"] += [{"const": None} if is_choice else {"type": "null"}] * can_be_null
+        elif can_be_null:
+            _allow_null(kept)
+        if len(kept.get("enum", ())) > _MAX_ENUM:
+            del kept["enum"]
+        _shorten(kept)
+        return kept
+
+    def _property(self, schema: Any, depth: int, above: tuple[int, ...]) -> Schema:
+        """Return the shape of a named value, without the title of its type."""
+        shape = self._inner(schema, depth, above)
+        if "properties" in shape and "title" not in schema:
+            shape.pop("title", None)
+        return shape
+
+    def _inner(self, schema: Any, depth: int, above: tuple[int, ...]) -> Schema:
+        return self._shape(schema, depth, above) if is_object(schema) else {}
+
+    def _merge(self, schema: Schema) -> tuple[Schema, bool]:
+        """Return a schema merged with what it refers to, and whether null was an alternative."""
+        found, can_be_null = dict(schema), False
+        for _ in range(_MAX_REFERENCES):
+            word = next((word for word in ("anyOf", "oneOf") if is_array(found.get(word))), "")
+            options = [each for each in _list_of(found.get(word)) if each != {"type": "null"}]
+            whole = _list_of(found.get("allOf"))
+            if word:
+                can_be_null = can_be_null or len(options) < len(found[word])
+                found[word] = options
+            if isinstance(reference := found.get("$ref"), str):
+                more: Any = resolve(self.root, reference) if reference.startswith("#") else None
+                del found["$ref"]
+            elif len(whole) == 1:
+                (more,) = whole
+                del found["allOf"]
+            elif len(options) == 1:
+                (more,) = options
+                del found[word]
+            else:
+                break
+            found = {**more, **found} if is_object(more) else found
+        return found, can_be_null
+
+
+_OPEN = ("$ref", "allOf", "if", "not", "dependentSchemas", "patternProperties")
+"""Keywords after which the shape of a field is not known."""
+
+
+def _options(schema: Schema) -> list[Any]:
+    return next((schema[word] for word in ("anyOf", "oneOf") if is_array(schema.get(word))), [])
+
+
+def _list_of(value: Any) -> list[Any]:
+    return value if is_array(value) else []
+
+
+def _allow_null(schema: Schema) -> None:
+    if isinstance(kind := schema.get("type"), str):
+        schema["type"] = [kind, "null"]
+    if "const" in schema:
+        schema["enum"] = [schema.pop("const")]
+    if is_array(values := schema.get("enum")) and None not in values:
+        schema["enum"] = [*values, None]
+
+
 def _simple(parts: Sequence[Schema]) -> Schema:
     kept: Schema = {}
     for part in parts:
@@ -77,10 +212,14 @@ def _simple(parts: Sequence[Schema]) -> Schema:
         kept = {word: kept[word] for word in ("title", "description") if word in kept}
     if len(kept.get("enum", ())) > _MAX_ENUM:
         del kept["enum"]
-    for word in ("title", "description"):
-        if isinstance(kept.get(word), str):
-            kept[word] = kept[word][:_MAX_TEXT]
+    _shorten(kept)
     return kept
+
+
+def _shorten(schema: Schema) -> None:
+    for word in ("title", "description"):
+        if isinstance(schema.get(word), str):
+            schema[word] = schema[word][:_MAX_TEXT]
 
 
 def values_of(form: Schema, text: str) -> dict[str, Any] | None:
@@ -104,7 +243,12 @@ def values_of(form: Schema, text: str) -> dict[str, Any] | None:
 
 
 def mismatch_of(
-    form: Schema, values: dict[str, Any] | None, *, whole: bool, closed: bool = False
+    form: Schema,
+    values: dict[str, Any] | None,
+    *,
+    whole: bool,
+    closed: bool = False,
+    in_full: bool = False,
 ) -> str | None:
     """Return why these values do not fit the form, as a clause, or None.
 
@@ -114,6 +258,7 @@ def mismatch_of(
         whole: Whether required fields must be there and undeclared ones must not: a tool uses the values unchanged,
             while a planner reads them.
         closed: Whether undeclared fields are refused at least, as misspellings.
+        in_full: Whether patterns, formats and nested values are checked too. Only for a form of `form_of`.
     """
     properties = _properties(form)
     if values is None:
@@ -131,7 +276,14 @@ def mismatch_of(
     for name, value in values.items():
         if name in properties and (wrong := _mismatch(properties[name], value)):
             return f"{_names([name])} {wrong}"
-    return None
+    issues = Validator({"type": "object", "properties": properties}).issues(values) if in_full else []
+    return f"{_place(issues[0].field)} {phrase(issues[0])}" if issues else None
+
+
+def _place(pointer: str) -> str:
+    """Return the path of a value, which begins with the name of its field."""
+    first, *rest = to_tokens(pointer) or ("",)
+    return _names(["/".join([first, *rest])])
 
 
 def _properties(form: Schema) -> dict[str, Schema]:

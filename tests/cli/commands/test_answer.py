@@ -39,6 +39,20 @@ async def test_an_answer_by_field_is_typed_by_the_form(served):
     assert json.loads((await run.result()).text) == {"disk": "12", "count": 3, "urgent": True}
 
 
+async def test_a_path_of_a_field_leads_into_objects_and_lists(served):
+    """`a.b`, `a[b]`, `a[0]` and `a[]` are values of objects and lists, typed by the form; a wrong path sends nothing."""
+    run = await served.waiting("ship")
+    refused = await served.sojourn("answer", run.id, "--field", "tags[3]=x")
+    assert (refused.code, "--field: 'tags[3]' skips" in refused.err) == (2, True), refused.err
+    fields = ("to.city=12", "to[floor]=3", "tags[]=new", "tags[1]=paid")
+    done = await served.sojourn("answer", run.id, *(word for each in fields for word in ("--field", each)))
+    assert done.code == 0, done.err
+    assert json.loads((await run.result()).text) == {
+        "to": {"city": "12", "floor": 3},
+        "tags": ["new", "paid"],
+    }
+
+
 async def test_as_answers_as_a_principal_of_the_runs_tenant(served):
     """`--as` records who answered, of the run's tenant; nobody without a name answers."""
     ana = Principal(subject="ana", tenant="acme", roles=["user"])

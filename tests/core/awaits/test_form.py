@@ -31,6 +31,18 @@ class Order(BaseModel):
     lines: list[Address] = []
 
 
+ADDRESS = {
+    "type": "object",
+    "title": "Address",
+    "description": "Where.",
+    "properties": {
+        "city": {"type": "string", "title": "City", "description": "The city", "maxLength": 20},
+        "house": {"type": ["integer", "null"], "title": "House number", "default": None, "minimum": 1},
+    },
+    "required": ["city"],
+}
+
+
 def spec(schema: dict[str, Any]) -> ToolSpec:
     return ToolSpec(
         id="ops.orders.place",
@@ -56,8 +68,8 @@ def fields(spec: ToolSpec, *names: str) -> dict[str, Any]:
 # Forms of tools.
 
 
-def test_a_form_keeps_the_simple_keywords_of_a_field(subtests: pytest.Subtests) -> None:
-    """A field is found by bare name or pointer, and its schema is reduced to simple keywords."""
+def test_a_form_keeps_the_shape_of_a_field(subtests: pytest.Subtests) -> None:
+    """A field is found by bare name or pointer, and its schema keeps the keywords that a form can show."""
     rows = [
         (
             "site",
@@ -67,16 +79,22 @@ def test_a_form_keeps_the_simple_keywords_of_a_field(subtests: pytest.Subtests) 
                 "description": "Where to deliver",
                 "minLength": 2,
                 "maxLength": 8,
+                "pattern": "[a-z]+",
             },
         ),
         ("count", {"type": "integer", "title": "Count", "default": 1, "minimum": 1, "maximum": 9}),
         ("kind", {"type": "string", "title": "Kind", "default": "a", "enum": ["a", "b"]}),
-        # A field with alternatives is left open: only the tool can tell which one applies.
-        ("note", {"title": "Note", "description": "For the driver"}),
-        # A nested object has its type alone; its fields are named by pointer, also through references.
-        ("to", {"type": "object", "title": "Address", "description": "Where."}),
+        # A field that may be null has the type, the limits and the choices that it has otherwise.
+        (
+            "note",
+            {"type": ["string", "null"], "title": "Note", "description": "For the driver", "default": None},
+        ),
+        # A nested object has its fields, without references.
+        ("to", {word: rule for word, rule in ADDRESS.items() if word != "title"}),
+        ("lines", {"type": "array", "title": "Lines", "items": ADDRESS, "default": []}),
+        # Its fields are named by pointer too.
         ("/to/city", {"type": "string", "title": "City", "description": "The city", "maxLength": 20}),
-        ("/to/house", {"title": "House number"}),
+        ("/to/house", ADDRESS["properties"]["house"]),
         ("/lines/0/city", {"type": "string", "title": "City", "description": "The city", "maxLength": 20}),
         (
             "/site",
@@ -86,12 +104,48 @@ def test_a_form_keeps_the_simple_keywords_of_a_field(subtests: pytest.Subtests) 
                 "description": "Where to deliver",
                 "minLength": 2,
                 "maxLength": 8,
+                "pattern": "[a-z]+",
             },
         ),
     ]
     for field, expected in rows:
         with subtests.test(field=field, expected=expected):
             assert fields(ORDER, field) == {field: expected}
+
+
+def test_a_form_of_a_hostile_schema_is_small() -> None:
+    """A type that contains itself, a deep one and a wide one are cut where the form would grow."""
+    node: dict[str, Any] = {
+        "type": "object",
+        "properties": {"next": {"$ref": "#/$defs/Node"}, "text": {"type": "string"}},
+    }
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(50):
+        deep = {"type": "object", "properties": {"in": deep}}
+    part = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(40)}}
+    wide = {"type": "object", "properties": {f"q{n}": part for n in range(40)}}
+    properties = {"node": {"$ref": "#/$defs/Node"}, "deep": deep, "wide": wide}
+    form = fields(spec({"type": "object", "properties": properties, "$defs": {"Node": node}}), *properties)
+    assert form["node"]["properties"]["next"] == {"type": "object"}
+    assert str(form["deep"]).count("properties") == 5
+    assert len(str(form)) < 25_000
+
+
+def test_a_form_of_a_tool_is_checked_in_full() -> None:
+    """Patterns, formats and nested values are checked too, with the pointer of what is wrong."""
+    form = form_of(ORDER, ["site", "to", "note", "lines"])
+    assert form is not None
+    rows = [
+        ({"site": "ABC"}, "site must match the pattern"),
+        ({"to": {"city": "x" * 21}}, "to/city "),
+        ({"to": {}}, "to/city is required"),
+        ({"lines": [{"city": "a"}, {"city": "b", "house": 0}]}, "lines/1/house "),
+    ]
+    for values, start in rows:
+        assert mismatch_of(form, values, whole=False) is None
+        assert str(mismatch_of(form, values, whole=False, in_full=True)).startswith(start)
+    fits = {"site": "abc", "to": {"city": "Bonn", "house": None}, "note": None, "lines": []}
+    assert mismatch_of(form, fits, whole=False, in_full=True) is None
 
 
 def test_a_form_has_the_fields_that_are_asked_for() -> None:
@@ -116,16 +170,25 @@ def test_a_pointer_is_unescaped() -> None:
     }
 
 
+CONSTANTS = [{"const": "a"}, {"const": 2}, {"const": None}]
+
+
 def test_a_form_keeps_only_keywords_that_it_can_check(subtests: pytest.Subtests) -> None:
-    """Keywords of `allOf` and `$ref` are merged; alternatives, patterns and long enums are left to the tool."""
+    """Keywords of `allOf` and `$ref` are merged; conditions and long enums are left to the tool."""
     rows = [
         ({"allOf": [{"type": "string"}, {"maxLength": 5}]}, {"type": "string", "maxLength": 5}),
         ({"$ref": "#/$defs/name", "title": "Own"}, {"type": "string", "title": "Own"}),
-        ({"oneOf": [{"type": "string"}, {"type": "integer"}], "description": "d"}, {"description": "d"}),
+        (
+            {"oneOf": [{"type": "string"}, {"type": "integer"}], "description": "d"},
+            {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "d"},
+        ),
+        ({"anyOf": [{"enum": ["a"]}, {"type": "null"}]}, {"enum": ["a", None]}),
+        ({"anyOf": [{"const": "a"}, {"const": 2}, {"type": "null"}]}, {"anyOf": CONSTANTS}),
         ({"type": "string", "not": {"enum": ["x"]}}, {}),
         ({"if": {"minimum": 3}, "then": {"maximum": 5}, "title": "t"}, {"title": "t"}),
         ({"const": "x"}, {"const": "x"}),
-        ({"type": ["string", "null"], "pattern": "a+"}, {"type": ["string", "null"]}),
+        ({"type": ["string", "null"], "pattern": "a+"}, {"type": ["string", "null"], "pattern": "a+"}),
+        ({"$ref": "https://example.com/schema"}, {}),
         ({"enum": list(range(101)), "type": "integer"}, {"type": "integer"}),
         ({"title": "t" * 900, "description": 5}, {"title": "t" * 500, "description": 5}),
         ({}, {}),
