@@ -265,7 +265,7 @@ def _with_example(field: FormField, example: Any) -> FormField:
 
 
 def _without_defaults(field: FormField) -> FormField:
-    """Return a field with its default as a placeholder, so that its parent can stay empty."""
+    """Return a field with its default as a placeholder: its parent can stay empty."""
     default = field.text if field.kind in ("text", "lines", "number", "email", "url") else ""
     inner = tuple(map(_without_defaults, field.fields))
     return replace(field, texts=(), example=field.example or default, fields=inner)

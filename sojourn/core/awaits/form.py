@@ -157,7 +157,7 @@ class _Shapes:
         return self._shape(schema, depth, above) if is_object(schema) else {}
 
     def _merge(self, schema: Schema) -> tuple[Schema, bool]:
-        """Return a schema merged with what it refers to, and whether null was an alternative."""
+        """Return a schema with what it refers to, and whether null was an alternative."""
         found, can_be_null = dict(schema), False
         for _ in range(_MAX_REFERENCES):
             word = next((word for word in ("anyOf", "oneOf") if is_array(found.get(word))), "")
