@@ -251,7 +251,7 @@ def skeleton(root: Schema, schema: Any, depth: int = 0) -> Any:
     return _EMPTY.get(kind) if isinstance(kind, str) else None
 
 
-_EMPTY = {"string": "", "number": 0, "integer": 0, "boolean": False, "object": {}}
+_EMPTY: Mapping[str, Any] = {"string": "", "number": 0, "integer": 0, "boolean": False, "object": {}}
 
 
 def _with_example(field: FormField, example: Any) -> FormField:

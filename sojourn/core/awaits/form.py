@@ -186,7 +186,7 @@ _OPEN = ("$ref", "allOf", "if", "not", "dependentSchemas", "patternProperties")
 
 
 def _options(schema: Schema) -> list[Any]:
-    return next((schema[word] for word in ("anyOf", "oneOf") if is_array(schema.get(word))), [])
+    return _list_of(schema.get("anyOf")) or _list_of(schema.get("oneOf"))
 
 
 def _list_of(value: Any) -> list[Any]:
