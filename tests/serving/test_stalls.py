@@ -104,7 +104,7 @@ from sojourn.serving.hardening import loop_watch as stalls
 
 async def main():
     watched = stalls.stalls_of(asyncio.get_running_loop())
-    with watched.watched():
+    with watched.watch():
         assert watched.last() == float("-inf")
         print("ready", flush=True)
         os.kill(os.getpid(), signal.SIGSTOP)
