@@ -122,7 +122,7 @@ def _lines(outcome: PlanOutcome) -> list[str]:
     decided: dict[str, Any] = outcome.model_dump(
         mode="json",
         include=_SAME | _ALSO,
-        exclude={"await_": {"id", "tool_call_id", "closed"}, "external": {"id"}},
+        exclude={"await_": {"id", "tool_call_id", "closed", "checks_in_full"}, "external": {"id"}},
         exclude_defaults=True,
     )
     if outcome.await_ and outcome.await_.tools:

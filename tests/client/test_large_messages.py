@@ -10,6 +10,7 @@ import uuid
 import pytest
 
 from sojourn import Message, PlanResult, RunFailed, RunPolicy, Toolset, Turn
+from sojourn.attachments import comparable
 from sojourn.contracts.message import ImagePart, TextPart
 from sojourn.values.wire import MAX_INLINE_BYTES
 from tests.encrypted.keys import FernetCodec
@@ -77,7 +78,7 @@ async def test_everybody_reads_what_the_planner_was_given(serve, traces, until, 
             else:
                 await turn.result()
             given, so_far = planner.given[session.run.id], await session.transcript()
-            assert message in given
+            assert comparable(message) in [comparable(each) for each in given]
             assert so_far[: len(given)] == given
             assert so_far == await traces(session.run).transcript()
         went_on += sum([event.type == "run_continued" async for event in session.run.events(follow=False)])

@@ -143,7 +143,7 @@ async def test_an_open_run_says_what_it_has_cost_so_far(desk, visit, until):
         return run.id in {each.run_id async for each in desk.client.list_runs()}
 
     await until(is_listed)
-    page = await visit(f"{desk.url}/runs", script=False)
+    page = await visit(f"{desk.url}/runs?q={run.id}", script=False)
     amounts = page.locator(f"[id='run-{run.id}'] .amounts")
     await expect(amounts).to_contain_text("$0.0150")
     await expect(amounts.get_by_title("4,360 tokens")).to_be_visible()

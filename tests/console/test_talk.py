@@ -301,7 +301,7 @@ async def test_results_from_outside_are_sent_here(console, visit, talk):
     await talk.session.send("weigh", by="ana")
     await console.status_when(talk.session.run, lambda status: status.awaits)
     page = await visit(talk.url)
-    await page.get_by_label("Result", exact=True).fill("2.5")
+    await page.locator(".ask").get_by_label("Result").fill("2.5")
     await page.get_by_role("button", name="Send the result").click()
     await expect(page.locator(".turn").last.locator(".prose")).to_have_text("2.5")
 
@@ -714,25 +714,25 @@ async def test_the_list_is_live_and_filtered(console, visit, talk, until):
     await expect(page.get_by_text("No matching conversations")).to_be_visible()
 
 
-async def test_the_list_says_what_a_conversation_waits_for_and_that_a_turn_failed(desk, visit, until):
+async def test_the_list_says_what_a_conversation_waits_for_and_that_a_turn_failed(console, visit, until):
     """A question and a failure stand in the row, not just the last words of the person."""
     mark = uuid.uuid4().hex[:8]
-    asking = desk.client.session("ops.assistant", f"asks-{mark}")
-    await asking.send("Which one?", by="ana")
-    failed = desk.client.session("ops.assistant", f"fails-{mark}")
+    asking = console.client.session("shop.clerk", f"asks-{mark}")
+    await asking.send("ask", by="ana")
+    failed = console.client.session("shop.clerk", f"fails-{mark}")
     with pytest.raises(RunError):
-        await (await failed.send("Break", by="ana")).result()
-    page = await visit(f"{desk.url}/talk", script=False)
+        await (await failed.send("fail", by="ana")).result()
+    page = await visit(f"{console.url}/talk", script=False)
 
     async def is_listed():
-        await page.goto(f"{desk.url}/talk?q={mark}")
+        await page.goto(f"{console.url}/talk?q={mark}")
         return (
             await page.locator(".session").count() == 2 and await page.locator(".now.is-waiting").count() == 1
         )
 
     await until(is_listed)
-    await expect(page.locator(".now.is-waiting")).to_contain_text("Question: Which meter")
-    await expect(page.locator(".now.bad")).to_contain_text("Last turn failed: the price list has no column")
+    await expect(page.locator(".now.is-waiting")).to_contain_text("Question: Which one?")
+    await expect(page.locator(".now.bad")).to_contain_text("Last turn failed: the shop is closed")
 
 
 @pytest.mark.parametrize("script", [True, False])

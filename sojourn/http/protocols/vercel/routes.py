@@ -79,7 +79,7 @@ async def resume_stream(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
 @routes.get(
     "/{agent_id}/{chat_id}/messages",
     response_model=list[VercelMessage],
-    responses=problems(400, 502),
+    responses=problems(400, 404, 502),
     summary="Read a chat by the AI SDK",
 )
 async def read_messages(agent_id: AgentId, chat_id: ChatId, asking: Asking, service: Serving) -> Response:
