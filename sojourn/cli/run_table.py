@@ -7,7 +7,7 @@ user can copy it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -26,29 +26,17 @@ if TYPE_CHECKING:
 
 __all__ = ["PLAIN_WIDTH", "check_status", "duration_of", "run_table", "run_to_json"]
 
-
-STATUSES = (
-    "running",
-    "waiting",
-    "paused",
-    "idle",
-    "completed",
-    "answered",
-    "gave_up",
-    "failed",
-    "canceled",
-    "terminated",
-    "timed_out",
-)
-
 PLAIN_WIDTH = 1_000
 """Columns of an output that is not a terminal, so that nothing is cut or wrapped."""
 
 
 def check_status(status: str | None) -> None:
-    if status is not None and status not in STATUSES:
+    from sojourn.client.listing import StatusFilter
+
+    known = get_args(StatusFilter)
+    if status is not None and status not in known:
         raise CommandError(
-            f"{plain(status)!r} is not a status; use one of {', '.join(STATUSES)}", exit_code=USAGE
+            f"{plain(status)!r} is not a status; use one of {', '.join(known)}", exit_code=USAGE
         )
 
 

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 from temporalio.client import Client, WorkflowExecution
@@ -15,7 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import search_attributes
 from sojourn.client.conversation_id import is_conversation
-from sojourn.client.readable_run import gave_up, status_name
+from sojourn.client.readable_run import limit_of_end, status_name
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.run import ForkedFrom, RunInput, RunStatus
 from sojourn.contracts.wire_names import MESSAGE, STARTED_AT, STARTED_BY
@@ -26,6 +27,7 @@ from sojourn.events.history import HistoryReader
 __all__ = [
     "Page",
     "Selection",
+    "StatusFilter",
     "count_of",
     "find_runs",
     "labels_of_run",
@@ -177,6 +179,21 @@ async def labels_of_run(client: Client, run_id: str) -> dict[str, str]:
             raise translate_error(error, run_id) from error
     return {}
 
+
+StatusFilter = Literal[
+    "running",
+    "waiting",
+    "paused",
+    "idle",
+    "completed",
+    "answered",
+    "gave_up",
+    "failed",
+    "canceled",
+    "terminated",
+    "timed_out",
+]
+"""What runs are listed by: a status of `RunStatus`, or one of the two kinds of completed runs."""
 
 MAX_PAGES = 10
 """Most pages of the store that are read for one page with a run in it."""
@@ -396,7 +413,7 @@ async def _run_of(found: WorkflowExecution) -> RunStatus:
         forked_from=ForkedFrom(run_id=origin, event_id="") if origin else None,
         status=_status_of(found),
         awaiting="" if found.close_time else attributes.get(search_attributes.AWAITING) or "",
-        gave_up=gave_up(found),
+        gave_up=limit_of_end(found),
         started_at=await start_of(found),
         closed_at=found.close_time,
     )

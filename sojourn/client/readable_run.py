@@ -56,7 +56,7 @@ from sojourn.events.pending import retrying
 from sojourn.events.stream import stream
 from sojourn.search_attributes import GAVE_UP
 
-__all__ = ["CANCEL_REQUESTED", "ReadableRun", "gave_up", "status_name"]
+__all__ = ["CANCEL_REQUESTED", "ReadableRun", "limit_of_end", "status_name"]
 
 CANCEL_REQUESTED = "cancel was requested; the run ends once a worker has handled that"
 """The hint of an open run with a request to cancel."""
@@ -89,7 +89,7 @@ def status_name(status: WorkflowExecutionStatus | None) -> str:
     return _STATUS.get(status or WorkflowExecutionStatus.RUNNING, "running")
 
 
-def gave_up(found: WorkflowExecution) -> str:
+def limit_of_end(found: WorkflowExecution) -> str:
     """Return the limit or safeguard that ended a run, or an empty text."""
     return found.typed_search_attributes.get(GAVE_UP) or ""
 
@@ -251,7 +251,7 @@ class ReadableRun:
                 "status": found.status if closed == "running" else closed,
                 "started_at": found.started_at or described.start_time,
                 "closed_at": described.close_time,
-                "gave_up": gave_up(described),
+                "gave_up": limit_of_end(described),
                 "hints": hints,
                 "child_awaits": below,
             }

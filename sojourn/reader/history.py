@@ -16,7 +16,7 @@ from temporalio.service import RPCError
 
 from sojourn.client.client import Client
 from sojourn.client.listing import message_of
-from sojourn.client.readable_run import gave_up, status_name
+from sojourn.client.readable_run import limit_of_end, status_name
 from sojourn.client.stuck import Stuck, stuck_of
 from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translate_error
 from sojourn.contracts.event import Event
@@ -160,7 +160,7 @@ def _status_at_end(fold: Fold, described: WorkflowExecutionDescription) -> RunSt
     more = {
         "status": status_name(described.status),
         "closed_at": described.close_time,
-        "gave_up": gave_up(described),
+        "gave_up": limit_of_end(described),
     }
     return found.model_copy(update={**more, "started_at": found.started_at or described.start_time})
 

@@ -2,13 +2,13 @@
 
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from sojourn.answers import StatusView, status_view
-from sojourn.client.listing import Selection, parse_labels
+from sojourn.client.listing import Selection, StatusFilter, parse_labels
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
@@ -36,7 +36,7 @@ from sojourn.http.service import Service
 from sojourn.reader import Runs
 from sojourn.serving.pace import Pace
 
-__all__ = ["Since", "Status", "WaitSeconds", "routes"]
+__all__ = ["Since", "WaitSeconds", "routes"]
 
 LONGEST_WAIT = 60
 """The longest wait for an answer, in seconds."""
@@ -64,20 +64,6 @@ Since = Annotated[
     BeforeValidator(_is_text),
     AfterValidator(_in_utc),
     Query(description="Only runs that started then or later.", examples=["2027-01-02T03:04:05Z"]),
-]
-
-Status = Literal[
-    "running",
-    "waiting",
-    "paused",
-    "idle",
-    "completed",
-    "answered",
-    "gave_up",
-    "failed",
-    "canceled",
-    "terminated",
-    "timed_out",
 ]
 
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
@@ -161,7 +147,7 @@ async def list_runs(
     agent_id: Annotated[str | None, Query(max_length=200)] = None,
     session_id: Annotated[str | None, Query(max_length=200)] = None,
     status: Annotated[
-        Status | None,
+        StatusFilter | None,
         Query(
             description="`running` includes waiting, paused and idle runs, `waiting` includes paused ones, `completed` "
             "those that `answered` and those that `gave_up`."

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from sojourn.answers import StatusView, status_view
-from sojourn.client.listing import Selection, parse_labels
+from sojourn.client.listing import Selection, StatusFilter, parse_labels
 from sojourn.client.run import Run
 from sojourn.client.session import Session, SessionTurn
 from sojourn.contracts.message import Message
@@ -41,7 +41,7 @@ from sojourn.http.routes.parameters import (
     json_of,
     problems,
 )
-from sojourn.http.routes.runs import Since, Status, WaitSeconds
+from sojourn.http.routes.runs import Since, WaitSeconds
 from sojourn.http.security import audit
 from sojourn.http.security.principals import Asking, require
 from sojourn.http.service import Service
@@ -63,7 +63,7 @@ async def list_sessions(
     service: Serving,
     agent_id: Annotated[str | None, Query(max_length=200)] = None,
     session_id: Annotated[str | None, Query(max_length=200)] = None,
-    status: Status | None = None,
+    status: StatusFilter | None = None,
     label: Annotated[
         list[str] | None,
         Query(description="A label, `NAME=VALUE`. Can be given several times.", max_length=20),
