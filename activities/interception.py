@@ -58,7 +58,7 @@ class Injection:
         self._marked: Mapping[str, Any] = {}
         self.mask: Mask | None = None
         self.whole: Mask | None = None
-        """Masks secrets of the payload too, in one mask: of two that overlap the longer is replaced."""
+        """Masks the payload's secrets too. If two secrets overlap, the longer one is replaced."""
 
     def mark(self, secrets: Mapping[str, Any]) -> None:
         """Mask the values of fields that the payload's schema marks as secret, too."""

@@ -88,9 +88,12 @@ class ToolExecution:
         self._injection = Injection(tool.fillers, app.interceptors)
         self._started = time.monotonic()
         self._is_decided = False
-        """Whether the tool's own code has begun, so that a result is its own and not an example."""
+        """Whether the tool itself has said what became of the call."""
         self._is_its_own = False
-        """Whether the tool's own code has begun. Its results are its own; examples of the boundary's results are known to fit."""
+        """Whether the tool's own code has begun.
+
+        Hints that this code makes may have an example that does not fit. Those of the boundary fit.
+        """
 
     async def answer(self) -> ToolResult:
         """Return the call's result, without any injected value."""

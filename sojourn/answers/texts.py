@@ -16,7 +16,7 @@ from sojourn.errors import InvalidInput, StaleDigest
 __all__ = ["Verdict", "parse_answer", "parse_payload", "read_verdict"]
 
 YES = frozenset({"yes", "y", "approve", "approved", "ok", "okay"})
-"""Words of an approval, in any case. Only the code, and perhaps a full stop, may stand beside one."""
+"""Words of an approval, in any case. A text may add only the code and a full stop."""
 
 NO = frozenset({"no", "n", "deny", "denied"})
 """Words of a denial."""
