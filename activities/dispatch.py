@@ -1,13 +1,14 @@
 """Make a `Dispatch` for each call: all that the workflow needs to carry it out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, cast
 
 from pydantic import ValidationError
 
-from sojourn.attachments import part_of
+from sojourn.attachments import attachments_in, part_of
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import AnyTool, App
 from sojourn.contracts.attachment import AttachmentRecord, offering_attachments
@@ -50,7 +51,7 @@ MAX_OFFERED = 20
 """Most files of a conversation that a call gets beside those that it names."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dispatcher:
     app: App
     run: RunContext
@@ -66,8 +67,16 @@ class Dispatcher:
     key_run_id: str = ""
     """In a fork: the run whose id the keys of calls are made from."""
     also_asked_by: Sequence[Principal] = ()
-    attachments: Mapping[str, AttachmentRecord] = field(default_factory=dict[str, AttachmentRecord])
-    """The files of the transcript, by id."""
+    transcript: Sequence[Message] = ()
+    """The whole transcript before the plan, which has the files that calls may name."""
+
+    @cached_property
+    def attachments(self) -> Mapping[str, AttachmentRecord]:
+        """The files of the transcript, by id.
+
+        Only a tool that takes files has them read: to read them at each step would slow down a long run.
+        """
+        return attachments_in(self.transcript)
 
     async def dispatch(self, call: ToolRequest, read: ToolRequest | ParseFault) -> Dispatch:
         """Return the dispatch of a call.

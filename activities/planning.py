@@ -16,7 +16,6 @@ from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
-from sojourn.attachments import attachments_in
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import AnyTool, App
 from sojourn.contracts import safe_exceptions
@@ -497,7 +496,7 @@ class Planning:
             messages=self.messages if reads and not self.task.forked else (),
             key_run_id=self.task.key_run_id,
             also_asked_by=self.task.also_asked_by,
-            attachments=attachments_in(self.messages),
+            transcript=self.messages,
         )
 
     def _question(

@@ -1,5 +1,6 @@
 """Dispatches: how each call of a plan is carried out, decided by its agent, its run and its planner."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from sojourn import (
     AgentTool,
     App,
     AwaitExternalTools,
+    Message,
     PlanResult,
     RunContext,
     ToolRequest,
@@ -78,3 +80,21 @@ async def test_agents_nest_as_deep_as_the_policy_says(depth: int, may_nest: bool
     assert dispatch.kind == ("child" if may_nest else "answered")
     error = dispatch.result and dispatch.result.error
     assert may_nest or "nest at most 3 deep" in str(error)
+
+
+class Unread(Sequence[Message]):
+    """A long transcript that nobody may read from one end to the other."""
+
+    def __len__(self) -> int:
+        return 10_000
+
+    def __getitem__(self, index: Any) -> Any:
+        raise AssertionError("the transcript was read")
+
+
+async def test_a_call_that_takes_no_files_reads_no_transcript() -> None:
+    """A step of a run of thousands of calls costs what the first one did: only tools that take files look for them."""
+    tools = Toolset("test.tools")
+    tools.tool(name="look")(lambda: None)
+    call = ToolRequest(name="test.tools.look", payload={}, tool_call_id="c1")
+    assert (await dispatcher(tools, transcript=Unread()).dispatch(call, call)).kind == "activity"
