@@ -50,7 +50,7 @@ USAGE = 2
 """Bad usage, or an app that is declared wrongly."""
 NO_SERVER = 3
 WAITING = 4
-"""The run waits for a person: there is no terminal to ask at, or the person did not answer."""
+"""The run waits for an answer or for results from outside, and none came at this terminal."""
 CANCELED = 5
 INTERRUPTED = 130
 

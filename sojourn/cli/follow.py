@@ -10,7 +10,7 @@ from sojourn.answers import GivenAnswer, WaitView, open_waits, parse_answer, sub
 from sojourn.cli.client import by_or_user, worker_line
 from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING, Interrupted
 from sojourn.cli.options import LAST_TURNS, connection_options
-from sojourn.cli.outcome import retry_hint
+from sojourn.cli.outcome import retry_hint, waits_error
 from sojourn.cli.screen.calls import Detail
 from sojourn.cli.screen.lines import usage_text
 from sojourn.cli.screen.prompt import ask_approval, ask_person
@@ -46,14 +46,17 @@ async def attach(
     after: str | None = None,
     is_old: bool = False,
     one_turn: bool = False,
+    patient: bool = False,
 ) -> int:
     """Follow a run until its end or Ctrl-C, and return the exit code."""
     try:
         if as_json:
             events = run.events(after=after, children=True, deltas=deltas)
-            return await follow_as_json(run, events, one_turn=one_turn)
+            return await follow_as_json(run, events, one_turn=one_turn, patient=patient)
         detail = Detail(min(verbose, Detail.ALL))
-        return await follow(run, after=after, detail=detail, is_old=is_old, one_turn=one_turn)
+        return await follow(
+            run, after=after, detail=detail, is_old=is_old, one_turn=one_turn, patient=patient
+        )
     except asyncio.CancelledError:
         line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
         text = f"interrupted; the run continues; follow it with: {line}"
@@ -81,8 +84,9 @@ async def follow(
     detail: Detail = Detail.BRIEF,
     is_old: bool = False,
     one_turn: bool = False,
+    patient: bool = False,
 ) -> int:
-    """Print a run until it ends, or waits for a person who is not at this terminal."""
+    """Print a run until it ends, or waits for what is not given at this terminal."""
     code = OK
     shown: set[str] = set()
     with RunView(run.id, detail=detail) as view:
@@ -104,13 +108,14 @@ async def follow(
                 if wait is None or not await _is_open(run, wait, view):
                     continue
                 shown.add(wait.key)
-                if not wait.is_for_people:
-                    view.say(f"send results with: {answer_lines(wait)[0]}", "dim")
                 if not sys.stdin.isatty():
-                    if await _waits_for_people(run, shown):
+                    if await _has_shown_all(run, shown):
                         await _print_waits(run, view)
-                        return WAITING
-                elif wait.is_for_people:
+                        if not patient:
+                            return WAITING
+                elif not wait.is_for_people:
+                    view.say(f"send results with: {answer_lines(wait)[0]}", "dim")
+                else:
                     view.pause()
                     if not await _ask(run, wait, event.event_id):
                         line = f"sojourn watch {shell_word(run.id)}{connection_options()}"
@@ -135,19 +140,30 @@ async def _from_last_turns(run: Run, view: RunView) -> AsyncGenerator[Event]:
             yield event
 
 
-async def follow_as_json(run: Run, events: AsyncGenerator[Event], *, one_turn: bool = False) -> int:
-    """Print each event as JSON until the run ends or waits for a person."""
+async def follow_as_json(
+    run: Run, events: AsyncGenerator[Event], *, one_turn: bool = False, patient: bool = False
+) -> int:
+    """Print each event as JSON until the run ends or waits."""
 
     def show(event: Event) -> None:
         print(event_line(event), flush=True)
 
-    return await until_end(run, events, show, one_turn=one_turn)
+    return await until_end(run, events, show, one_turn=one_turn, patient=patient)
 
 
 async def until_end(
-    run: Run, events: AsyncGenerator[Event], show: Callable[[Event], None], *, one_turn: bool = False
+    run: Run,
+    events: AsyncGenerator[Event],
+    show: Callable[[Event], None],
+    *,
+    one_turn: bool = False,
+    patient: bool = False,
 ) -> int:
-    """Show events until the run ends or waits for a person, and return the exit code."""
+    """Show events until the run ends, and return the exit code.
+
+    Raises:
+        CommandError: The run waits for an answer or for results from outside, and the command is not `patient`.
+    """
     code = OK
     shown: set[str] = set()
     async with aclosing(events):
@@ -157,12 +173,12 @@ async def until_end(
             code = code if ended is None else ended
             if one_turn and ends_turn(event, run):
                 return FAILED if event.type == "turn_failed" else OK
-            wait = wait_opened_by(event)
+            wait = None if patient else wait_opened_by(event)
             if wait is None or not await _is_open(run, wait):
                 continue
             shown.add(wait.key)
-            if await _waits_for_people(run, shown):
-                return WAITING
+            if await _has_shown_all(run, shown):
+                raise waits_error(run, open_waits(await run.status()))
     return code
 
 
@@ -195,11 +211,10 @@ async def _is_open(run: Run, wait: WaitView, view: RunView | None = None) -> boo
     return any(each.id == wait.await_id for each in status.awaits)
 
 
-async def _waits_for_people(run: Run, shown: set[str]) -> bool:
-    """Return whether a person must answer, and all open waits have been printed."""
+async def _has_shown_all(run: Run, shown: set[str]) -> bool:
+    """Return whether the run waits, and all its open waits have been printed."""
     waits = open_waits(await run.status())
-    is_needed = any(wait.is_for_people for wait in waits)
-    return is_needed and all(wait.key in shown for wait in waits)
+    return bool(waits) and all(wait.key in shown for wait in waits)
 
 
 async def _print_waits(run: Run, view: RunView) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "Json",
     "OnlyAgent",
     "OnlySession",
+    "Patient",
     "RunId",
     "Target",
     "TaskQueue",
@@ -127,6 +128,10 @@ Verbose = Annotated[
         metavar="",
         help="-v: the payload and the result of each call; -vv: everything, such as hints and causes.",
     ),
+]
+Patient = Annotated[
+    bool,
+    typer.Option("--patient", help="Stay while the run waits for an answer or for results from outside."),
 ]
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The run's id.", autocompletion=complete_runs, show_default=False)

@@ -17,14 +17,9 @@ if TYPE_CHECKING:
     from sojourn.client.access import Access
     from sojourn.client.run import Run
     from sojourn.client.session import SessionTurn
-    from sojourn.contracts.run import RunStatus
     from sojourn.timeline import Call, Timeline
 
-__all__ = ["follow_turn", "for_people", "last_turn", "print_turn", "retry_hint", "retry_line", "waits_error"]
-
-
-def for_people(status: "RunStatus") -> list[WaitView]:
-    return [each for each in open_waits(status) if each.is_for_people]
+__all__ = ["follow_turn", "last_turn", "print_turn", "retry_hint", "retry_line", "waits_error"]
 
 
 def print_turn(ended: TurnEnd, *, as_json: bool) -> int:
@@ -39,9 +34,9 @@ def print_turn(ended: TurnEnd, *, as_json: bool) -> int:
     return OK
 
 
-async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
+async def follow_turn(turn: "SessionTurn", *, as_json: bool, patient: bool = False) -> int:
     """Follow the turn of a message, print its answer, and return the exit code."""
-    before = for_people(await turn.run.status())
+    before = [] if patient else open_waits(await turn.run.status())
     if before and not await _has_ended(turn):
         raise waits_error(turn.run, before)
     async with aclosing(turn.events(children=True, earlier=True)) as events:
@@ -50,10 +45,10 @@ async def follow_turn(turn: "SessionTurn", *, as_json: bool) -> int:
                 if turn.message_id in event.message_ids:
                     return print_turn(event, as_json=as_json)
                 continue
-            wait = wait_in(event)
+            wait = None if patient else wait_in(event)
             if wait is None:
                 continue
-            found = for_people(await turn.run.status())
+            found = open_waits(await turn.run.status())
             if asked := [each for each in found if each.await_id == wait.id]:
                 raise waits_error(turn.run, asked)
     await turn.result()  # raises why the run ended
@@ -68,7 +63,7 @@ async def _has_ended(turn: "SessionTurn") -> bool:
 def waits_error(run: "Run", waits: list[WaitView]) -> CommandError:
     """Return the error of a command that does not wait, with those that answer."""
     return CommandError(
-        list_waits(f"{run.id} waits for a person, so there is no answer yet; it waits for:", waits, ""),
+        list_waits(f"{run.id} waits, so there is no answer yet; it waits for:", waits, ""),
         exit_code=WAITING,
         run_id=run.id,
         open=[to_json(each) for each in waits],
@@ -85,7 +80,7 @@ async def last_turn(run: "Run", *, patient: bool) -> TurnEnd | list[WaitView] | 
             after, last = event.event_id or after, event if is_turn_end(event) else last
         if (status.status == "idle" or not status.is_open) and not status.queued:
             return last
-        if not patient and (waits := for_people(status)):
+        if not patient and (waits := open_waits(status)):
             return waits
         async with aclosing(run.events(after=after)) as events:
             async for event in events:

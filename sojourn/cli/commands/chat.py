@@ -15,7 +15,7 @@ import typer
 from sojourn.cli.arguments import decode, parse_conversation
 from sojourn.cli.client import by_or_user, with_client
 from sojourn.cli.failure import FAILED, OK, USAGE, WAITING, CommandError, failure_of
-from sojourn.cli.options import By, Files, Json, Verbose, add_connection_options
+from sojourn.cli.options import By, Files, Json, Patient, Verbose, add_connection_options
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -42,6 +42,7 @@ def chat(
         ),
     ] = None,
     files: Files = None,
+    patient: Patient = False,
     by: By = None,
     as_json: Json = False,
     verbose: Verbose = 0,
@@ -62,7 +63,7 @@ def chat(
     async def main(client: "Client") -> int:
         session = found(client)
         if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return await _run_pipe(session, who, files or (), as_json=as_json)
+            return await _run_pipe(session, who, files or (), as_json=as_json, patient=patient)
         from sojourn.cli.chat import TerminalChat
 
         return await TerminalChat(session, who, verbose, files or ()).run()
@@ -70,7 +71,9 @@ def chat(
     return with_client(main)
 
 
-async def _run_pipe(session: "Session", who: str | None, files: Sequence[Path], *, as_json: bool) -> int:
+async def _run_pipe(
+    session: "Session", who: str | None, files: Sequence[Path], *, as_json: bool, patient: bool
+) -> int:
     from sojourn.cli.outcome import follow_turn
 
     code = OK
@@ -78,7 +81,7 @@ async def _run_pipe(session: "Session", who: str | None, files: Sequence[Path], 
         try:
             turn = await session.send(line, by=who, attachments=files)
             files = ()
-            await follow_turn(turn, as_json=as_json)
+            await follow_turn(turn, as_json=as_json, patient=patient)
         except CommandError as error:
             if error.exit_code == WAITING:
                 raise

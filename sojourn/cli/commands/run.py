@@ -11,12 +11,13 @@ import typer
 
 from sojourn.cli.arguments import parse_agent
 from sojourn.cli.client import by_or_user, with_client, worker_line
-from sojourn.cli.failure import OK, USAGE, WAITING, CommandError, Interrupted
+from sojourn.cli.failure import OK, USAGE, CommandError, Interrupted
 from sojourn.cli.options import (
     Deltas,
     Detach,
     Files,
     Json,
+    Patient,
     RunId,
     Verbose,
     add_connection_options,
@@ -64,6 +65,7 @@ def run(
     ] = None,
     files: Files = None,
     detach: Detach = False,
+    patient: Patient = False,
     as_json: Json = False,
     deltas: Deltas = False,
     verbose: Verbose = 0,
@@ -110,7 +112,7 @@ def run(
         )
         run = await _start(client, agent, given)
         if not detach:
-            return await attach(run, as_json=as_json, deltas=deltas, verbose=verbose)
+            return await attach(run, as_json=as_json, deltas=deltas, verbose=verbose, patient=patient)
         if as_json:
             started = {"run_id": run.id, "agent_id": agent, "session_id": session_id}
             queue = (await client.temporal.get_workflow_handle(run.id).describe()).task_queue
@@ -191,6 +193,7 @@ def watch(
         int | None,
         typer.Option("--last", metavar="N", min=1, help="Begin with the last N events of the run."),
     ] = None,
+    patient: Patient = False,
     as_json: Json = False,
     deltas: Deltas = False,
     verbose: Verbose = 0,
@@ -215,6 +218,7 @@ def watch(
             deltas=deltas,
             verbose=verbose,
             is_old=True,
+            patient=patient,
         )
 
     return with_client(follow_existing)
@@ -231,9 +235,7 @@ async def _place_before(run: "Run", last: int) -> str | None:
 @add_connection_options
 def result(
     run_id: RunId,
-    patient: Annotated[
-        bool, typer.Option("--patient", help="Also wait while the run waits for a person.")
-    ] = False,
+    patient: Patient = False,
     as_json: Json = False,
 ) -> int:
     """Wait for a run's answer, or that of a conversation's last turn, and print its text.
@@ -258,7 +260,6 @@ def result(
 
 
 async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
-    from sojourn.answers import open_waits
     from sojourn.cli.follow import until_end
     from sojourn.cli.outcome import retry_line
     from sojourn.values.visible import visible
@@ -266,11 +267,7 @@ async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
     if (await run.status()).conversation:
         return await _print_last_turn(run, patient=patient, as_json=as_json)
     if not patient:
-        code = await until_end(run, run.events(children=True), lambda _event: None)
-        if code == WAITING:
-            from sojourn.cli.outcome import waits_error
-
-            raise waits_error(run, open_waits(await run.status()))
+        await until_end(run, run.events(children=True), lambda _event: None)
     try:
         output = await run.result()
     except RunFailed as error:

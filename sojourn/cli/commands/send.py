@@ -9,7 +9,7 @@ import typer
 from sojourn.cli.arguments import parse_conversation, read_text
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import OK, CommandError, Interrupted
-from sojourn.cli.options import By, Files, Json, Why, add_connection_options, connection_options
+from sojourn.cli.options import By, Files, Json, Patient, Why, add_connection_options, connection_options
 from sojourn.cli.screen.text import shell_word
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def send(
     files: Files = None,
     by: By = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the answer, and print it.")] = False,
+    patient: Patient = False,
     as_json: Json = False,
 ) -> int:
     """Send a message to a conversation. The first message starts it.
@@ -70,7 +71,7 @@ def send(
         from sojourn.cli.outcome import follow_turn
 
         try:
-            return await follow_turn(turn, as_json=as_json)
+            return await follow_turn(turn, as_json=as_json, patient=patient)
         except asyncio.CancelledError:
             again = f"sojourn watch {shell_word(talk.run.id)}{connection_options()}"
             raise Interrupted(f"interrupted; the conversation goes on: {again}", run_id=talk.run.id) from None

@@ -99,12 +99,14 @@ async def test_a_long_run_is_watched_from_its_last_events(served):
     assert (both.code, "give only one of --after and --last" in both.err) == (2, True)
 
 
-async def test_a_call_executed_outside_is_shown_and_waited_for(served, start_command):
-    """A wait for results from outside does not end the command, which follows the run to its answer."""
+async def test_a_patient_command_shows_a_call_made_outside_and_waits_for_it(served, start_command):
+    """With `--patient` a wait for results from outside does not end the command, which follows the run to its answer."""
     run_id = f"outside-{uuid.uuid4().hex[:8]}"
-    following = await start_command("run", "desk.clerk", "weigh", "--run-id", run_id, env=served.env)
+    following = await start_command(
+        "run", "desk.clerk", "weigh", "--run-id", run_id, "--patient", env=served.env
+    )
     lines = [(await following.stdout.readline()).decode() for _ in range(7)]
-    assert lines[6] == f"send results with: sojourn provide {run_id} FILE\n"
+    assert lines[6] == f"waiting; answer with: sojourn provide {run_id} FILE\n"
     run = served.client.get_run(run_id)
     calls = [item.tool_call_id for item in (await run.status()).awaits[0].items]
     for line, call_id, disk in zip((2, 4), calls, "ab", strict=True):
@@ -126,11 +128,33 @@ async def test_a_person_is_needed_although_a_result_from_outside_is_the_last_wai
     assert {"await_confirmation", "await_external_tools"} <= {one["type"] for one in lines.objects}
 
 
-async def test_json_ends_where_a_person_is_asked(served):
-    """With `--json` the last line is the event of the wait, and the exit code is 4."""
-    for text, kind in (("ask", "await_clarification"), ("wipe", "await_confirmation")):
+async def test_json_ends_at_every_kind_of_wait(served):
+    """With `--json` the last line is the event of the wait, the error has what is open, and the exit code is 4."""
+    asked = (
+        ("ask", "await_clarification", "answer"),
+        ("wipe", "await_confirmation", "approve"),
+        ("weigh", "await_external_tools", "provide"),
+    )
+    for text, kind, name in asked:
         done = await served.sojourn("run", "desk.clerk", text, "--json")
         assert (done.objects[-1]["type"], done.code) == (kind, 4)
+        [wait] = json.loads(done.err)["open"]
+        assert wait["command"].startswith(f"sojourn {name} {done.objects[-1]['run_id']} ")
+
+
+async def test_every_command_that_waits_ends_at_a_wait_for_results(served):
+    """`run`, `watch` and `result` exit with 4 and the command that gives the results."""
+    run = await served.waiting("weigh")
+    line = f"sojourn provide {run.id} FILE"
+    started, watched, result = await asyncio.gather(
+        served.sojourn("run", "desk.clerk", "weigh"),
+        served.sojourn("watch", run.id),
+        served.sojourn("result", run.id),
+    )
+    assert (started.code, watched.code, result.code) == (4, 4, 4)
+    assert "answer with: sojourn provide " in started.out
+    assert f"waiting; answer with: {line}" in watched.out
+    assert line in result.err
 
 
 async def test_a_failed_run_exits_1(served):
