@@ -239,6 +239,10 @@ class Selection:
     beginning of their id or session.
     """
 
+    until: datetime | None = None
+    """Only runs that started before this moment."""
+    ended_since: datetime | None = None
+    """Only runs that ended at this moment or later."""
     @property
     def query(self) -> str:
         """The query of the store, which may find more."""
@@ -246,6 +250,10 @@ class Selection:
         if self.since:
             clauses.append(f"StartTime >= '{self.since.astimezone(UTC).isoformat()}'")
         if not self.children:
+        if self.until:
+            clauses.append(f"StartTime < '{self.until.astimezone(UTC).isoformat()}'")
+        if self.ended_since:
+            clauses.append(f"CloseTime >= '{self.ended_since.astimezone(UTC).isoformat()}'")
             clauses.append("ParentWorkflowId IS NULL")
         if self.agent_id:
             clauses.append(f"SojournAgent = {query_literal(self.agent_id)}")

@@ -41,6 +41,7 @@ class Room:
 
 
 ROOMS = (
+    Room("Home", "/", "home"),
     Room("Runs", "/runs", "runs"),
     Room("Inbox", "/inbox", "inbox"),
     Room("Talk", "/talk", "talk"),

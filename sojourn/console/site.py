@@ -21,6 +21,7 @@ from sojourn.console.routes import (
     decisions,
     health,
     inbox,
+    home,
     run,
     run_actions,
     run_views,
@@ -39,6 +40,7 @@ __all__ = ["ConsoleSite", "install"]
 
 ROUTES: Sequence[ModuleType] = (
     runs,
+    home,
     run_views,
     run_actions,
     run,

@@ -15,6 +15,7 @@ from sojourn.http.security.disconnect import StoppableServer, find_signaled_serv
 from sojourn.reader import (
     Feeds,
     Reader,
+    SpendingReader,
     WaitingLists,
 )
 
@@ -40,6 +41,7 @@ class Backend:
         self._feeds: Feeds | None = None
         self._reader: Reader | None = None
         self._waiting: WaitingLists | None = None
+        self._spending_reader: SpendingReader | None = None
         self.is_down = False
         """Whether the Temporal server did not answer the last check of `is_available`."""
         self._opening = asyncio.Lock()
@@ -59,6 +61,7 @@ class Backend:
                 self._feeds = Feeds(self._client, self.metrics, redact)
                 self._reader = Reader(self._client)
                 self._waiting = WaitingLists(self._reader)
+                self._spending_reader = SpendingReader(self._reader)
                 self._stopping = asyncio.get_running_loop().create_future()
                 if (server := find_signaled_server()) is not None:
                     self._watching = asyncio.create_task(self._watch(server, self._stopping), name="watch")
@@ -120,6 +123,11 @@ class Backend:
     def _waits(self) -> WaitingLists:
         assert self._waiting is not None, "the service is open while it answers"
         return self._waiting
+
+    @property
+    def _spending(self) -> SpendingReader:
+        assert self._spending_reader is not None, "the service is open while it answers"
+        return self._spending_reader
 
     def agent(self, agent_id: str) -> Agent:
         """Return an agent of the app, or raise a problem (404)."""

@@ -5,7 +5,7 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.event import AwaitAnsweredEvent, wait_in
 from sojourn.contracts.principal import Principal, mark_of
+from sojourn.contracts.run import ScheduleStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.errors import ArtifactNotFound, DefinitionError, RunAlreadyExists, RunNotFound, RunUnreadable
@@ -41,6 +42,8 @@ from sojourn.http.security.tenancy import View, may_look_at, may_see, run_id_for
 from sojourn.reader import (
     FoundWait,
     FoundWaits,
+    ListedRun,
+    RecentSpending,
     Runs,
     Sight,
     StuckRuns,
@@ -347,6 +350,19 @@ class Service(Backend):
 
     async def waiting_count(self, asking: Principal) -> int | None:
         """Return the count beside the inbox, or None without one of the last minute."""
+    async def recent_spending(self, asking: Principal, *, patience: float) -> RecentSpending | None:
+        """Return what runs used that the principal may see, as `SpendingReader.recent`."""
+        return await self._spending.recent(self._restrict(Selection(), view_of(asking)), patience=patience)
+
+    async def schedules(self, asking: Principal) -> Sequence[ScheduleStatus]:
+        """Return the schedules, the next ones first, as `Reader.schedules` does.
+
+        A schedule has no tenant and no viewers, so only an operator without a tenant sees them.
+        """
+        if not self.sees_deployment(asking) or view_of(asking).viewer:
+            return ()
+        return await self.reader.schedules()
+
         return await self._waits.recent_count(self._sight(asking))
 
     def note_answered(self, asking: Principal) -> None:

@@ -20,7 +20,16 @@ from sojourn.reader.history import (
 )
 from sojourn.reader.live_timeline import LiveConversation, LiveRun, LiveTimeline, LiveTimelines
 from sojourn.reader.reader import Detail, Preview, Reader, RunEnd, StuckRuns, Turns
-from sojourn.reader.runs import ListedRun, Runs, decode_cursor, encode_cursor
+from sojourn.reader.runs import ListedRun, Runs, decode_cursor, encode_cursor, listed_run
+from sojourn.reader.spending import (
+    DaySpending,
+    RecentSpending,
+    Spending,
+    SpendingReader,
+    spending_by_model,
+    sum_of,
+    total_of,
+)
 from sojourn.reader.subscription import (
     STOPPED,
     Feeds,
@@ -38,6 +47,7 @@ __all__ = [
     "STOPPED",
     "TURNS",
     "Cache",
+    "DaySpending",
     "Detail",
     "FeedStopped",
     "Feeds",
@@ -52,12 +62,15 @@ __all__ = [
     "LiveTimelines",
     "Preview",
     "Reader",
+    "RecentSpending",
     "RunDecisions",
     "RunEnd",
     "Runs",
     "Sight",
     "SlowSubscriber",
     "Snapshot",
+    "Spending",
+    "SpendingReader",
     "StuckRuns",
     "SubscriberItem",
     "Subscription",
@@ -75,3 +88,6 @@ __all__ = [
     "read_part",
     "read_snapshot",
 ]
+    "spending_by_model",
+    "sum_of",
+    "total_of",

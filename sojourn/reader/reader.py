@@ -5,6 +5,7 @@ Outcomes and usage of ended runs, and the last messages of conversations, are re
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, TypeVar, cast
@@ -18,10 +19,11 @@ from temporalio.service import RPCError
 from sojourn.client.access import Access
 from sojourn.client.client import Client
 from sojourn.client.listing import Selection, count_of, page_of
+from sojourn.client.schedule import list_schedules
 from sojourn.client.stuck import Stuck, find_stuck
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.event import MessageReceivedEvent
-from sojourn.contracts.run import RunOutput, RunStatus
+from sojourn.contracts.run import RunOutput, RunStatus, ScheduleStatus
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.wire_names import SEND
@@ -173,6 +175,12 @@ FRESH = 1.0
 STUCK_FRESH = 10.0
 """Seconds for which the list of stuck runs is cached."""
 
+SCHEDULES_FRESH = 10.0
+"""Seconds for which the list of schedules is cached."""
+
+MAX_SCHEDULES = 1_000
+"""Most schedules to list."""
+
 STUCK_RUNS = 200
 """Most running runs to check for whether they are stuck, newest first."""
 
@@ -227,6 +235,7 @@ class Reader:
         self._health: Cache[float, bool] = Cache(MAX_CHECKS)
         self._pages: Cache[Hashable, Any] = Cache(MAX_PAGES, FRESH)
         self._stuck: Cache[Selection, StuckRuns] = Cache(MAX_PAGES, STUCK_FRESH)
+        self._schedules: Cache[str, list[ScheduleStatus]] = Cache(1, SCHEDULES_FRESH)
         self._statuses: Cache[str, RunStatus] = Cache(MAX_RUNS, FRESH)
         self._ends: Cache[tuple[str, datetime | None], RunEnd] = Cache(MAX_RUNS)
         self._decisions: Cache[tuple[str, str, int], RunDecisions] = Cache(MAX_RUNS)
@@ -296,6 +305,23 @@ class Reader:
             return StuckRuns(runs, await find_stuck(self.client, [run.run_id for run in runs]))
 
         return await self._stuck.get(selection, read)
+
+    async def schedules(self) -> list[ScheduleStatus]:
+        """Return the schedules of the namespace, the next ones first.
+
+        Paused ones come last. The list is at most 10 s old.
+        """
+
+        async def read() -> list[ScheduleStatus]:
+            found: list[ScheduleStatus] = []
+            async with aclosing(list_schedules(self.client.temporal, None)) as listed:
+                async for each in listed:
+                    found.append(each)
+                    if len(found) == MAX_SCHEDULES:
+                        break
+            return sorted(found, key=_order_of)
+
+        return await self._schedules.get("all", read)
 
     async def details(self, runs: Iterable[ListedRun]) -> dict[str, Detail]:
         """Return the states and ends of runs that were read within two seconds.
@@ -367,6 +393,12 @@ class Reader:
                 return None
 
         return await _each({run_id: run_id for run_id in run_ids}, read)
+
+
+def _order_of(schedule: ScheduleStatus) -> tuple[bool, datetime, str]:
+    never = datetime.max.replace(tzinfo=UTC)
+    next_time = never if schedule.paused else min(schedule.next_times, default=never)
+    return schedule.paused, next_time, schedule.schedule_id
 
 
 async def _each(wanted: Mapping[str, K], read: Callable[[K], Awaitable[V | None]]) -> dict[str, V]:

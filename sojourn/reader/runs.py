@@ -6,11 +6,13 @@ import hashlib
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
+from temporalio.client import WorkflowExecution
 
+from sojourn.client.listing import message_of, run_of
 from sojourn.contracts.run import ForkedFrom
 from sojourn.errors import InvalidInput
 
-__all__ = ["NO_CURSOR", "ListedRun", "Runs", "decode_cursor", "encode_cursor"]
+__all__ = ["NO_CURSOR", "ListedRun", "Runs", "decode_cursor", "encode_cursor", "listed_run"]
 
 NO_CURSOR = "cursor: it is not the `cursor` of an answer to the same request without it"
 
@@ -43,6 +45,13 @@ class ListedRun(BaseModel):
     """When the run started."""
     closed_at: datetime | None
     """When the run ended; null while it is open."""
+
+
+async def listed_run(described: WorkflowExecution) -> ListedRun:
+    """Return a described run as lists have it."""
+    run = ListedRun.model_validate(await run_of(described))
+    run.asked = await message_of(described)
+    return run
 
 
 class Runs(BaseModel):

@@ -11,7 +11,7 @@ async def test_axe_finds_nothing(desk, visit):
     """On the list, on every page of a run, with folds open, and on what an error says."""
     done, asks = await desk.ended(WHY), await desk.waiting("Delete the old work orders of s-4")
     failed = await desk.ended("Break at once")
-    paths = ["/runs", "/runs?q=nothing+like+this", "/runs/none", "/runs?cursor=x"]
+    paths = ["/", "/runs", "/runs?q=nothing+like+this", "/runs/none", "/runs?cursor=x"]
     paths += [f"/runs/{run.id}" for run in (done, asks, failed)]
     paths += [f"/runs/{done.id}/{view}" for view in ("timeline", "transcript", "events", "policy", "fork")]
     found = []

@@ -31,6 +31,7 @@ from tests.console.odd_app import does
 from tests.http.conftest import listening
 
 PAGES = {
+    "home": "/",
     "runs": "/runs",
     "no runs": "/runs?q=nothing+is+like+this",
     "a run": "/runs/{run}",
@@ -50,6 +51,7 @@ PAGES = {
 """By name, the path; `{run}` is the id of a run that waits, and has called a tool."""
 
 SHOWING = {
+    "home": "/",
     "runs": "/runs?children=1",
     "runs that failed": "/runs?status=failed",
     "runs that wait": "/runs?status=waiting",

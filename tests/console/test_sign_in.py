@@ -47,7 +47,7 @@ async def test_a_revoked_key_opens_no_page_any_more(locked, visit):
     page = await visit(f"{url}/sign-in", script=False)
     await page.get_by_label("Key or token").fill(key)
     await page.get_by_role("button", name="Sign in").click()
-    await expect(page).to_have_url(f"{url}/runs")
+    await expect(page).to_have_url(f"{url}/")
     revoke_key(path, "ana")
     await page.reload()
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -59,7 +59,7 @@ async def test_the_cookie_opens_pages_and_nothing_else(locked):
     origin = {"Origin": url}
     async with http_client(base_url=url) as http:
         answer = await http.post("/sign-in", data={"key": key, "next": "//elsewhere.invalid"}, headers=origin)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/runs")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
         assert (await http.get("/runs")).status_code == 200
         assert (await http.get("/v1/runs")).status_code == 401
         for headers in ({}, {"Origin": "null"}, {"Origin": "https://elsewhere.invalid"}):

@@ -7,6 +7,7 @@ import pytest
 from sojourn.console.templating import _templates as templates
 
 RAW = {
+    "home.html": ["html"],
     "icons.html": ['shapes.get(name, shapes["not_executed"])'],
     "run_tree.html": ["html"],
     "talk_earlier.html": ["html"],

@@ -5,8 +5,7 @@ A run's totals include those of its child runs, so only runs without a parent ar
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,18 +19,15 @@ from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
-    from sojourn.contracts.plan import Usage
     from sojourn.contracts.run import RunStatus
-    from sojourn.contracts.tool_result import ToolTelemetry
-    from sojourn.reader import Reader
+    from sojourn.reader import Reader, Spending
+
+    Parts = dict[str | None, Spending]
 
 __all__ = ["cost"]
 
 BY = {"agent": "agent_id", "session": "session_id", "tenant": "tenant", "model": "model", "day": "day"}
 """The field of a row for each value of `--by`."""
-
-OF_TOOLS = "(tools)"
-"""The row of tokens that tools report without a model's name."""
 
 MAX_LOOKED_AT = 2_000
 """Maximum number of runs to read."""
@@ -41,37 +37,6 @@ MAX_NAMED = 20
 
 AT_ONCE = 20
 """Maximum number of concurrent reads of runs."""
-
-
-@dataclass(slots=True)
-class Spending:
-    runs: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float | None = None
-    """US dollars, or None while no run's cost is known."""
-    unpriced: int = 0
-    """Runs that used tokens and whose cost is unknown."""
-    unread: list[str] = field(default_factory=list[str])
-    """Ids of runs that could not be read. They are not in `runs`."""
-
-    def add(self, more: "Spending") -> None:
-        self.runs += more.runs
-        self.input_tokens += more.input_tokens
-        self.output_tokens += more.output_tokens
-        self.unpriced += more.unpriced
-        self.unread += more.unread
-        if more.cost is not None:
-            self.cost = (self.cost or 0.0) + more.cost
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "runs": self.runs,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost": None if self.cost is None else round(self.cost, 9),
-            "unpriced": self.unpriced,
-        }
 
 
 @add_connection_options
@@ -105,14 +70,16 @@ def cost(
     filters = {"agent_id": agent_id, "session_id": session_id, "since": moment, "children": False}
 
     async def main(client: "Client") -> int:
+        from sojourn.reader import Spending, spending_by_model, sum_of, total_of
+
         runs, has_more = await _find(client, filters)
         lines: dict[str, Spending] = {}
         total = Spending()
-        read = _models_of if by == "model" else _total_of
+        read = spending_by_model if by == "model" else total_of
         for run, parts in zip(runs, await _spending_of(client, runs, read), strict=True):
             for name, spent in parts.items():
                 lines.setdefault(_name(run, by) if name is None else name, Spending()).add(spent)
-            total.add(_sum_of(parts.values()))
+            total.add(sum_of(parts.values()))
         lines = dict(sorted(lines.items(), key=_by_day if by == "day" else _by_cost))
         facts: dict[str, Any] = {
             "since": moment.isoformat(),
@@ -122,8 +89,8 @@ def cost(
             "unread": total.unread,
         }
         if as_json:
-            rows = [{BY[by]: name, **spent.to_json()} for name, spent in lines.items()]
-            print(json.dumps({**facts, "by": by, "rows": rows, "total": total.to_json()}, ensure_ascii=False))
+            rows = [{BY[by]: name, **_to_json(spent)} for name, spent in lines.items()]
+            print(json.dumps({**facts, "by": by, "rows": rows, "total": _to_json(total)}, ensure_ascii=False))
             return OK
         _show(by, lines, total)
         print("\n".join(_notes(facts, total, local(moment))))
@@ -152,36 +119,33 @@ def _name(run: "RunStatus", by: str) -> str:
     return str(getattr(run, BY[by], ""))
 
 
-def _by_cost(line: tuple[str, Spending]) -> tuple[float, int, str]:
+def _to_json(spent: "Spending") -> dict[str, Any]:
+    return {
+        "runs": spent.runs,
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        "cost": None if spent.cost is None else round(spent.cost, 9),
+        "unpriced": spent.unpriced,
+    }
+
+
+def _by_cost(line: "tuple[str, Spending]") -> tuple[float, int, str]:
     return -(line[1].cost or 0), -line[1].input_tokens, line[0]
 
 
-def _by_day(line: tuple[str, Spending]) -> str:
+def _by_day(line: "tuple[str, Spending]") -> str:
     return line[0]
-
-
-Parts = dict[str | None, Spending]
-"""What a run used, by model; under None the whole of it."""
-
-
-def _sum_of(parts: "Iterable[Spending]") -> Spending:
-    """Return the sum of what one run used."""
-    total = Spending()
-    for part in parts:
-        total.add(part)
-    total.runs, total.unpriced = int(not total.unread), min(total.unpriced, 1)
-    return total
 
 
 async def _spending_of(
     client: "Client", runs: "Sequence[RunStatus]", read: "Callable[[Reader, RunStatus], Awaitable[Parts]]"
-) -> list[Parts]:
+) -> "list[Parts]":
     from sojourn.errors import RunNotFound, RunUnreadable
-    from sojourn.reader import Reader
+    from sojourn.reader import Reader, Spending
 
     gate, reader = asyncio.Semaphore(AT_ONCE), Reader(client)
 
-    async def parts_of(run: "RunStatus") -> Parts:
+    async def parts_of(run: "RunStatus") -> "Parts":
         async with gate:
             try:
                 return await read(reader, run)
@@ -191,41 +155,7 @@ async def _spending_of(
     return await asyncio.gather(*(parts_of(run) for run in runs))
 
 
-async def _total_of(reader: "Reader", run: "RunStatus") -> Parts:
-    """Return the usage of a run, from its last event if it has answered."""
-    from sojourn.events.one_run import totals_in_history
-
-    is_completed = run.status == "completed"
-    output = (await reader.end(run.run_id, run.closed_at)).output if is_completed else None
-    used = output.total_usage if output else await totals_in_history(reader.client.temporal, run.run_id)
-    return {None: _spent(used)}
-
-
-async def _models_of(reader: "Reader", run: "RunStatus") -> Parts:
-    """Return the usage of a run and its child runs by model, from their events."""
-    parts: Parts = {}
-    async for event in reader.client.get_run(run.run_id).events(follow=False, children=True):
-        used: Usage | ToolTelemetry | None = None
-        if event.type == "usage":
-            used = event.usage
-        elif event.type == "tool_end" and not event.result.run_link:  # a child run's own events have it
-            used = event.result.telemetry
-        if used is None or not (used.input_tokens or used.output_tokens or used.cost):
-            continue
-        name = used.model or OF_TOOLS
-        part = parts.setdefault(name, Spending())
-        part.add(_spent(used))
-        part.runs, part.unpriced = 1, min(part.unpriced, 1)
-    return parts
-
-
-def _spent(used: "Usage | ToolTelemetry") -> Spending:
-    tokens = used.input_tokens + used.output_tokens
-    unpriced = int(bool(tokens and used.cost is None))
-    return Spending(1, used.input_tokens, used.output_tokens, used.cost, unpriced)
-
-
-def _show(by: str, lines: dict[str, Spending], total: Spending) -> None:
+def _show(by: str, lines: "dict[str, Spending]", total: "Spending") -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -248,14 +178,14 @@ def _show(by: str, lines: dict[str, Spending], total: Spending) -> None:
     console.print(table)
 
 
-def _money(spent: Spending) -> str:
+def _money(spent: "Spending") -> str:
     cost = spent.cost
     if cost is None:
         return "unknown" if spent.unpriced else ""
     return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"
 
 
-def _notes(facts: dict[str, Any], total: Spending, moment: str) -> list[str]:
+def _notes(facts: dict[str, Any], total: "Spending", moment: str) -> list[str]:
     count, unread = facts["looked_at"], facts["unread"]
     notes = [f"looked at {count_noun(count, 'run')} since {moment}"]
     if facts["has_more"]:

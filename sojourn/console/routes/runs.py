@@ -136,11 +136,6 @@ async def _counts(visit: Visit, selection: Selection) -> dict[str, int]:
     return {"waiting": waiting, **dict(zip(COUNTED, others, strict=True))}
 
 
-@pages.get("/")
-async def home(visit: Visit) -> Response:
-    return visit.go("/runs")
-
-
 @pages.get("/runs")
 async def runs(visit: Visit) -> Response:
     filters, cursor = RunFilters.of(visit), visit.query("cursor")

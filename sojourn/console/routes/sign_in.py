@@ -34,7 +34,7 @@ def routes(auth: Auth | None, prefix: str) -> list[Route]:
     async def show(request: Request) -> Response:
         url = links(request)
         if auth is None:
-            return RedirectResponse(url("/runs"), 303)
+            return RedirectResponse(url("/"), 303)
         return _page(url, _next(request.query_params.get("next", "")))
 
     async def sign_in(request: Request) -> Response:
@@ -71,7 +71,7 @@ def _page(url: Links, after: str, *, fault: str = "", status: int = 200) -> Resp
 
 def _next(path: str) -> str:
     is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
-    return path if is_ours else "/runs"
+    return path if is_ours else "/"
 
 
 def _with(scope: Scope, key: str) -> Scope:

@@ -8,7 +8,6 @@ from tests.http.security.hostile.world import PATIENCE, Answer, Row, World
 FORM = "application/x-www-form-urlencoded"
 
 OF_NO_TENANT = {
-    "GET /",
     "GET /agents/{agent_id}",
     "GET /sign-in",
     "GET /start",
@@ -59,6 +58,10 @@ PAGES = [
     _read("/runs", "/runs", 200, ""),
     _read("/runs", "/runs?session=$session&children=1&q=a", 200, ""),
     _read("/live/runs", "/live/runs?label=x", 422, "invalid_input"),
+    _read("/", "/", 200, ""),
+    _live("/live/home"),
+    _form("/bulk", "/bulk", {"do": "cancel", "run": "$run"}, 200, ""),
+    _form("/bulk/act", "/bulk/act", {"do": "cancel", "run": "$run", "made": "$key"}, 200, ""),
     *(_read(_route(rest), f"/runs/$run{rest}") for rest in _READS),
     _read("/runs/{run_id}/attachments/{attachment_id}", "/runs/$ended/attachments/att_0123456789abcdef"),
     _read(_ARTIFACT, "/runs/$ended/calls/$measured/artifacts/curve"),
