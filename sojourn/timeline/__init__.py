@@ -37,6 +37,9 @@ from sojourn.timeline.entries import wait_in as wait_in
 from sojourn.timeline.timeline import MOST_ENTRIES as MOST_ENTRIES
 from sojourn.timeline.timeline import Timeline as Timeline
 from sojourn.timeline.tree import TimelineTree as TimelineTree
+from sojourn.timeline.folds import CallFold as CallFold
+from sojourn.timeline.folds import Row as Row
+from sojourn.timeline.folds import fold_calls as fold_calls
 
 __all__ = [
     "MOST_ENTRIES",
@@ -45,6 +48,7 @@ __all__ = [
     "ChangeKind",
     "Delivery",
     "Draft",
+    "CallFold",
     "End",
     "Entry",
     "EntryChange",
@@ -55,6 +59,7 @@ __all__ = [
     "SetAsideRequest",
     "Timeline",
     "TimelineTree",
+    "Row",
     "TokenUsage",
     "TurnEnd",
     "UserMessage",

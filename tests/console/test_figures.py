@@ -30,15 +30,22 @@ async def echo(text: str) -> str:
     return text
 
 
+@tools.tool
+async def repeat(text: str) -> str:
+    """Return the text twice."""
+    return text * 2
+
+
 async def plan(turn: Turn) -> PlanResult:
-    """Ask, make as many calls as the message says, or both: first the question."""
+    """Ask, make as many calls as the message says, of two tools in turn or of the same, or both: first the question."""
     words = turn.messages[0].text.split()
     is_asked = "ask" in words
     if is_asked and turn.run.turn_id == "t1":
         return PlanResult.ask(AwaitClarification(id="go", question="Shall I go on?"))
     made = sum(message.role == "tool" for message in turn.messages) * AT_ONCE
     if made < int(words[0]):
-        return PlanResult.calls(*(echo.call(text=f"{made + n}") for n in range(AT_ONCE)))
+        others = (echo, echo) if "same" in words else (echo, repeat)
+        return PlanResult.calls(*(others[n % 2].call(text=f"{made + n}") for n in range(AT_ONCE)))
     return PlanResult.final("done")
 
 
@@ -159,6 +166,54 @@ async def test_a_run_of_six_hundred_calls_opens_as_one_of_forty(serve, measure):
         assert text.count('class="entry ') <= 150
         assert len(text) < 1_500_000
     assert len({call for part in found for call in part}) == sum(map(len, found)) == 600
+
+
+async def test_calls_of_one_tool_are_one_row(serve, measure, visit):
+    """A run of 300 has a page of few elements; the row opens in place, and is a page of its own without a script."""
+    client = await serve(app)
+    measured = await measure(client)
+    texts = {}
+    for words in ("300", "300 same"):
+        run = await client.start("figures.agent", words)
+        await run.result()
+        texts[words] = await measured.get(f"/runs/{run.id}")
+    assert texts["300"].count('class="entry ') == 150
+    assert texts["300 same"].count('class="entry ') < 10
+    assert len(texts["300 same"]) < len(texts["300"]) / 5
+    url = f"{measured.http.base_url}/runs/{run.id}"
+    page = await visit(url, size="phone")
+    fold = page.locator("#tree > .fold")
+    await expect(fold).to_have_count(1)
+    await expect(fold.locator(".tool")).to_have_text("figures.tools.echo \u00d7300")
+    await expect(fold).to_contain_text("all ok, in 15 plans")
+    await fold.locator("summary").click()
+    await expect(fold.locator(".tree > .call")).to_have_count(300)
+    await fold.locator(".tree > .call").nth(7).locator("summary").click()
+    await expect(fold.locator(".tree > .call").nth(7)).to_contain_text("7")
+    page = await visit(url, script=False)
+    await page.locator("#tree > .fold summary").click()
+    await page.get_by_role("link", name="Show the 300 calls").click()
+    await expect(page.locator("#tree > .call")).to_have_count(300)
+
+
+async def test_an_open_page_folds_calls_as_they_end(serve, measure, status_when, visit):
+    """While a run goes on its calls go into the fold, which stays open and has the new ones; no call is on the page twice."""
+    client = await serve(app)
+    measured = await measure(client)
+    run = await client.start("figures.agent", "100 same ask")
+    await status_when(run, lambda status: status.awaits)
+    page = await visit(f"{measured.http.base_url}/runs/{run.id}")
+    await expect(page.locator("#connection")).to_have_text("Live")
+    await run.answer("yes")
+    fold = page.locator("#tree > .fold")
+    await expect(fold).to_have_count(1, timeout=30_000)
+    await fold.locator("> details > summary").click()
+    await expect(page.locator("#head .status")).to_have_text("Completed", timeout=60_000)
+    await expect(fold.locator(".tool").first).to_have_text("figures.tools.echo \u00d7100")
+    await expect(page.locator("#tree > .call")).to_have_count(1)
+    await expect(fold.locator(".tree > .call")).to_have_count(100)
+    ids = await page.evaluate("[...document.querySelectorAll('[id]')].map(each => each.id)")
+    assert len(ids) == len(set(ids))
 
 
 async def test_a_page_of_a_long_inbox_costs_what_it_shows(serve, measure, until):

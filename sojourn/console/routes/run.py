@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,12 +19,13 @@ from sojourn.console.views.entries import markdown_of
 from sojourn.console.views.markdown import prepare
 from sojourn.console.views.runs import RunHead
 from sojourn.console.views.text import ago_now
+from sojourn.console.views.tree import OpenTree
 from sojourn.console.watched import Changes, News, WatchedRun
 from sojourn.contracts.ids import EVENT_ID, place_of
 from sojourn.errors import SojournError
 from sojourn.http.problems import Problem
 from sojourn.reader import read_part
-from sojourn.timeline import Call, Entry, Timeline
+from sojourn.timeline import Call, CallFold, Entry, Row, Timeline, fold_calls
 
 __all__ = ["call_of", "head_values", "links_of", "pages"]
 
@@ -66,7 +67,7 @@ async def links_of(visit: Visit, watched: WatchedRun) -> RunLinks:
 
 
 WINDOW = 150
-"""Number of the last entries of the tree that a page shows."""
+"""Number of the last rows of the tree that a page shows."""
 
 # The id of a child run has slashes, so paths with a word at their end come before the plain one.
 
@@ -78,7 +79,8 @@ async def live(visit: Visit, run_id: str) -> Response:
 
     async def parts() -> AsyncGenerator[News]:
         async with visit.console.runs.follow(run.id) as watched:
-            changes = functools.partial(_changes, visit, watched, await links_of(visit, watched))
+            links = await links_of(visit, watched)
+            changes = functools.partial(_changes, visit, watched, links, OpenTree())
             async with aclosing(watched.news(came, changes)) as news:
                 async for each in news:
                     yield each
@@ -86,14 +88,18 @@ async def live(visit: Visit, run_id: str) -> Response:
     return Live(visit, parts)
 
 
-async def _changes(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: int) -> Changes:
+async def _changes(
+    visit: Visit, watched: WatchedRun, links: RunLinks, tree: OpenTree, seen: int, added: int
+) -> Changes:
     if newer := _NEWER.get(visit.query("of")):
         come = await newer(visit, watched, seen, added)
         head = part("head", _part(visit, watched, "run_head.html", head_values(watched, links)))
         return Changes(head + come.html, {"overfull": ["1"]} if come.is_full else {}, come.added)
     moved = _find_moved(watched, seen)
-    news, added = _news(visit, watched, links, seen, added)
-    return Changes("".join(news), {"child": moved} if moved else {}, added)
+    news, events, added = _news(visit, watched, links, tree, seen, added)
+    if inside := [*moved, *events.get("child", ())]:
+        events["child"] = inside
+    return Changes("".join(news), events, added)
 
 
 _NEWER = {"events": newer_events, "transcript": newer_messages}
@@ -106,22 +112,26 @@ def _find_moved(watched: WatchedRun, seen: int) -> list[str]:
     return [child for child, version in watched.children.items() if version > seen]
 
 
-def _news(visit: Visit, watched: WatchedRun, links: RunLinks, seen: int, added: int) -> tuple[list[str], int]:
+def _news(
+    visit: Visit, watched: WatchedRun, links: RunLinks, tree: OpenTree, seen: int, added: int
+) -> tuple[list[str], dict[str, list[str]], int]:
     timeline, values = watched.timeline, head_values(watched, links)
     found = [part("head", _part(visit, watched, "run_head.html", values))]
     if visit.query("of") == "timeline":
         chart = chart_of(timeline.entries, datetime.now(UTC))
         html = visit.render("timeline.html", run_id=watched.run_id, chart=chart, width=WIDTH)
-        return [*found, part("timeline", html)], 0
+        return [*found, part("timeline", html)], {}, 0
     found.append(part("side", _part(visit, watched, "run_side.html", values)))
-    changed = timeline.changes_since(seen)
-    added += sum(entry.born > seen for entry in changed)
-    if seen < 0 or added > WINDOW:  # drop the oldest entries, so that the page stays small
-        return [*found, part("tree", _tree(visit, watched))], 0
-    for entry in changed:
-        html = _entry(visit, watched, entry)
-        found.append(part("tree", html, "beforeend") if entry.born > seen else part(entry.key, html))
-    return found, added
+    rows = fold_calls(timeline.entries)
+    changes = tree.changes(rows, seen, dropped=timeline.dropped)
+    added += changes.added if changes else 0
+    if changes is None or added > WINDOW:  # drop the oldest rows, so that the page stays small
+        return [*found, part("tree", _tree(visit, watched, rows))], {}, 0
+    for at, row in changes.rows:
+        html = _row(visit, watched, row)
+        found.append(part(at, html) if at else part("tree", html, "beforeend"))
+    events = {"folded": [" ".join(changes.gone)], "child": changes.grown}
+    return found, {name: texts for name, texts in events.items() if any(texts)}, added
 
 
 @pages.get("/runs/{run_id:path}/inside")
@@ -129,18 +139,51 @@ async def inside(visit: Visit, run_id: str) -> Response:
     """The tree of a child run, for the place of its call in the tree of its parent."""
     run = await visit.service.run(visit.asking, run_id)
     watched = await visit.console.runs.look(run.id, 0)
-    await prepare(text for entry in watched.timeline.last(WINDOW) for text in markdown_of(entry))
-    return visit.page(
-        "run_inside.html",
-        **_values(watched),
-        entries=watched.timeline.last(WINDOW),
-        within=_within(run.id),
-    )
+    rows = fold_calls(watched.timeline.entries)[-WINDOW:]
+    await _prepare(rows)
+    return _inside(visit, watched, rows, within=run.id, label="What happened in the child run")
 
 
-def _within(run_id: str) -> str:
-    """Return a prefix that sets ids of a child run apart from those of its parent."""
-    return f"in-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}-"
+def _inside(visit: Visit, watched: WatchedRun, rows: Sequence[Row], *, within: str, label: str) -> Response:
+    values: dict[str, Any] = {"entries": rows, "within": _within(within), "label": label}
+    return visit.page("run_inside.html", **_values(watched), **values)
+
+
+def _within(name: str) -> str:
+    """Return a prefix for the ids of a part that opens in place."""
+    return f"in-{hashlib.sha256(name.encode()).hexdigest()[:8]}-"
+
+
+async def _prepare(rows: Iterable[Row]) -> None:
+    """Render the Markdown of rows in a thread."""
+    await prepare(text for row in rows if isinstance(row, Entry) for text in markdown_of(row))
+
+
+@pages.get("/runs/{run_id:path}/folded")
+async def folded(visit: Visit, run_id: str) -> Response:
+    """The calls of a fold, for its place in the tree, or as a page of their own."""
+    run = await visit.service.run(visit.asking, run_id)
+    watched = await visit.console.runs.look(run.id)
+    first, last, before = (visit.event_id(name) for name in ("first", "last", "before"))
+    if not (first and last):
+        raise Problem(404, "not_found", "no calls are named", then="The run's page has its calls.")
+    found = _between(watched.timeline, first, last)
+    if not found:
+        until = before or f"{place_of(last)[0] + 1}-000000-00000"
+        found = _between((await read_part(visit.service.client, run.id, until)).timeline(), first, last)
+    if not found:
+        raise Problem(404, "not_found", "the run has no such calls", then="The run's page has its calls.")
+    if visit.is_part:
+        return _inside(visit, watched, found, within=f"{run.id} {first}", label="Calls")
+    links = await links_of(visit, watched)
+    return visit.page("folded.html", **head_values(watched, links), entries=found, tab="call")
+
+
+def _between(timeline: Timeline, first: str, last: str) -> list[Entry]:
+    """Return the entries from one event to another, or none without the first one."""
+    begin, end = place_of(first), place_of(last)
+    found = [entry for entry in timeline.entries if begin <= place_of(entry.event_id) <= end]
+    return found if found and place_of(found[0].event_id) == begin else []
 
 
 @pages.get("/runs/{run_id:path}/calls/{call_id}")
@@ -185,26 +228,25 @@ async def run(visit: Visit, run_id: str) -> Response:
     else:
         timeline, earlier = watched.timeline, watched.snapshot.earlier
     links = await links_of(visit, watched)
-    await prepare(text for entry in timeline.last(WINDOW) for text in markdown_of(entry))
+    await _prepare(fold_calls(timeline.entries)[-WINDOW:])
     # Nothing is awaited from here on, so the tree, its mark and the head are of one moment.
-    entries = timeline.last(WINDOW)
+    rows = fold_calls(timeline.entries)
     return visit.page(
         "run.html",
         **head_values(watched, links),
-        entries=[_entry(visit, watched, entry, keep=not before) for entry in entries],
-        earlier=_before(timeline, entries, earlier),
+        entries=[_row(visit, watched, row, before=before) for row in rows[-WINDOW:]],
+        earlier=_before(timeline, rows, earlier),
         before=before,
         mark=watched.mark,
         tab="tree",
     )
 
 
-def _before(timeline: Timeline, entries: list[Entry], earlier: str) -> str:
-    return (
-        entries[0].event_id
-        if entries and (len(timeline.entries) > len(entries) or timeline.dropped)
-        else earlier
-    )
+def _before(timeline: Timeline, rows: Sequence[Row], earlier: str) -> str:
+    """Return the event with which the last rows begin, or "" if there are no others."""
+    if rows and (len(rows) > WINDOW or timeline.dropped):
+        return rows[-WINDOW:][0].event_id
+    return earlier
 
 
 def _values(watched: WatchedRun) -> dict[str, Any]:
@@ -223,21 +265,23 @@ def _part(visit: Visit, watched: WatchedRun, template: str, values: dict[str, An
     return watched.once(place, watched.version, lambda: visit.render(template, **values)).html
 
 
-def _tree(visit: Visit, watched: WatchedRun) -> str:
-    entries = watched.timeline.last(WINDOW)
+def _tree(visit: Visit, watched: WatchedRun, rows: Sequence[Row]) -> str:
     return visit.render(
         "run_tree.html",
         **_values(watched),
-        entries=[_entry(visit, watched, entry) for entry in entries],
-        earlier=_before(watched.timeline, entries, watched.snapshot.earlier),
+        entries=[_row(visit, watched, row) for row in rows[-WINDOW:]],
+        earlier=_before(watched.timeline, rows, watched.snapshot.earlier),
     )
 
 
-def _entry(visit: Visit, watched: WatchedRun, entry: Entry, *, keep: bool = True) -> str:
-    def make() -> str:
-        return visit.render("entry.html", run_id=watched.run_id, entry=entry)
+def _row(visit: Visit, watched: WatchedRun, row: Row, *, before: str = "") -> str:
+    """Render a row of the tree, or of a part of it that ends before an event."""
 
-    if not keep:
+    def make() -> str:
+        return visit.render("entry.html", run_id=watched.run_id, entry=row, before=before)
+
+    if before:
         return make()
-    made = watched.once((visit.url.base, entry.key), entry.version, make)
+    place = visit.url.base, row.kind if isinstance(row, CallFold) else "", row.key
+    made = watched.once(place, row.version, make)
     return ago_now(made.html, datetime.now(UTC))

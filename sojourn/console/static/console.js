@@ -118,7 +118,12 @@
     if (!/<hx-partial/.test(text ?? "")) tell(`That didn't work (${response.status}).`, "Reload the page and try again.");
   });
 
-  // What happens in a child run is shown where its tree is open.
+  // Calls that went into a fold have no row of their own any more.
+  document.addEventListener("folded", (event) => {
+    for (const key of event.detail.data.split(" ")) document.getElementById(key)?.remove();
+  });
+
+  // What happens in a child run, and in a fold, is shown where it is open.
   document.addEventListener("child", (event) => {
     for (const each of document.querySelectorAll(`.child[data-run="${CSS.escape(event.detail.data)}"]`)) {
       if (each.closest("details").open) htmx.trigger(each, "refresh");
