@@ -310,7 +310,7 @@ def _last_seen(poll: PollerInfo | None) -> datetime | None:
 
 _NEXT = {
     "task": "fix the error in the worker's log, and deploy the fix; or end the run: temporal workflow terminate --workflow-id {run}",
-    "planner": "fix what the planner needs and the run continues by itself; or end the run: sojourn cancel {run}",
+    "planner": "fix what the planner needs and the run continues by itself; or at once: sojourn retry {run} --now",
     "blocked": "make the tool await, or make it a plain function: it then runs in a thread",
     "unserved": "sojourn worker MODULE:APP --task-queue {queue}",
 }

@@ -6,6 +6,7 @@ from typing import Any, overload
 from temporalio.service import RPCError
 
 from sojourn.client.readable_run import ReadableRun
+from sojourn.client.retry_now import retry_now
 from sojourn.client.sending import Fields, send
 from sojourn.client.setting_aside import target_of
 from sojourn.connection.rpc_errors import translate_error
@@ -323,6 +324,19 @@ class Run(ReadableRun):
         if messages and principal:
             sent = {**sent, PRINCIPAL: write_principal(principal)}
         await self._send(RESUME, sent)
+
+    async def retry_now(self) -> list[str]:
+        """Begin the next attempts of a plan and of calls at once.
+
+        The rest of their backoff is skipped. They keep their number of attempts. A workflow task that fails is not retried sooner: Temporal repeats it by itself.
+
+        Returns:
+            The ids of the activities whose attempt begins; empty if none waits for one.
+
+        Raises:
+            InvalidInput: The Temporal server is older than 1.28, and cannot do it.
+        """
+        return await retry_now(self.client.temporal, self.id)
 
     async def set_aside(self, what: int | str, reason: str = "", *, by: str | None = None) -> bool:
         """Set a message or a result aside, so that planners no longer read it.

@@ -149,6 +149,15 @@ class Acknowledgement(_Reply):
     """The wait that it settled, or took a part for."""
 
 
+class RetryAcknowledgement(Acknowledgement):
+    """The acknowledgement of a retry without the rest of the backoff."""
+
+    model_config = _example(run_id="clerk-3f1c", done="retried_now", by="ana", attempts=1)
+
+    attempts: int
+    """Attempts of a plan or of calls that begin now; 0 if none waited for its time."""
+
+
 class SetAsideAcknowledgement(Acknowledgement):
     """The target of a set-aside."""
 

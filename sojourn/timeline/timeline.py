@@ -156,6 +156,13 @@ class Timeline:
         return self._plan_of.get(call_id)
 
     @property
+    def has_backoff(self) -> bool:
+        """Whether a plan or a call waits for the time of its next attempt."""
+        calls = [call for call in self._calls.values() if call.state == "running"]
+        plans = [self._plan] if self._plan and self._plan.is_open else []
+        return any(each.attempts and each.attempts[-1].due for each in (*plans, *calls))
+
+    @property
     def plan(self) -> Plan | None:
         """The last plan."""
         return self._plan

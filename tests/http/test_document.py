@@ -30,6 +30,7 @@ PATHS = {
     "POST /v1/runs/{run_id}/pause",
     "POST /v1/runs/{run_id}/resume",
     "POST /v1/runs/{run_id}/cancel",
+    "POST /v1/runs/{run_id}/retry-now",
     "POST /v1/runs/{run_id}/set-aside",
     "POST /v1/runs/{run_id}/fork",
     "GET /v1/waits",
@@ -179,6 +180,7 @@ async def test_answers_fit_the_document(served, document, whole):
     await post("/v1/runs/{run_id}/fork", {}, run_id=run_id)
     await post("/v1/runs/{run_id}/cancel", {}, run_id=run_id)
     await post("/v1/runs/{run_id}/set-aside", {"what": 0}, run_id=run_id)
+    await post("/v1/runs/{run_id}/retry-now", {}, run_id=run_id)
     await post("/v1/runs/{run_id}/pause", {}, run_id=run_id)
     await post("/v1/runs/{run_id}/resume", {}, run_id=run_id)
     failed = await served.start("fail")

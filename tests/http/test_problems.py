@@ -54,6 +54,7 @@ CASES = [
     ("POST", "/v1/runs/nowhere/pause", {}, 404, "run_not_found"),
     ("POST", "/v1/runs/nowhere/resume", {}, 404, "run_not_found"),
     ("POST", "/v1/runs/nowhere/cancel", {}, 404, "run_not_found"),
+    ("POST", "/v1/runs/nowhere/retry-now", {}, 404, "run_not_found"),
     ("POST", "/v1/runs/nowhere/fork", {}, 404, "run_not_found"),
 ]
 
@@ -176,6 +177,7 @@ async def test_roles_and_credentials_are_asked_for(serve, shop):
             ("/v1/runs/x/resume", "operator"),
             ("/v1/runs/x/cancel", "operator"),
             ("/v1/runs/x/fork", "operator"),
+            ("/v1/runs/x/retry-now", "operator"),
             ("/v1/runs/x/set-aside", "operator"),
         ):
             for each in ROLES:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from sojourn.cli.client import by_or_user, with_client
+from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import OK, USAGE, CommandError
 from sojourn.cli.options import (
     By,
@@ -24,6 +24,7 @@ from sojourn.cli.options import (
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.errors import InvalidInput
 from sojourn.values.json_text import loads
+from sojourn.values.text import count_noun
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -162,6 +163,13 @@ def fork(
 def retry(
     run_id: RunId,
     new_run_id: NewRunId = None,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now",
+            help="Of an open run: begin the next attempts of its plan and calls at once, without the rest of their backoff.",
+        ),
+    ] = False,
     detach: Detach = False,
     as_json: Json = False,
     deltas: Deltas = False,
@@ -171,7 +179,10 @@ def retry(
 
     \b
     sojourn retry RUN
+    sojourn retry RUN --now
     """
+    if now:
+        return _retry_now(run_id, as_json=as_json)
     from sojourn.cli.follow import attach
     from sojourn.contracts.run import OPEN_STATUSES
 
@@ -184,7 +195,8 @@ def retry(
                 raise
             line = f"sojourn fork {shell_word(run_id)}{connection_options()}"
             cancel = f"sojourn cancel {shell_word(run_id)}{connection_options()}"
-            first = f"it goes on by itself; to go on in another run, cancel it first: {cancel}; then: {line}"
+            soon = f"sojourn retry {shell_word(run_id)} --now{connection_options()}"
+            first = f"it goes on by itself, or without the rest of a backoff: {soon}; to go on in another run, cancel it first: {cancel}; then: {line}"
             what = first if status in OPEN_STATUSES else f"go on from it with: {line}"
             raise CommandError(
                 f"{plain(run_id, 300)} did not fail, it is {status}; {what}",
@@ -196,6 +208,22 @@ def retry(
         return await attach(new, as_json=as_json, deltas=deltas, verbose=verbose)
 
     return with_client(start)
+
+
+def _retry_now(run_id: str, *, as_json: bool) -> int:
+    async def send(client: "Client") -> int:
+        run = client.get_run(run_id)
+        if not (status := await run.status()).is_open:
+            line = f"sojourn retry {shell_word(run_id)}{connection_options()}"
+            raise CommandError(
+                f"{plain(run_id, 300)} has ended ({plain(status.status)}); go on in a new run with: {line}",
+                run_id=run_id,
+            )
+        count = len(await run.retry_now())
+        then = f"{count_noun(count, 'attempt')} began" if count else "nothing waits for its next attempt"
+        return print_done("retried_now", run_id, as_json=as_json, by=None, then=then, attempts=count)
+
+    return with_client(send)
 
 
 async def _warn(fork: "ForkReview", *, is_asking: bool) -> None:

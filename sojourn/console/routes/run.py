@@ -255,8 +255,16 @@ def _values(watched: WatchedRun) -> dict[str, Any]:
 
 def head_values(watched: WatchedRun, links: RunLinks) -> dict[str, Any]:
     """Return the values for the templates of every page of a run, as it is now."""
-    children = [call.child.run_id for call in watched.timeline.calls if call.child]
-    head = RunHead(watched.status, watched.snapshot, watched.timeline.spent, children, watched.stuck)
+    timeline = watched.timeline
+    children = [call.child.run_id for call in timeline.calls if call.child]
+    head = RunHead(
+        watched.status,
+        watched.snapshot,
+        timeline.spent,
+        children,
+        watched.stuck,
+        watched.status.status == "running" and (timeline.has_backoff or bool(watched.status.hints)),
+    )
     return {**_values(watched), "head": head, "links": links}
 
 

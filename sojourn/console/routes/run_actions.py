@@ -72,6 +72,14 @@ async def cancel(visit: Visit, run_id: str) -> Response:
     return visit.go(f"/runs/{run.id}")
 
 
+@pages.post("/runs/{run_id:path}/retry-now", role="operator")
+async def retry_now(visit: Visit, run_id: str) -> Response:
+    """Begin the next attempts of its plan and its calls without the rest of their backoff."""
+    run = await _open(visit, run_id, "retry")
+    await run.retry_now()
+    return visit.go(f"/runs/{run.id}")
+
+
 @pages.post("/runs/{run_id:path}/set-aside", role="operator")
 async def set_aside(visit: Visit, run_id: str) -> Response:
     """Leave a message, or the result of a call, out of what planners read."""

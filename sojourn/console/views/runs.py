@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from sojourn.checks.workers import mend_of
 from sojourn.client.conversation_id import is_conversation
+from sojourn.client.forking import RETRYABLE
 from sojourn.client.stuck import Stuck
 from sojourn.console.views.markdown import plain_words
 from sojourn.console.views.text import OPEN, money, short_number, word_of
@@ -133,6 +134,8 @@ class RunHead:
     children: Sequence[str] = ()
     """Its child runs, the oldest first."""
     stuck: Stuck | None = None
+    has_backoff: bool = False
+    """Whether a plan or a call waits for the time of its next attempt, or may."""
 
     @property
     def status(self) -> str:
@@ -148,6 +151,11 @@ class RunHead:
     @property
     def is_open(self) -> bool:
         return self.run.status in OPEN
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether an operator may go on from it in a new run, without a change."""
+        return self.run.status in RETRYABLE
 
     @property
     def now(self) -> str:

@@ -1,6 +1,6 @@
 """Routes for an operator to steer a run.
 
-They are `/v1/runs/{run_id}/pause`, `/resume`, `/cancel`, `/set-aside` and `/fork`.
+They are `/v1/runs/{run_id}/pause`, `/resume`, `/cancel`, `/retry-now`, `/set-aside` and `/fork`.
 """
 
 from fastapi import APIRouter, Response
@@ -10,7 +10,7 @@ from sojourn.client.run import Run
 from sojourn.client.setting_aside import is_plan_under_way
 from sojourn.http.bodies import NO_CHANGE, NO_NOTE, NO_REASON, ForkBody, ReasonBody, ResumeBody, SetAsideBody
 from sojourn.http.problems import Problem
-from sojourn.http.replies import Acknowledgement, SetAsideAcknowledgement, Started
+from sojourn.http.replies import Acknowledgement, RetryAcknowledgement, SetAsideAcknowledgement, Started
 from sojourn.http.routes.parameters import KnownQueryRoute, RunId, Serving, json_of, problems
 from sojourn.http.security.principals import Asking, require
 
@@ -68,6 +68,25 @@ async def cancel_run(
     reason = f"{body.reason} (by {asking.subject})" if body.reason else f"requested by {asking.subject}"
     await run.cancel(reason)  # Temporal has no other place for the name of the principal
     return json_of(Acknowledgement(run_id=run.id, done="cancel_requested", by=asking.subject), 202)
+
+
+@routes.post(
+    "/{run_id:path}/retry-now",
+    response_model=RetryAcknowledgement,
+    responses=problems(400, 404, 409),
+    summary="Retry a run's plan and calls now",
+)
+async def retry_now(run_id: RunId, asking: Asking, service: Serving) -> Response:
+    """Begin the next attempts of its plan and its calls at once, without the rest of their backoff.
+
+    They keep their number of attempts. For a run that has failed, `/fork` continues in a new run.
+    """
+    require(asking, "operator")
+    run = await service.run(asking, run_id)
+    await _require_open(run, "retry now")
+    attempts = len(await run.retry_now())
+    reply = RetryAcknowledgement(run_id=run.id, done="retried_now", by=asking.subject, attempts=attempts)
+    return json_of(reply)
 
 
 @routes.post(

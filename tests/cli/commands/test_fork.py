@@ -5,6 +5,7 @@ import uuid
 import pytest
 
 from sojourn import RunFailed
+from sojourn.errors import RunCanceled
 
 
 async def test_a_fork_is_followed_and_named_by_both_runs(served, until):
@@ -186,3 +187,18 @@ async def test_a_call_is_carried_out_with_other_arguments(served):
     done = await served.sojourn(*wrong)
     assert done.code == 1
     assert "the arguments that the fork gives desk.tools.add cannot be used" in done.out + done.err
+
+
+async def test_an_open_run_is_retried_now(served):
+    """`--now` says how many attempts began, or that none waits; of an ended run it names the retry in a new one."""
+    run = await served.waiting("ask")
+    done = await served.sojourn("retry", run.id, "--now")
+    assert (done.code, done.out) == (0, f"retried now: {run.id}; nothing waits for its next attempt\n")
+    done = await served.sojourn("retry", run.id, "--now", "--json")
+    assert done.json == {"run_id": run.id, "done": "retried_now", "attempts": 0}
+    await run.cancel()
+    with pytest.raises(RunCanceled):
+        await run.result()
+    done = await served.sojourn("retry", run.id, "--now")
+    assert (done.code, done.out) == (1, "")
+    assert f"{run.id} has ended (canceled); go on in a new run with: sojourn retry {run.id}" in done.err

@@ -159,7 +159,7 @@ async def test_a_planner_that_fails_again_and_again_is_stuck(serve, command, tem
     assert stuck[three.id]["reason"].startswith(
         "the planner of test.agent failed: the provider is away; attempt 4 is due at "
     )
-    assert f"sojourn cancel {three.id}" in stuck[three.id]["next"]
+    assert f"sojourn retry {three.id} --now" in stuck[three.id]["next"]
     assert "! plan: attempt 4 is due at " in shown.out
     for run in (two, three):
         await client.temporal.get_workflow_handle(run.id).terminate()

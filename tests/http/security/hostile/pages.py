@@ -20,7 +20,7 @@ OF_NO_TENANT = {
 
 _READS = ("", "/live", "/inside", "/calls/call_1", "/timeline", "/transcript", "/events", "/policy", "/fork")
 _ARTIFACT = "/runs/{run_id}/calls/{call_id}/artifacts/{kind}"
-_FORMS = ("pause", "resume", "cancel", "set-aside", "retry", "fork")
+_FORMS = ("pause", "resume", "cancel", "retry-now", "set-aside", "retry", "fork")
 
 
 def _read(route: str, path: str, status: int = 404, code: str = "run_not_found") -> Row:

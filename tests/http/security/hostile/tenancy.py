@@ -121,6 +121,7 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
     ("POST /v1/runs/{run_id}/pause", "/v1/runs/$run/pause", 404, "run_not_found", {}),
     ("POST /v1/runs/{run_id}/resume", "/v1/runs/$run/resume", 404, "run_not_found", {"messages": ["x"]}),
     ("POST /v1/runs/{run_id}/cancel", "/v1/runs/$run/cancel", 404, "run_not_found", {}),
+    ("POST /v1/runs/{run_id}/retry-now", "/v1/runs/$run/retry-now", 404, "run_not_found", {}),
     ("POST /v1/runs/{run_id}/set-aside", "/v1/runs/$run/set-aside", 404, "run_not_found", {"what": 0}),
     ("POST /v1/runs/{run_id}/fork", "/v1/runs/$ended/fork", 404, "run_not_found", {}),
     ("GET /v1/waits", "/v1/waits", 200, "", None),

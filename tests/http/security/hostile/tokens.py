@@ -161,6 +161,7 @@ TOKENS = [
     may_not("a user approves", "una", "/v1/runs/$own/approvals", {"await_id": "x", "approved": True, "digest": "d"}),
     may_not("a user pauses", "una", "/v1/runs/$own/pause", {}),
     may_not("a user cancels", "una", "/v1/runs/$own/cancel", {}),
+    may_not("a user retries now", "una", "/v1/runs/$own/retry-now", {}),
     may_not("a user sets a message aside", "una", "/v1/runs/$own/set-aside", {"what": 0}),
     may_not("a user forks", "una", "/v1/runs/$own/fork", {"approve": True}),
 ]  # fmt: skip
