@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_ORIGIN",
     "MISSING",
+    "RETRYABLE",
     "Fork",
     "ForkRequest",
     "ForkReview",
@@ -77,6 +78,9 @@ MAX_BY = 300
 
 UNTIL_ASKED = timedelta(minutes=1)
 """Longest wait of a decision until its fork asks for it."""
+
+RETRYABLE = ("failed", "timed_out", "terminated", "canceled")
+"""Statuses of runs that ended without an answer, from which an operator may go on in a new run."""
 
 MISSING: Any = object()
 """A placeholder if no result is replaced, because a result may be None."""

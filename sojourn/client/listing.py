@@ -35,6 +35,7 @@ __all__ = [
     "page_of",
     "parse_labels",
     "query_literal",
+    "run_of",
     "start_of",
     "with_labels",
 ]
@@ -326,7 +327,7 @@ async def find_runs(client: Client, selection: Selection, limit: int | None) -> 
     try:
         found = client.list_workflows(selection.query, limit=limit if selection.is_exact else None)
         async for each in found:
-            run = await _run_of(each)
+            run = await run_of(each)
             if not selection.takes(run):
                 continue
             if left is not None and (left := left - 1) < 0:
@@ -366,7 +367,7 @@ async def page_of(
             await found.fetch_next_page()
             page = found.current_page or ()
             asked = {each.id: await message_of(each) for each in page} | asked_first
-            listed = [(await _run_of(each), await _memo_of(each, STARTED_BY)) for each in page]
+            listed = [(await run_of(each), await _memo_of(each, STARTED_BY)) for each in page]
             runs = [run for run, by in listed if selection.takes(run, asked[run.run_id], by)]
             if selection.text:
                 runs = [*first, *(run for run in runs if not selection.is_of_ids(run))]
@@ -387,7 +388,7 @@ async def _by_ids(client: Client, selection: Selection) -> tuple[list[RunStatus]
     With them comes the beginning of each one's message.
     """
     found = [each async for each in client.list_workflows(selection.query_of_ids, limit=MAX_BY_IDS)]
-    runs = [await _run_of(each) for each in found]
+    runs = [await run_of(each) for each in found]
     taken = [run for run in runs if replace(selection, text="").takes(run)]
     return taken, {each.id: await message_of(each) for each in found}
 
@@ -410,7 +411,8 @@ async def _each(runs: list[RunStatus]) -> AsyncGenerator[RunStatus]:
         yield run
 
 
-async def _run_of(found: WorkflowExecution) -> RunStatus:
+async def run_of(found: WorkflowExecution) -> RunStatus:
+    """Return a run with the fields that the store has."""
     attributes = found.typed_search_attributes
     origin = attributes.get(search_attributes.FORK_OF)
     return RunStatus(

@@ -17,6 +17,7 @@ from sojourn.console.cookie import key_of
 from sojourn.console.page import ConsoleState, Links, problem_page
 from sojourn.console.routes import (
     agents,
+    bulk,
     conversation,
     decisions,
     health,
@@ -41,6 +42,7 @@ __all__ = ["ConsoleSite", "install"]
 ROUTES: Sequence[ModuleType] = (
     runs,
     home,
+    bulk,
     run_views,
     run_actions,
     run,

@@ -48,6 +48,7 @@ from sojourn.reader import (
     Sight,
     StuckRuns,
     WaitingRuns,
+    listed_run,
 )
 from sojourn.timeline import WaitEnd
 
@@ -192,10 +193,18 @@ class Service(Backend):
         For any other run, the error is the same as for one that does not exist: `RunNotFound`.
         """
         run = self.client.get_run(run_id)
-        described = await self._describe(run.id)
-        if described is None or not await self._may_see(view_of(asking), described):
-            raise not_found(run.id)
+        await self._describe_seen(asking, run.id)
         return run
+
+    async def listed_run(self, asking: Principal, run_id: str) -> ListedRun:
+        """Return the run of this id as lists have it, without its worker. Raises as `run`."""
+        return await listed_run(await self._describe_seen(asking, self.client.get_run(run_id).id))
+
+    async def _describe_seen(self, asking: Principal, run_id: str) -> WorkflowExecutionDescription:
+        described = await self._describe(run_id)
+        if described is None or not await self._may_see(view_of(asking), described):
+            raise not_found(run_id)
+        return described
 
     async def run_with_wait(self, asking: Principal, run_id: str, await_id: str) -> Run:
         """Return the run of this id, to show one of its waits and answer it.

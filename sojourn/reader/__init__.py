@@ -82,6 +82,7 @@ __all__ = [
     "decode_cursor",
     "encode_cursor",
     "find_waits",
+    "listed_run",
     "may_be_stuck",
     "read_conversation",
     "read_event",

@@ -90,24 +90,24 @@ class RunFilters(Filters):
 
 
 async def _find(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPage:
-    service, asking, selection, labels = visit.service, visit.asking, filters.selection, filters.labels
-    stuck, counts = await asyncio.gather(service.find_stuck(asking), _counts(visit, selection))
-    if filters.status == "stuck":
-        runs, cursor = [run for run in stuck.runs if run.run_id in stuck.why], None
-    else:
-        page = await service.runs(
-            asking,
-            selection,
-            labels=labels,
-            most=MOST,
-            cursor=cursor,
-            fresh=FRESH,
-        )
-        runs, cursor = page.runs, page.cursor
-        if selection.status == "waiting":  # the store counts paused runs as waiting
-            runs = [run for run in runs if run.status == "waiting"]
-    details = await service.reader.details(runs)
-    rows = [
+    service, asking = visit.service, visit.asking
+    stuck, counts = await asyncio.gather(service.find_stuck(asking), _counts(visit, filters.selection))
+    counts = {**counts, "stuck": len(stuck.why)}
+    if order := SORTS.get(filters.sort):
+        page = await list_runs(visit, filters, None, most=SORTED, fresh=SORTED_FRESH)
+        runs = page.runs
+        if not order.needs_details:
+            runs = [row.run for row in sorted(map(row_of, runs), key=order.key)][:MOST]
+        rows = sorted(await _rows(visit, runs, stuck.why), key=order.key)[:MOST]
+        has_more = page.cursor is not None
+        return RunsPage(rows, None, counts, sorted_among=len(page.runs), has_more=has_more)
+    page = await list_runs(visit, filters, cursor, most=MOST, fresh=FRESH)
+    return RunsPage(await _rows(visit, page.runs, stuck.why), page.cursor, counts)
+
+
+async def _rows(visit: Visit, runs: Sequence[ListedRun], stuck: Mapping[str, Stuck]) -> list[RunRow]:
+    details = await visit.service.reader.details(runs)
+    return [
         row_of(
             run,
             details.get(run.run_id),
@@ -116,7 +116,22 @@ async def _find(visit: Visit, filters: RunFilters, cursor: str | None) -> RunsPa
         )
         for run in runs
     ]
-    return RunsPage(rows, cursor, {**counts, "stuck": len(stuck.why)})
+
+
+async def list_runs(
+    visit: Visit, filters: RunFilters, cursor: str | None, *, most: int, fresh: float = 0.0
+) -> Runs:
+    """Return a page of the runs that match the filters. Raises as `RunFilters.labels`."""
+    service, selection = visit.service, filters.selection
+    if filters.status == "stuck":
+        stuck = await service.find_stuck(visit.asking)
+        return Runs(runs=[run for run in stuck.runs if run.run_id in stuck.why], cursor=None)
+    page = await service.runs(
+        visit.asking, selection, labels=filters.labels, most=most, cursor=cursor, fresh=fresh
+    )
+    if selection.status == "waiting":  # the store counts paused runs as waiting
+        return Runs(runs=[run for run in page.runs if run.status == "waiting"], cursor=page.cursor)
+    return page
 
 
 def _status(status: str) -> str:

@@ -188,6 +188,14 @@
     }
   });
 
+  // One box chooses all of its name, and what is done in steps goes on by itself.
+  document.addEventListener("change", (event) => {
+    const name = event.target.dataset?.all;
+    if (!name) return;
+    for (const each of document.querySelectorAll(`input[name="${CSS.escape(name)}"]`)) each.checked = event.target.checked;
+  });
+  document.querySelector("form[data-continue]")?.requestSubmit();
+
   // JSON is checked at once.
   document.addEventListener("input", (event) => {
     const area = event.target;
