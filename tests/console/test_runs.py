@@ -10,6 +10,7 @@ from sojourn import Principal, RunPolicyOverride
 from sojourn.asgi import create_app
 from sojourn.contracts.principal import ROLES
 from sojourn.network import http_client
+from tests.console import desk_app
 from tests.http.conftest import listening
 
 
@@ -221,3 +222,76 @@ async def test_a_run_that_names_no_agent_is_listed_without_a_link_to_one(console
 
         await until(is_listed)
     await handle.terminate()
+
+
+async def test_the_list_is_sorted_by_its_heads(desk, visit, until):
+    """By cost, by duration and oldest first, with and without a script; the list says among how many, and a filter stays."""
+    session = f"s-{uuid.uuid4().hex[:8]}"
+    cheap = await desk.ended("Echo hello", session_id=session)
+    dear = await desk.ended("Why is site s-4 dark?", session_id=session)
+
+    async def are_listed():
+        found = [run.status async for run in desk.client.list_runs(session_id=session, children=False)]
+        return found == ["completed"] * 2
+
+    await until(are_listed)
+    page = await visit(f"{desk.url}/runs?session={session}", size="phone", script=False)
+    await expect(page).to_have_title(f"{session} · Runs · Sojourn")
+    first = page.locator("#list .runs .run").first
+    for head, run in (("Cost", dear), ("Oldest", cheap), ("Took", dear), ("Started", dear)):
+        await page.locator(".sorts").get_by_role("link", name=head).click()
+        await expect(first).to_have_attribute("id", f"run-{run.id}")
+        await expect(page.locator(".sorts [aria-current]")).to_contain_text(head)
+        await expect(page.locator("#list .runs .run")).to_have_count(2)
+    await page.goto(f"{desk.url}/runs?session={session}&sort=cost")
+    await expect(page.locator(".sorted")).to_have_text("Most expensive first, among 2 that match.")
+
+
+async def test_a_filter_is_saved_in_the_browser(desk, visit):
+    """It gets a name, is a link on the page of runs from then on, marks itself where it is shown, and is removed again; no other browser has it."""
+    page = await visit(f"{desk.url}/runs?status=failed&agent=ops.assistant")
+    await page.locator("#save").click()
+    name = page.get_by_label("Name of the filter")
+    await expect(name).to_have_value("Failed, ops.assistant")
+    await name.fill("<b>My</b> failures")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#saved [aria-current]")).to_have_text("<b>My</b> failures")
+    await expect(page.locator("#save")).to_be_hidden()
+    await page.goto(f"{desk.url}/runs")
+    await page.locator("#saved").get_by_role("link", name="My").click()
+    await expect(page.locator("[name=status]")).to_have_value("failed")
+    await expect(page.locator("[name=agent]")).to_have_value("ops.assistant")
+    other = await visit(f"{desk.url}/runs?status=failed", script=False)
+    await expect(other.locator("#saved")).to_be_hidden()
+    await expect(other.locator("#save")).to_be_hidden()
+    await page.get_by_role("button", name="Remove").click()
+    await expect(page.locator("#saved")).to_be_hidden()
+
+
+async def test_a_browser_notifies_of_new_waits_if_it_is_asked_to(desk, visit, until):
+    """A page that nobody looks at shows the number of runs that wait, and no word of what they ask; without consent it shows nothing."""
+    ana = Principal(subject="ana", tenant=f"acme{uuid.uuid4().hex[:6]}", roles=list(ROLES))
+
+    async def who(_):
+        return ana
+
+    async with listening(create_app(desk_app.app, client=desk.client, auth=who)) as url:
+        page = await visit(f"{url}/runs")
+        await page.context.grant_permissions(["notifications"])
+        await page.context.add_init_script(
+            "window.told = []; document.hasFocus = () => false;"
+            "window.Notification = class { static permission = 'granted'; static requestPermission = async () => 'granted';"
+            " constructor(title, options) { window.told.push([title, options.body]); } };"
+        )
+        await page.reload()
+        await expect(page.locator("#connection")).to_have_text("Live")
+        await desk.waiting("Which meter is secret?", principal=ana)
+        await expect(page.locator("#waiting")).to_have_text("11 waiting", timeout=20_000)
+        assert await page.evaluate("window.told") == []
+        await page.locator("details.menu summary").click()
+        await page.get_by_role("button", name="Notify me when runs wait").click()
+        await expect(page.locator("#notify")).to_have_text("Stop notifications")
+        await desk.waiting("Which meter is secret?", principal=ana)
+        await expect(page.locator("#waiting")).to_have_text("22 waiting", timeout=20_000)
+        assert await page.evaluate("window.told") == [["Sojourn", "2 runs wait for a person"]]
+        await page.close()

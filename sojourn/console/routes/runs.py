@@ -1,23 +1,27 @@
-"""List of runs at `/` and `/runs`, newest first, with the state of each.
+"""List of runs at `/runs`, newest first, with the state of each.
 
 The first page is live.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from starlette.responses import Response
 
 from sojourn.client.listing import Selection, parse_labels
+from sojourn.client.stuck import Stuck
 from sojourn.console.live import Live, part
 from sojourn.console.page import Filters, Pages, Visit
 from sojourn.console.views.runs import RunRow, row_of
 from sojourn.console.views.text import WORDS
 from sojourn.console.watched import News
+from sojourn.reader import ListedRun, Runs
+from sojourn.values.visible import one_line
 
-__all__ = ["pages"]
+__all__ = ["RunFilters", "list_runs", "pages"]
 
 pages = Pages()
 
@@ -37,11 +41,38 @@ MOST = 50
 FRESH = 1.0
 """Seconds for which a page is cached for visitors who see the same."""
 
+SORTED_FRESH = 5.0
+"""Seconds for which the runs that are sorted are cached."""
+
 COUNTED = ("running", "paused", "idle", "completed", "gave_up", "failed")
 """Statuses that the store counts for the line above the list.
 
 `waiting` and `stuck` are counted otherwise.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order of the list other than the store's."""
+
+    words: str
+    key: Callable[[RunRow], Any]
+    needs_details: bool = False
+    """Whether the key is known only once the ends of the runs are read."""
+
+
+SORTS = {
+    "oldest": Order("oldest first", lambda row: (row.run.started_at is None, row.run.started_at)),
+    "longest": Order("longest first", lambda row: -(row.took or timedelta()).total_seconds()),
+    "cost": Order(
+        "most expensive first",
+        lambda row: -((row.used.cost if row.used else None) or 0.0),
+        needs_details=True,
+    ),
+}
+
+SORTED = 500
+"""Most runs, the newest, that are read to sort them. The store sorts by nothing but time."""
 
 SILENT = "did not answer in time"
 """Text in the list for an open run whose status did not arrive."""
@@ -54,6 +85,10 @@ class RunsPage:
     """Cursor of the next page. None on the last page."""
     counts: Mapping[str, int]
     """Number of runs by status, and of the `stuck` ones."""
+    sorted_among: int = 0
+    """Runs among which the rows are the first; 0 in the order of the store."""
+    has_more: bool = False
+    """Whether more runs match than were sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +103,8 @@ class RunFilters(Filters):
     """Not empty to list child runs too."""
     fork_of: str = field(default="", metadata={"most": 1_000})
     """The run whose forks are listed."""
+    sort: str = ""
+    """A name of `SORTS`; empty for the order of the store."""
 
     @property
     def selection(self) -> Selection:
@@ -111,7 +148,7 @@ async def _rows(visit: Visit, runs: Sequence[ListedRun], stuck: Mapping[str, Stu
         row_of(
             run,
             details.get(run.run_id),
-            stuck=stuck.why.get(run.run_id),
+            stuck=stuck.get(run.run_id),
             otherwise=SILENT if run.closed_at is None else "",
         )
         for run in runs
@@ -157,8 +194,23 @@ async def runs(visit: Visit) -> Response:
     found = await _find(visit, filters, cursor or None)
     agents = visit.service.app.list_agents()
     return visit.page(
-        "runs.html", found=found, filters=filters, cursor=cursor, agents=agents, periods=PERIODS, words=WORDS
+        "runs.html",
+        found=found,
+        filters=filters,
+        cursor=cursor,
+        agents=agents,
+        sorts=SORTS,
+        periods=PERIODS,
+        words=WORDS,
+        title=_title(filters),
     )
+
+
+def _title(filters: RunFilters) -> str:
+    """Describe the filters, as the name of a bookmark."""
+    parts = [WORDS.get(filters.status, ""), filters.agent, filters.q and f"“{filters.q}”", filters.session]
+    parts += [filters.label, PERIODS[filters.since][0] if filters.since in PERIODS else ""]
+    return one_line(", ".join(filter(None, parts)), 100)
 
 
 @pages.get("/live/runs")
@@ -180,5 +232,5 @@ async def live(visit: Visit) -> Response:
 
 def _parts(visit: Visit, filters: RunFilters, found: RunsPage) -> str:
     agents = visit.service.app.list_agents()
-    values = {"found": found, "filters": filters, "cursor": "", "agents": agents}
+    values = {"found": found, "filters": filters, "cursor": "", "agents": agents, "sorts": SORTS}
     return "".join(part(name, visit.render(f"runs_{name}.html", **values)) for name in ("counts", "list"))
