@@ -239,22 +239,22 @@ class Selection:
     """Only runs with this text in the beginning of their message or in their starter's name, ignoring case, or at the
     beginning of their id or session.
     """
-
     until: datetime | None = None
     """Only runs that started before this moment."""
     ended_since: datetime | None = None
     """Only runs that ended at this moment or later."""
+
     @property
     def query(self) -> str:
         """The query of the store, which may find more."""
         clauses = ["WorkflowType = 'AgentRun'"]
         if self.since:
             clauses.append(f"StartTime >= '{self.since.astimezone(UTC).isoformat()}'")
-        if not self.children:
         if self.until:
             clauses.append(f"StartTime < '{self.until.astimezone(UTC).isoformat()}'")
         if self.ended_since:
             clauses.append(f"CloseTime >= '{self.ended_since.astimezone(UTC).isoformat()}'")
+        if not self.children:
             clauses.append("ParentWorkflowId IS NULL")
         if self.agent_id:
             clauses.append(f"SojournAgent = {query_literal(self.agent_id)}")

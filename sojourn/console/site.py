@@ -21,8 +21,8 @@ from sojourn.console.routes import (
     conversation,
     decisions,
     health,
-    inbox,
     home,
+    inbox,
     run,
     run_actions,
     run_views,
@@ -40,8 +40,8 @@ from sojourn.http.service import Service
 __all__ = ["ConsoleSite", "install"]
 
 ROUTES: Sequence[ModuleType] = (
-    runs,
     home,
+    runs,
     bulk,
     run_views,
     run_actions,

@@ -350,15 +350,6 @@ class Service(Backend):
         """Return how many runs of a selection the principal may see."""
         return await self.reader.count(self._restrict(selection, view_of(asking)), fresh=fresh)
 
-    def _restrict(self, selection: Selection, view: View) -> Selection:
-        return replace(selection, tenant=view.tenant, viewer=view.viewer, by_subject=self.app.subject_agents)
-
-    async def count_waiting(self, asking: Principal, selection: Selection, *, fresh: float = 0.0) -> int:
-        """Return the number of runs that wait for an answer, including child runs."""
-        return await self._waits.count(self._sight(asking), selection, fresh=fresh)
-
-    async def waiting_count(self, asking: Principal) -> int | None:
-        """Return the count beside the inbox, or None without one of the last minute."""
     async def recent_spending(self, asking: Principal, *, patience: float) -> RecentSpending | None:
         """Return what runs used that the principal may see, as `SpendingReader.recent`."""
         return await self._spending.recent(self._restrict(Selection(), view_of(asking)), patience=patience)
@@ -372,6 +363,15 @@ class Service(Backend):
             return ()
         return await self.reader.schedules()
 
+    def _restrict(self, selection: Selection, view: View) -> Selection:
+        return replace(selection, tenant=view.tenant, viewer=view.viewer, by_subject=self.app.subject_agents)
+
+    async def count_waiting(self, asking: Principal, selection: Selection, *, fresh: float = 0.0) -> int:
+        """Return the number of runs that wait for an answer, including child runs."""
+        return await self._waits.count(self._sight(asking), selection, fresh=fresh)
+
+    async def waiting_count(self, asking: Principal) -> int | None:
+        """Return the count beside the inbox, or None without one of the last minute."""
         return await self._waits.recent_count(self._sight(asking))
 
     def note_answered(self, asking: Principal) -> None:

@@ -88,7 +88,7 @@ __all__ = [
     "read_event",
     "read_part",
     "read_snapshot",
-]
     "spending_by_model",
     "sum_of",
     "total_of",
+]

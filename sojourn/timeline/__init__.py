@@ -9,6 +9,9 @@ covers child runs too.
 
 from sojourn.core.run.set_aside import SetAsideRequest as SetAsideRequest
 from sojourn.core.run.set_aside import requests_by_message as requests_by_message
+from sojourn.timeline.compare import EntryPair as EntryPair
+from sojourn.timeline.compare import compare_entries as compare_entries
+from sojourn.timeline.compare import entries_after_fork as entries_after_fork
 from sojourn.timeline.entries import Attempt as Attempt
 from sojourn.timeline.entries import Call as Call
 from sojourn.timeline.entries import ChangeKind as ChangeKind
@@ -34,38 +37,42 @@ from sojourn.timeline.entries import is_run_end as is_run_end
 from sojourn.timeline.entries import is_turn_end as is_turn_end
 from sojourn.timeline.entries import verdict_of as verdict_of
 from sojourn.timeline.entries import wait_in as wait_in
-from sojourn.timeline.timeline import MOST_ENTRIES as MOST_ENTRIES
-from sojourn.timeline.timeline import Timeline as Timeline
-from sojourn.timeline.tree import TimelineTree as TimelineTree
 from sojourn.timeline.folds import CallFold as CallFold
 from sojourn.timeline.folds import Row as Row
 from sojourn.timeline.folds import fold_calls as fold_calls
+from sojourn.timeline.timeline import MOST_ENTRIES as MOST_ENTRIES
+from sojourn.timeline.timeline import Timeline as Timeline
+from sojourn.timeline.tree import TimelineTree as TimelineTree
 
 __all__ = [
     "MOST_ENTRIES",
     "Attempt",
     "Call",
+    "CallFold",
     "ChangeKind",
     "Delivery",
     "Draft",
-    "CallFold",
     "End",
     "Entry",
     "EntryChange",
+    "EntryPair",
     "Note",
     "OpenWait",
     "Plan",
+    "Row",
     "RunEnd",
     "SetAsideRequest",
     "Timeline",
     "TimelineTree",
-    "Row",
     "TokenUsage",
     "TurnEnd",
     "UserMessage",
     "UserTurn",
     "WaitEnd",
     "WaitEntry",
+    "compare_entries",
+    "entries_after_fork",
+    "fold_calls",
     "is_interruption",
     "is_last_result",
     "is_plan_end",

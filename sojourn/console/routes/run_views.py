@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -15,7 +16,7 @@ from sojourn.console.views.markdown import prepare
 from sojourn.console.views.values import MOST, artifact_place
 from sojourn.console.watched import WatchedRun
 from sojourn.contracts.event import EVENT_CLASSES
-from sojourn.contracts.ids import place_of
+from sojourn.contracts.ids import place_in, place_of
 from sojourn.contracts.tool_result import Artifact
 from sojourn.errors import ArtifactNotFound, RunNotFound, SojournError
 from sojourn.events.one_run import policy_in_history
@@ -23,7 +24,7 @@ from sojourn.http.files import download
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.security.limits import heavy_read
 from sojourn.reader import read_event, read_part
-from sojourn.timeline import requests_by_message
+from sojourn.timeline import compare_entries, entries_after_fork, requests_by_message
 
 __all__ = ["pages"]
 
@@ -100,6 +101,33 @@ WHOLE = 2_000_000
 async def _watch(visit: Visit, run_id: str) -> WatchedRun:
     run = await visit.service.run(visit.asking, run_id)
     return await visit.console.runs.look(run.id)
+
+
+@pages.get("/runs/{run_id:path}/compare")
+async def compare(visit: Visit, run_id: str) -> Response:
+    """A fork beside its origin, from the point of the fork on."""
+    watched = await _watch(visit, run_id)
+    origin = watched.status.forked_from
+    if origin is None:
+        raise Problem(
+            404, "not_found", f"the run {watched.run_id} is no fork", then="Compare a run that is one."
+        )
+    other = await visit.service.run(visit.asking, origin.run_id)
+    until = place_in(place_of(origin.event_id)[0] + 1, 0)
+    part = await read_part(visit.service.client, other.id, until)
+    after = entries_after_fork(part.timeline().entries, origin)
+    pairs = compare_entries(after, watched.timeline.entries)
+    stretches = [(is_equal, list(found)) for is_equal, found in groupby(pairs, lambda pair: pair.is_equal)]
+    links = await links_of(visit, watched)
+    return visit.page(
+        "compare.html",
+        **head_values(watched, links),
+        origin=origin,
+        other=other.id,
+        stretches=stretches,
+        is_cut=bool(watched.timeline.dropped or watched.snapshot.earlier),
+        tab="compare",
+    )
 
 
 @pages.get("/runs/{run_id:path}/timeline")

@@ -18,7 +18,10 @@ OF_NO_TENANT = {
 }
 """Pages that say the same to every tenant."""
 
-_READS = ("", "/live", "/inside", "/calls/call_1", "/timeline", "/transcript", "/events", "/policy", "/fork")
+_READS = (
+    *("", "/live", "/inside", "/folded", "/calls/call_1", "/timeline", "/transcript", "/events", "/policy"),
+    *("/compare", "/fork"),
+)
 _ARTIFACT = "/runs/{run_id}/calls/{call_id}/artifacts/{kind}"
 _FORMS = ("pause", "resume", "cancel", "retry-now", "set-aside", "retry", "fork")
 
@@ -55,13 +58,13 @@ def _route(rest: str) -> str:
 
 
 PAGES = [
-    _read("/runs", "/runs", 200, ""),
-    _read("/runs", "/runs?session=$session&children=1&q=a", 200, ""),
-    _read("/live/runs", "/live/runs?label=x", 422, "invalid_input"),
     _read("/", "/", 200, ""),
     _live("/live/home"),
     _form("/bulk", "/bulk", {"do": "cancel", "run": "$run"}, 200, ""),
     _form("/bulk/act", "/bulk/act", {"do": "cancel", "run": "$run", "made": "$key"}, 200, ""),
+    _read("/runs", "/runs", 200, ""),
+    _read("/runs", "/runs?session=$session&children=1&q=a", 200, ""),
+    _read("/live/runs", "/live/runs?label=x", 422, "invalid_input"),
     *(_read(_route(rest), f"/runs/$run{rest}") for rest in _READS),
     _read("/runs/{run_id}/attachments/{attachment_id}", "/runs/$ended/attachments/att_0123456789abcdef"),
     _read(_ARTIFACT, "/runs/$ended/calls/$measured/artifacts/curve"),
