@@ -5,7 +5,8 @@ compares again, since its worker may have another release. A call of an agent ha
 its tool is compared here again if the call had to wait after its approval.
 
 The author's function judges the approver before the run accepts the decision, so a refusal leaves
-the call waiting. If the function fails, or does not exist any more, the decision is refused.
+the call waiting. If the function fails, or does not exist any more, the decision is refused. Edited
+arguments are checked at the same point, and then the function judges the edited call.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -14,26 +15,54 @@ from typing import Any, cast
 import structlog
 from temporalio import activity
 
+from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import AnyTool, App
 from sojourn.authoring.options import is_async
+from sojourn.authoring.runnable import Runnable
+from sojourn.contracts.attachment import offering_attachments
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.run_policy import ApprovalPolicy, ApprovalRule
-from sojourn.contracts.tasks import ApprovalTask, ApproverTask, ApproverVerdict, ToolTask
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tasks import (
+    ApprovalTask,
+    ApproverTask,
+    ApproverVerdict,
+    EditFault,
+    EditTask,
+    EditVerdict,
+    ToolTask,
+)
+from sojourn.contracts.tool_call import CallEdit, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ShownTool, ToolSpec
-from sojourn.contracts.wire_names import CHECK_APPROVAL, JUDGE_APPROVER
+from sojourn.contracts.wire_names import CHECK_APPROVAL, CHECK_EDIT, JUDGE_APPROVER
+from sojourn.core.awaits.confirmation import EDIT
+from sojourn.core.awaits.deciding import NOT_APPROVER
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
-from sojourn.core.run.approval import approvers_of, confirmation_of
+from sojourn.core.run.approval import (
+    approvers_of,
+    confirmation_of,
+    payload_digest,
+    prompt_of,
+    takes_edits,
+)
 from sojourn.core.run.approval import list_changes as changes_since
+from sojourn.core.schema.annotations import mask_secrets
+from sojourn.core.schema.issues import phrase
 from sojourn.logs.values import describe_error
 from sojourn.serving.hardening.overtime import await_with_grace, is_cancellation
 from sojourn.serving.hardening.threads import SyncThreads
 from sojourn.serving.pace import run_in_thread
+from sojourn.values.json_value import to_pointer
+from sojourn.values.text import field_name
 
 from .heartbeat import check_worker
 
-__all__ = ["CheckApprovalActivity", "JudgeApproverActivity", "check_shown"]
+__all__ = ["CheckApprovalActivity", "CheckEditActivity", "JudgeApproverActivity", "check_shown"]
+
+MAX_FAULTS = 20
+"""Most fields of an edit that a refusal names."""
 
 
 async def check_shown(app: App, call: ToolRequest, task: ToolTask | ApprovalTask) -> ToolResult | None:
@@ -107,34 +136,91 @@ class JudgeApproverActivity:
     async def judge_approver(self, task: ApproverTask) -> ApproverVerdict:
         if self._app.agent(task.agent_id) is None:
             await check_worker(task.agent_id)
+        why = await _judge(self._app, self._threads, task.agent_id, task.wait, task.principal)
+        return ApproverVerdict(why=why) if why else ApproverVerdict(allowed=True)
+
+
+async def _judge(
+    app: App, threads: SyncThreads, agent_id: str, wait: AwaitConfirmation, principal: Principal
+) -> str:
+    """Return why the tool's own function refuses a principal, or an empty text."""
+    check = app.approver_check(agent_id, wait.tool)
+    if check is None:
+        return f"{wait.tool} has no function any more that judges who may decide"
+    call = ToolRequest(name=wait.tool, payload=wait.payload, tool_call_id=wait.tool_call_id)
+
+    async def judge_approval() -> Any:
+        given = (principal, call, wait)
+        found: Any = check(*given) if is_async(check) else await threads.run(wait.tool, lambda: check(*given))
+        if isinstance(found, Awaitable):
+            found = await cast("Awaitable[Any]", found)
+        return found
+
+    try:
+        allowed: Any = await await_with_grace(wait.tool, judge_approval())
+    except BaseException as error:
+        if is_cancellation(error):
+            raise
+        _log.error("approver_check_failed", tool=wait.tool, raised=describe_error(error))
+        return f"the function {wait.approver_check} that judges who may decide failed"
+    if allowed is True:
+        return ""
+    return f"{principal.subject} may not decide on this call, says {wait.approver_check}"
+
+
+class CheckEditActivity:
+    """Checks edited arguments before the run accepts their approval."""
+
+    def __init__(self, app: App, threads: SyncThreads | None = None) -> None:
+        self._app = app
+        self._threads = threads or SyncThreads()
+
+    @activity.defn(name=CHECK_EDIT)
+    async def check_edit(self, task: EditTask) -> EditVerdict:
+        if self._app.agent(task.agent_id) is None:
+            await check_worker(task.agent_id)
         wait = task.wait
-        check = self._app.approver_check(task.agent_id, wait.tool)
-        if check is None:
-            return ApproverVerdict(why=f"{wait.tool} has no function any more that judges who may decide")
-        call = ToolRequest(name=wait.tool, payload=wait.payload, tool_call_id=wait.tool_call_id)
-
-        async def judge_approval() -> Any:
-            given = (task.principal, call, wait)
-            found: Any = (
-                check(*given)
-                if is_async(check)
-                else await self._threads.run(wait.tool, lambda: check(*given))
+        tool = self._app.tools_of(task.agent_id).get(wait.tool)
+        if tool is None or isinstance(tool, ExportedTool) or not takes_edits(tool.spec):
+            what = "is gone" if tool is None else "takes no edited arguments any more"
+            return EditVerdict(why=f"the tool {wait.tool} {what}")
+        call = ToolRequest(name=wait.tool, payload=task.sent[EDIT], tool_call_id=wait.tool_call_id)
+        checked = await run_in_thread(lambda: _check_edit(tool, call, wait), on=call.payload)
+        if task.judges and task.principal and not checked.why:
+            named = checked.edit.arguments if checked.edit else wait.payload
+            edited = wait.model_copy(
+                update={
+                    "payload": named,
+                    "payload_digest": payload_digest(named),
+                    "prompt": prompt_of(tool.spec, named),
+                }
             )
-            if isinstance(found, Awaitable):
-                found = await cast("Awaitable[Any]", found)
-            return found
+            why = await _judge(self._app, self._threads, task.agent_id, edited, task.principal)
+            return EditVerdict(why=why, kind=NOT_APPROVER) if why else checked
+        return checked
 
-        try:
-            allowed: Any = await await_with_grace(wait.tool, judge_approval())
-        except BaseException as error:
-            if is_cancellation(error):
-                raise
-            _log.error("approver_check_failed", tool=wait.tool, raised=describe_error(error))
-            return ApproverVerdict(
-                why=f"the function {wait.approver_check} that judges who may decide failed"
-            )
-        if allowed is True:
-            return ApproverVerdict(allowed=True)
-        return ApproverVerdict(
-            why=f"{task.principal.subject} may not decide on this call, says {wait.approver_check}"
-        )
+
+def _check_edit(tool: Runnable, call: ToolRequest, wait: AwaitConfirmation) -> EditVerdict:
+    if hidden := [name for name in tool.spec.injected if name in call.payload]:
+        message = "is filled in when the call runs, and cannot be given"
+        faults = [EditFault(field=to_pointer([name]), message=message) for name in hidden]
+        return _refuse_edit(faults)
+    with offering_attachments(wait.attachments):
+        payload = tool.check(call)
+    if isinstance(payload, ToolResult):
+        issues = payload.retry_hint.issues if payload.retry_hint else []
+        faults = [EditFault(field=each.field, message=phrase(each)) for each in issues]
+        return _refuse_edit(faults or [EditFault(field="", message=str(payload.error))])
+    if tool.spec.injected and not tool.takes(payload) and tool.takes(wait.payload):
+        # Its validators judge all fields at once, here with samples of the injected ones.
+        return _refuse_edit([EditFault(field="", message="does not pass the tool's own validators")])
+    if tool.is_same(payload, wait.payload):
+        return EditVerdict()
+    validator = tool.validator
+    masked = mask_secrets(validator.schema, payload) if validator.has_secrets else None
+    return EditVerdict(edit=CallEdit(arguments=payload, digest=payload_digest(payload), masked=masked))
+
+
+def _refuse_edit(faults: list[EditFault]) -> EditVerdict:
+    shown = "; ".join(f"{field_name(each.field)} {each.message}" for each in faults[:MAX_FAULTS])
+    return EditVerdict(why=f"the arguments cannot be used: {shown}", faults=faults[:MAX_FAULTS])

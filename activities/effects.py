@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import AnyTool
@@ -144,13 +145,22 @@ class Repetitions:
         return sorted([*effects, *carried], key=lambda each: each.unexecuted)
 
     def _find_calls(self, call_ids: Sequence[str]) -> list[ToolRequest]:
+        # What ran counts, which an approver may have edited.
         wanted, found = set(call_ids), dict[str, ToolRequest]()
+        edited: dict[str, dict[str, Any]] = {}
         for message in reversed(self.messages):
             if len(found) == len(wanted):
                 break
+            for result in message.tool_results:
+                if result.edited_arguments is not None:
+                    edited.setdefault(result.tool_call_id, result.edited_arguments)
             for part in message.tool_calls:
                 if part.tool_call_id in wanted:
-                    found.setdefault(part.tool_call_id, part.request)
+                    call = part.request
+                    if call.tool_call_id in edited:
+                        changes = {"payload": edited[call.tool_call_id], "raw": None}
+                        call = call.model_copy(update=changes)
+                    found.setdefault(part.tool_call_id, call)
         return [found[call_id] for call_id in call_ids if call_id in found]
 
     def _equals(self, effect: _Open, call: ToolRequest, tool: AnyTool) -> bool:

@@ -22,6 +22,7 @@ SojournError
     ├── MissingRole      the principal lacks the role for an answer
     │   └── NotApprover  the principal may not decide on the call
     ├── InvalidInput     an argument is invalid, or the server refuses the request
+    │   ├── EditRefused  edited arguments of an approval do not fit the tool
     │   ├── StaleDigest  a decision names other arguments than those of the call as it is now
     │   └── OtherKind    an answer is of another kind than the wait
     ├── NoWorker         no worker polls the task queue, or none accepts an answer
@@ -35,7 +36,7 @@ SojournError
 A message says what happened, where, and what to do next.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,7 @@ __all__ = [
     "AwaitClosed",
     "CallFailed",
     "DefinitionError",
+    "EditRefused",
     "InvalidInput",
     "MissingRole",
     "NetworkRetriesExhausted",
@@ -370,6 +372,20 @@ class StaleDigest(InvalidInput):
         super().__init__(message, run_id=run_id)
         self.await_id = await_id
         self.digest = digest
+
+
+class EditRefused(InvalidInput):
+    """Edited arguments of an approval do not fit the tool. The call still waits.
+
+    Args:
+        faults: The fields that cannot be used, each with its `field` (a JSON pointer) and a `message`.
+    """
+
+    def __init__(
+        self, message: str, *, run_id: str | None = None, faults: Sequence[Mapping[str, str]] = ()
+    ) -> None:
+        super().__init__(message, run_id=run_id)
+        self.faults = [dict(each) for each in faults]
 
 
 class OtherKind(InvalidInput):

@@ -123,6 +123,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
             execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
             approvals.CheckApprovalActivity(app).check_approval,
             approvals.JudgeApproverActivity(app).judge_approver,
+            approvals.CheckEditActivity(app).check_edit,
             archive.StoreTranscriptActivity(app).store_transcript,
             archive.ArchiveEventsActivity(app).archive_events,
             delivery.DeliverNoticeActivity(app).deliver_notice,

@@ -17,6 +17,7 @@ from temporalio.workflow import HandlerUnfinishedPolicy
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Accepted
+from sojourn.contracts.tool_call import CallEdit
 from sojourn.contracts.wire_names import (
     CHILD_SPENT,
     CLOSE,
@@ -138,10 +139,10 @@ class MessageHandlers(ABC):
     )
     async def decide_by_signal(self, *values: Any) -> None:
         received = self._receive(values)
-        refused = received if isinstance(received, Refused) else None
-        if not isinstance(received, Refused):
-            refused = await self.awaits.judge_sender(PROVIDE_CONFIRMATION, received, "signal")
-        self._answer_by_signal(PROVIDE_CONFIRMATION, values, refused or received)
+        if isinstance(received, Refused):
+            self.awaits.refuse_signal(PROVIDE_CONFIRMATION, values, received)
+        else:
+            await self.awaits.decide_by_signal(PROVIDE_CONFIRMATION, received)
 
     @workflow.update(
         name=PROVIDE_TOOL_RESULTS,
@@ -446,7 +447,8 @@ class MessageHandlers(ABC):
     def _check(judged: object, wait: Await | None = None) -> None:
         # The refusal of an answer has the present facts of its wait.
         if isinstance(judged, Refused):
-            details = [facts_of(wait)] if wait else []
+            faults = {"faults": judged.faults} if judged.faults else {}
+            details = [{**facts_of(wait), **faults}] if wait else []
             raise ApplicationError(judged.reason, *details, type=judged.kind, non_retryable=True)
 
     def _check_sent(self, kind: str, values: Sequence[Any]) -> None:
@@ -461,10 +463,11 @@ class MessageHandlers(ABC):
     async def _take_answer(self, kind: str, values: Sequence[Any]) -> str:
         self.awaits.room.look()
         sent = require_decoded(values)
+        edit: CallEdit | Refused | None = None
         if kind == PROVIDE_CONFIRMATION:
-            refused = await self.awaits.judge_sender(kind, sent, "accepted")
-            self._check(refused, self.awaits.find_named(sent))
-        answer = self.awaits.receive(kind, sent, "accepted")
+            edit = await self.awaits.judge_decision(kind, sent, "accepted")
+            self._check(edit, self.awaits.find_named(sent))
+        answer = self.awaits.receive(kind, sent, "accepted", None if isinstance(edit, Refused) else edit)
         self._check(answer, self.awaits.find_named(sent))
         assert not isinstance(answer, Refused)
         self._remember(_message_id())
@@ -483,9 +486,7 @@ class MessageHandlers(ABC):
         return answer.await_id
 
     def _take_signal(self, kind: str, values: Sequence[Any]) -> None:
-        self._answer_by_signal(kind, values, self._receive(values))
-
-    def _answer_by_signal(self, kind: str, values: Sequence[Any], received: Sequence[Any] | Refused) -> None:
+        received = self._receive(values)
         answer = received if isinstance(received, Refused) else self.awaits.receive(kind, received, "signal")
         if isinstance(answer, Refused):
             self.awaits.refuse_signal(kind, values, answer)

@@ -9,7 +9,8 @@ from typing import Any
 from temporalio import workflow
 
 from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools, PlannerQuestion
-from sojourn.contracts.tasks import ApproverTask
+from sojourn.contracts.tasks import ApproverTask, EditTask
+from sojourn.contracts.tool_call import CallEdit
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import NOT_APPROVER, is_judged
@@ -29,7 +30,7 @@ from .current_state import CurrentState, patched
 from .history_budget import HistoryBudget
 from .notices import Notices
 from .search_attributes import Listed
-from .tool_activity import judge_approver
+from .tool_activity import check_edit, judge_approver
 
 _Part = tuple[str, str]
 """The id of an external wait, and of one of its calls."""
@@ -58,6 +59,8 @@ class OpenAwaits:
         """Answers to those, which came before."""
         self._unclaimed_parts: dict[_Part, dict[str, Any]] = {}
         self._early: list[tuple[int, str, Any, str]] = []
+        self._judgements: set[asyncio.Task[None]] = set()
+        """The early decisions that a worker judges now."""
         idle = IDLE if current.state.is_idle and current.state.executions else None
         self._shown: str | None = (
             PAUSED if current.state.paused else next(iter(current.state.waits.open), idle)
@@ -269,42 +272,56 @@ class OpenAwaits:
         """Read a message, and change nothing."""
         return self.waits.read(kind, values[0] if len(values) == 1 else list(values), channel)
 
-    def receive(self, kind: str, values: Sequence[Any], channel: Channel) -> Answer | Repeated | Refused:
-        """Read a message, and apply it when it is an answer."""
+    def receive(
+        self, kind: str, values: Sequence[Any], channel: Channel, edit: CallEdit | None = None
+    ) -> Answer | Repeated | Refused:
+        """Read a message, and apply it when it is an answer.
+
+        `edit` is that of an approval with edited arguments, as it was checked.
+        """
         answer = self.read(kind, values, channel)
+        if isinstance(answer, Decided):
+            answer = replace(answer, edit=edit)
         if not isinstance(answer, (Repeated, Refused)):
             self._take(answer)
         return answer
 
-    async def judge_sender(self, kind: str, values: Sequence[Any], channel: Channel) -> Refused | None:
-        """Return why the sender of a decision may not make it, or None.
+    async def judge_decision(
+        self, kind: str, values: Sequence[Any], channel: Channel
+    ) -> CallEdit | Refused | None:
+        """Return the edit of a decision, or why the decision is refused, or None.
 
-        The author's function judges the sender. None if it allows the sender, or if there is no
-        such function.
+        A worker checks edited arguments, and the author's function judges the sender. None if the
+        decision needs neither.
         """
         answer = self.read(kind, values, channel)
         wait = self.waits.open.get(answer.await_id) if isinstance(answer, Decided) else None
-        if (
-            not isinstance(answer, Decided)
-            or not isinstance(wait, AwaitConfirmation)
-            or not is_judged(wait, answer.principal, approved=answer.approved)
-        ):
+        if not isinstance(answer, Decided) or not isinstance(wait, AwaitConfirmation):
             return None
-        if answer.principal is None:
+        judges = is_judged(wait, answer.principal, approved=answer.approved)
+        if not judges and answer.arguments is None:
+            return None
+        if judges and answer.principal is None:
             return Refused(f"{wait.id}: the decision does not say whose it is", NOT_APPROVER)
-        task = ApproverTask(
-            agent_id=self._current.state.opening.agent_id,
-            wait=wait,
-            principal=answer.principal,
-            sent=values[0],
-            by_signal=channel == "signal",
-        )
+        agent_id, by_signal = self._current.state.opening.agent_id, channel == "signal"
+        fields: dict[str, Any] = {"agent_id": agent_id, "wait": wait, "principal": answer.principal}
+        fields |= {"sent": values[0], "by_signal": by_signal}
         self._judging += 1
         try:
-            why = await judge_approver(task)
+            if answer.arguments is not None:
+                return await check_edit(EditTask(**fields, judges=judges))
+            why = await judge_approver(ApproverTask(**fields))
         finally:
             self._judging -= 1
         return Refused(why, NOT_APPROVER) if why else None
+
+    async def decide_by_signal(self, kind: str, values: Sequence[Any]) -> None:
+        """Take a decision by signal, once a worker has judged it if it must."""
+        judged = await self.judge_decision(kind, values, "signal")
+        edit = None if isinstance(judged, Refused) else judged
+        answer = judged if isinstance(judged, Refused) else self.receive(kind, values, "signal", edit)
+        if isinstance(answer, Refused):
+            self.refuse_signal(kind, values, answer)
 
     def refuse_signal(self, kind: str, values: Sequence[Any], refused: Refused) -> None:
         """Note a refused signal.
@@ -434,12 +451,28 @@ class OpenAwaits:
             if length != now:
                 continue
             answer = self.read(kind, values, "signal")
-            if not isinstance(answer, (Repeated, Refused)) and answer.await_id == await_id:
-                self._take(answer)
-                self._current.state = self._current.state.without_note(note)
-            else:
+            if isinstance(answer, (Repeated, Refused)) or answer.await_id != await_id:
                 remaining.append(early)
+                continue
+            self._current.state = self._current.state.without_note(note)
+            if self._is_judged(answer):
+                judgement = asyncio.create_task(self.decide_by_signal(kind, values))
+                self._judgements.add(judgement)
+                judgement.add_done_callback(self._judgements.discard)
+            else:
+                self._take(answer)
         self._early = remaining
+
+    def _is_judged(self, answer: Answer) -> bool:
+        """Check whether a worker judges an early decision before it counts."""
+        if not isinstance(answer, Decided):
+            return False
+        wait = self.waits.open.get(answer.await_id)
+        return answer.arguments is not None or (
+            isinstance(wait, AwaitConfirmation)
+            and is_judged(wait, answer.principal, approved=answer.approved)
+            and patched("early-decisions-judged")
+        )
 
     # Show.
 

@@ -23,7 +23,7 @@ from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, Awai
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
 from sojourn.contracts.tasks import ToolTask
-from sojourn.contracts.tool_call import Approval, InputRequired, ToolInput, ToolRequest
+from sojourn.contracts.tool_call import Approval, CallEdit, InputRequired, ToolInput, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import RunLink, ToolResult
 from sojourn.contracts.wire_names import AGENT_RUN
@@ -122,6 +122,8 @@ class StepExecution:
         self._past: dict[str, list[EarlierAttempts]] = {}
         """Results so far of the calls without an answer, by id. Only results that a call waited for, or waits because of."""
         self._approvals: dict[str, Approval] = {}
+        self._edits: dict[str, CallEdit] = {}
+        """The edits of calls that were approved with other arguments, by id."""
         self._taken_up: dict[str, int] = {}
         """How much of that its call has taken up, by id."""
 
@@ -234,6 +236,7 @@ class StepExecution:
             result = self.cut_short(call, dispatch)
         if call.tool_call_id in self._unknown:
             result = outcomes.still_unknown(result)
+        result = outcomes.with_edit(result, self._edits.get(call.tool_call_id))
         self._open -= 1
         self._answers[call.tool_call_id] = result
         self._past.pop(call.tool_call_id, None)
@@ -266,9 +269,9 @@ class StepExecution:
         # If its tool has changed since it was displayed, a person has to approve it again.
         task, first, confirm, times = self._task(call, dispatch), dispatch.confirm, dispatch.confirm, 0
         while True:
-            result = await self._request_approval(call, dispatch, task, confirm) or await self._by_kind(
-                call, dispatch, task
-            )
+            refused = await self._request_approval(call, dispatch, task, confirm)
+            call, dispatch, task = self._as_edited(call, dispatch, task)
+            result = refused or await self._by_kind(call, dispatch, task)
             if result.confirm is None:
                 if is_void(result):
                     self._void(first)
@@ -298,8 +301,28 @@ class StepExecution:
         if isinstance(decided, Decided) and decided.approved:
             self._show(call, "running")
             self._note_approval(call, approval_of(decided, confirm))
+            if decided.edit:
+                self._edits[call.tool_call_id] = decided.edit
+                call, dispatch, task = self._as_edited(call, dispatch, task)
             return await self._check_approval(call, dispatch, task, decided.await_id)
         return deny_by_decision(call, decided if isinstance(decided, Decided) else None)
+
+    def _as_edited(
+        self, call: ToolRequest, dispatch: Dispatch, task: ToolTask
+    ) -> tuple[ToolRequest, Dispatch, ToolTask]:
+        """Return a call as its approver has edited it.
+
+        With other arguments it repeats no earlier effect.
+        """
+        edit = self._edits.get(call.tool_call_id)
+        if edit is None:
+            return call, dispatch, task
+        arguments = {"payload": edit.arguments, "raw": None}
+        return (
+            edit.apply(call),
+            dispatch.model_copy(update={"effect": None}),
+            task.model_copy(update={**arguments, "effect": None}),
+        )
 
     def _note_approval(self, call: ToolRequest, approval: Approval | None) -> None:
         if approval is not None:

@@ -14,12 +14,21 @@ from temporalio.exceptions import (
 )
 
 from sojourn.contracts.dispatch import HEARTBEAT, REPEATED, TIMEOUT_MARGIN, WRONG_WORKER, Dispatch
-from sojourn.contracts.tasks import ApprovalTask, ApproverTask, ApproverVerdict, ToolTask
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tasks import (
+    ApprovalTask,
+    ApproverTask,
+    ApproverVerdict,
+    EditTask,
+    EditVerdict,
+    ToolTask,
+)
+from sojourn.contracts.tool_call import CallEdit, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.contracts.wire_names import CHECK_APPROVAL, EXECUTE_TOOL, JUDGE_APPROVER
+from sojourn.contracts.wire_names import CHECK_APPROVAL, CHECK_EDIT, EXECUTE_TOOL, JUDGE_APPROVER
 from sojourn.converter.failures import chain_of, failure_of
+from sojourn.core.awaits.confirmation import UNCHECKED, refusal_of_edit
 from sojourn.core.awaits.deciding import UNASKED
+from sojourn.core.awaits.envelope import Refused
 from sojourn.core.run import outcomes
 from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.values.timers import limit_duration
@@ -170,6 +179,25 @@ async def judge_approver(task: ApproverTask) -> str | None:
     except ActivityError:
         return UNASKED.format(task.wait.approver_check)
     return None if verdict.allowed else verdict.why
+
+
+async def check_edit(task: EditTask) -> CallEdit | Refused | None:
+    """Return edited arguments as they take effect, or why they are refused.
+
+    None if they change nothing. Without a worker that checks them, they are refused.
+    """
+    try:
+        verdict: EditVerdict = await workflow.execute_activity(
+            CHECK_EDIT,
+            task,
+            result_type=EditVerdict,
+            start_to_close_timeout=JUDGE_LIMIT,
+            schedule_to_close_timeout=JUDGE_DEADLINE,
+            summary=task.wait.tool,
+        )
+    except ActivityError:
+        return Refused(UNCHECKED)
+    return refusal_of_edit(verdict) or verdict.edit
 
 
 async def _check(await_id: str, shown: ApprovalTask, room: HistoryBudget, *, attempts: int) -> ToolResult:

@@ -21,6 +21,7 @@ from sojourn.core.awaits.deciding import APPROVER, describe_deciders, refusal_of
 from sojourn.core.awaits.envelope import write_json
 from sojourn.core.awaits.principals import is_same
 from sojourn.core.awaits.waits import is_repeated_question
+from sojourn.core.payload.parse import arguments_digest
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
@@ -32,7 +33,7 @@ from sojourn.errors import (
     RunUnreadable,
 )
 from sojourn.events.one_run import present_events
-from sojourn.timeline import TimelineTree, WaitEnd, verdict_of
+from sojourn.timeline import TimelineTree, WaitEnd, describe_verdict
 from sojourn.values.text import clip
 from sojourn.values.visible import visible
 
@@ -74,6 +75,8 @@ class Decision:
     reason: str = ""
     scope: Literal["call", "tool"] = "call"
     """With an approval, `tool` approves later calls of the tool too, for as long as the wait says."""
+    arguments: Mapping[str, Any] | None = None
+    """With an approval, edited arguments: all of those with which the call is to run."""
     kind: ClassVar[KindName] = "approval"
 
     @property
@@ -163,6 +166,7 @@ async def submit(
     Raises:
         ApprovalVoid: The tool has changed since it was displayed, so the call did not run.
         AwaitClosed: The wait has another answer, has expired or never was, or the run has ended.
+        EditRefused: Edited arguments do not fit the tool. The wait stays open.
         InvalidInput: The answer does not fit the wait, which stays open, or an approval names no digest.
         MissingRole: The principal may not answer. `NotApprover` if it may not decide.
         NoWorker: No worker accepted the answer within 30 s.
@@ -177,6 +181,7 @@ async def submit(
     if isinstance(answer, Decision) or not trusted:
         check_may_answer(principal, view or ref, answer)
     _check_bound(ref, wait, answer)
+    _check_edit(ref, answer)
     try:
         await_id = await _send(run, principal, ref, view, answer, by, message_id)
     except ApprovalVoid:
@@ -260,7 +265,7 @@ def is_same_answer(end: WaitEnd, answer: GivenAnswer, principal: Principal | Non
     match answer:
         case Decision(approved=approved, digest=digest):
             is_about = digest in (None, "", _view(end).digest)
-            return event.approved is approved and is_about
+            return event.approved is approved and is_about and _is_same_edit(end, answer)
         case Declined():
             return event.code == "declined"
         case Answer(value=value):
@@ -269,6 +274,15 @@ def is_same_answer(end: WaitEnd, answer: GivenAnswer, principal: Principal | Non
             )
         case Results():
             return event.code is None
+
+
+def _is_same_edit(end: WaitEnd, answer: Decision) -> bool:
+    """Return whether a call was approved with the arguments of a decision."""
+    call, edited = _view(end).call, end.event.edited_arguments
+    given = None if answer.arguments is None else arguments_digest(answer.arguments)
+    if call is not None and given == arguments_digest(call.payload):
+        given = None
+    return given == (None if edited is None else arguments_digest(edited))
 
 
 async def find_closed_wait(
@@ -315,6 +329,8 @@ def audit_facts(wait: WaitView | WaitRef, answer: GivenAnswer) -> dict[str, Any]
     if isinstance(answer, Decision):
         digest = answer.digest if answer.digest is not None else wait.digest
         facts |= {"approved": answer.approved, "approval_scope": answer.scope, "digest": digest}
+        if answer.arguments is not None:
+            facts["edited"] = True
     return facts
 
 
@@ -349,7 +365,8 @@ async def _send(
             reason, digest = answer.reason[:MAX_REASON], answer.digest or ref.digest or None
             decision: dict[str, Any] = {"payload_digest": digest, "message_id": message_id or None, **sender}
             if approved:
-                return await run.approve(await_id, reason=reason, for_run=scope == "tool", **decision)
+                edited = {"for_run": scope == "tool", "arguments": answer.arguments}
+                return await run.approve(await_id, reason=reason, **edited, **decision)
             return await run.deny(await_id, reason, **decision)
         case Answer(value=value):
             return await run.answer(await_id, value, message_id=message_id or None, **sender)
@@ -366,6 +383,17 @@ def _check_bound(ref: WaitRef, wait: WaitView | WaitRef | str, answer: GivenAnsw
     if not (answer.digest or ref.digest):
         raise InvalidInput(
             f"{ref.await_id}: an approval names the digest of the arguments that were seen", run_id=ref.run_id
+        )
+
+
+def _check_edit(ref: WaitRef, answer: GivenAnswer) -> None:
+    if not isinstance(answer, Decision) or answer.arguments is None:
+        return
+    arguments: Any = answer.arguments
+    if not answer.approved or answer.scope == "tool" or not isinstance(arguments, Mapping):
+        raise InvalidInput(
+            f"{ref.await_id}: edited arguments are an object, and go with the approval of one call",
+            run_id=ref.run_id,
         )
 
 
@@ -413,7 +441,7 @@ def refusal_of_closed(end: WaitEnd, answer: GivenAnswer) -> AwaitClosed:
     ):
         text = f"{what} was shown with other arguments than those of this digest"
     else:
-        text = f"{what} was already {verdict_of(event)}{by} at {at}{_reason(event)}"
+        text = f"{what} was already {describe_verdict(event)}{by} at {at}{_reason(event)}"
     return AwaitClosed(text, run_id=view.run_id, await_id=view.await_id)
 
 

@@ -32,7 +32,7 @@ from sojourn.contracts.tool_spec import Annotations
 from sojourn.core.awaits.clarification import wanted_fields
 from sojourn.core.awaits.confirmation import describe_changes, role_options
 from sojourn.core.awaits.deciding import describe_deciders, is_restricted, may_decide, needed_roles, roles_of
-from sojourn.core.awaits.disclosure import Disclosure, disclose
+from sojourn.core.awaits.disclosure import Disclosure, disclose, disclose_changes
 from sojourn.core.awaits.envelope import write_json
 from sojourn.core.run.approval import APPROVE
 from sojourn.values.numbers import is_exact
@@ -48,6 +48,7 @@ __all__ = [
     "WaitView",
     "context_of",
     "disclose",
+    "disclose_changes",
     "open_waits",
     "status_view",
     "wait_view",
@@ -230,6 +231,8 @@ class WaitView(_Shape):
     """For whom the call is made; null if it is not known."""
     also_asked_by: list[Asker] = []
     """Who else has asked for it: senders of other messages of the turn, and who asked in the origin of a fork."""
+    allows_edits: bool = False
+    """Whether an approval may have edited `arguments`, with which the call then runs."""
     stop_asking: str = ""
     """How long an approval with `scope: "tool"` counts: `turn`, `run`, or `never`, which refuses that scope."""
     form: dict[str, Any] | None = None
@@ -483,6 +486,7 @@ def _approval(wait: AwaitConfirmation) -> dict[str, Any]:
         "four_eyes": wait.four_eyes,
         "asked_by": wait.asked_by and _asker(wait.asked_by),
         "also_asked_by": [_asker(each) for each in wait.also_asked_by],
+        "allows_edits": wait.allows_edits,
         "stop_asking": wait.stop_asking,
     }
 

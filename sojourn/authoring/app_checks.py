@@ -133,6 +133,7 @@ _DECLARED = {
     "approvers",
     "approver_check",
     "four_eyes",
+    "allows_edits",
     "timeout",
     "retry",
     "task_queue",

@@ -78,6 +78,8 @@ class OpenOptions(TypedDict, total=False):
     """
     four_eyes: bool
     """Whether the principals who requested a call may not approve it. Each call then needs an approval, as with `confirmation`."""
+    allows_edits: bool
+    """Whether an approver may edit the arguments of a call; by default it may, if the policy allows it too."""
     memory: bool
     """Whether the tool reads the run's memory, as `meta.memory`; any tool may change it, by `WithMemory`."""
     attachments: bool
@@ -100,7 +102,7 @@ class ToolOptions(OpenOptions, total=False):
       repeated call has no further effect; False: a lost attempt is never repeated), `open_world` (reaches systems
       outside).
     - Who decides first: `confirmation` (the question before each call), `approvers` (the roles that decide), `four_eyes`
-      (the principal that asked for the call may not approve it).
+      (the principal that asked for the call may not approve it), `allows_edits` (whether an approver may edit its arguments).
     - Payload and result: `inject` (payload fields that no planner sees), `memory` (reads the run's memory),
       `bounded` (the result says how much of it there is), `artifacts` (kinds of data beside the result).
     - How it runs: `timeout` of an attempt, `retry` of transient failures, `local` (as a local activity).
@@ -111,6 +113,7 @@ class ToolOptions(OpenOptions, total=False):
 
 
 _FLAGS = (
+    "allows_edits",
     "attachments",
     "bounded",
     "destructive",

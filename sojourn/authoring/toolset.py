@@ -415,6 +415,7 @@ class Toolset:
                 ),
                 confirmation=options.get("confirmation"),
                 **approver_fields(options.get("approvers"), four_eyes=options.get("four_eyes", False)),
+                allows_edits=options.get("allows_edits", True),
                 local=options.get("local", False),
                 timeout=options.get("timeout"),
                 retry=options.get("retry", Retry()),

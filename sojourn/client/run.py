@@ -28,6 +28,7 @@ from sojourn.contracts.wire_names import (
     STOP_ASKING,
     WITHDRAW,
 )
+from sojourn.core.awaits.confirmation import EDIT
 from sojourn.core.awaits.envelope import Refused, update_id_of
 from sojourn.core.awaits.principals import PRINCIPAL, write_principal
 from sojourn.core.run.inbox import AS_OPERATOR, Inbox, is_message_id, read_send
@@ -136,6 +137,7 @@ class Run(ReadableRun):
         principal: Principal | None = None,
         reason: str = "",
         for_run: bool = False,
+        arguments: Mapping[str, Any] | None = None,
         message_id: str | None = None,
     ) -> str:
         """Approve a call that waits for a person, and return the await's id.
@@ -153,16 +155,20 @@ class Run(ReadableRun):
             reason: Recorded.
             for_run: Whether to stop asking about this tool, until the turn ends, or as long as the run's `ApprovalPolicy.stop_asking`
                 says; its other open calls run too.
+            arguments: All arguments of the call, edited: it runs with these in place of its own, if the wait `allows_edits`.
             message_id: The id of the message that approves, as for `answer`.
 
         Raises:
             ApprovalVoid: The tool has changed since it was displayed, so the call did not run.
             AwaitClosed: The wait is not open, or the run has ended.
-            InvalidInput: The decision names other arguments.
+            EditRefused: Edited arguments do not fit the tool; the call still waits.
+            InvalidInput: The decision names the digest of other arguments, or the call takes no edit.
             NotApprover: The principal may not decide on the call.
         """
         scope = "tool" if for_run else "call"
-        sent = {"approved": True, **_sender(by, principal), "reason": reason, "scope": scope}
+        sent: Fields = {"approved": True, **_sender(by, principal), "reason": reason, "scope": scope}
+        if arguments is not None:
+            sent[EDIT] = dict(arguments)
         return await self._decide(await_id, payload_digest, sent, message_id)
 
     async def deny(

@@ -28,6 +28,7 @@ from sojourn.core.run.inbox import NOT_SENDER
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
+    EditRefused,
     InvalidInput,
     MissingRole,
     NotApprover,
@@ -184,6 +185,8 @@ def _refusal(
     if kind and answered and kind != answered.record.kind:
         message = f"{run_id}: {await_id} is of the kind {kind}, and not {answered.record.kind}"
         return OtherKind(message, run_id=run_id, await_id=await_id, kind=kind)
+    if faults := details.get("faults"):
+        return EditRefused(message, run_id=run_id, faults=faults)
     digest = details.get("digest")
     if digest and sent.get("payload_digest", digest) != digest:
         return StaleDigest(message, run_id=run_id, await_id=await_id, digest=digest)

@@ -3,7 +3,7 @@
 An answer that the run does not accept is the form again, with the submitted values and the reasons.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, cast
@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 from temporalio.service import RPCError
 
-from sojourn.answers import GivenAnswer, Results, WaitRef, parse_payload
+from sojourn.answers import GivenAnswer, Results, WaitRef, disclose_changes, parse_payload
 from sojourn.client.listing import message_of
 from sojourn.console.form import Form
 from sojourn.console.page import Visit
@@ -22,6 +22,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.errors import (
     ApprovalVoid,
     AwaitClosed,
+    EditRefused,
     InvalidInput,
     MissingRole,
     NoWorker,
@@ -35,6 +36,8 @@ from sojourn.forms import (
     check_answer,
     edit_rows,
     is_filled_in,
+    place_fault,
+    read_edit,
     read_fields,
     read_value,
     typed_fields,
@@ -45,11 +48,13 @@ from sojourn.http.problems import Problem, problem_of
 from sojourn.http.service import Service
 from sojourn.reader import find_waits
 from sojourn.timeline import Timeline
+from sojourn.values.json_value import to_tokens
 
 __all__ = ["DONE", "VERDICTS", "find_wait", "no_wait", "read_answer", "results_in", "submit_form"]
 
 DONE = {
     "approve": "Approved",
+    "approve_edited": "Approved with changes",
     "approve_tool": "Approved, and not asked again for now",
     "deny": "Denied",
     "answer": "Answered",
@@ -60,6 +65,7 @@ DONE = {
 
 VERDICTS = {
     "approve": "Approved",
+    "approve_edited": "Approved",
     "approve_tool": "Approved",
     "deny": "Denied",
     "answer": "Answered",
@@ -167,10 +173,12 @@ def read_answer(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitFor
         return None, _edited(view, form, do)
     try:
         match do, view.wait.kind:
-            case (("approve" | "approve_tool"), "approval") if not view.is_whole:
+            case (("approve" | "approve_edited" | "approve_tool"), "approval") if not view.is_whole:
                 return None, replace(view, fault="The arguments were not shown in full.", then=_ELSEWHERE)
             case (("approve" | "approve_tool" | "deny"), "approval"):
                 return _decision(view, do, form), view
+            case "approve_edited", "approval":
+                return _edit(view, form)
             case "decline", _ if view.wait.takes_words:
                 return _in_words(view, declined=True, reason=view.reason), view
             case "answer", _ if view.wait.takes_words:
@@ -201,15 +209,33 @@ def _edited(view: WaitForm, form: Form, do: str) -> WaitForm:
     return replace(view, fields=fields, words=words, calls=calls, is_edited=True, http_status=200)
 
 
-def _decision(view: WaitForm, do: str, form: Form) -> GivenAnswer:
+def _decision(view: WaitForm, do: str, form: Form, arguments: dict[str, Any] | None = None) -> GivenAnswer:
     body = ApprovalBody(
         await_id=view.wait.await_id,
         approved=do != "deny",
         digest=form.text("digest") or None,
         reason=view.reason,
         scope="tool" if do == "approve_tool" else "call",
+        arguments=arguments,
     )
     return body.submission
+
+
+def _edit(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:
+    """Return the approval with the arguments of the form, unless it changes nothing."""
+    before = view.wait.payload or {}
+    fields, edited = read_edit(view.fields, view.schema, before, form)
+    view = replace(view, fields=fields, is_edited=True)
+    if any(each.has_fault for each in fields):
+        return None, view
+    if not isinstance(edited, dict):
+        return None, replace(
+            view, fault="The arguments are a JSON object.", then="Correct them and send again."
+        )
+    arguments = cast("dict[str, Any]", edited)
+    if not disclose_changes(before, arguments):
+        return None, replace(view, fault="Nothing was changed.", then="Change a field, or use Approve.")
+    return _decision(view, "approve_edited", form, arguments), view
 
 
 def _in_words(
@@ -314,6 +340,8 @@ async def submit_form(visit: Visit, view: WaitForm, form: Form) -> WaitForm | No
     except (AwaitClosed, InvalidInput, MissingRole, NoWorker, ServerUnavailable, Problem) as error:
         if (problem := problem_of(error)).status == 403:
             raise
+        if isinstance(error, EditRefused):
+            typed = replace(typed, fields=_place_faults(typed.fields, error.faults))
         return await _refresh(visit, typed, problem)
     if view.is_only:
         service.note_answered(visit.asking)
@@ -346,7 +374,18 @@ async def _refresh(visit: Visit, typed: WaitForm, problem: Problem) -> WaitForm:
         fault=detail,
         then=then,
         http_status=problem.status,
+        is_edited=typed.is_edited,
     )
+
+
+def _place_faults(
+    fields: tuple[FormField, ...], faults: Sequence[Mapping[str, str]]
+) -> tuple[FormField, ...]:
+    for each in faults:
+        tokens = to_tokens(each["field"]) if each["field"].startswith("/") else ()
+        is_whole = bool(fields) and not fields[0].name
+        fields = place_fault(fields, ("", *tokens) if is_whole else tokens, each["message"])
+    return fields
 
 
 def _at_fields(view: WaitForm, detail: str) -> tuple[FormField, ...]:

@@ -40,7 +40,7 @@ from sojourn.console.views.text import (
     word_of,
 )
 from sojourn.console.views.values import artifact_place, json_beginning, line_of, view_value
-from sojourn.console.views.waits import form_in_place, kind_word, verdict_word, waits_of
+from sojourn.console.views.waits import form_in_place, kind_word, waits_of
 from sojourn.contracts.message import Message
 from sojourn.values.visible import format_duration, one_line, readable
 
@@ -127,7 +127,6 @@ def _templates() -> Environment:
         "shown_value": view_value,
         "size": size,
         "status_word": word_of,
-        "verdict_word": verdict_word,
         "wait_form": form_in_place,
         "wait_view": wait_view,
         "waits_of": waits_of,

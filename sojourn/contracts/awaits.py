@@ -92,7 +92,8 @@ class AwaitConfirmation(Record):
     """A question to a person whether a call may run.
 
     A client answers by the update or signal `provide_confirmation`: `{"id", "approved", "payload_digest",
-    "by", "reason", "scope", "principal"}`; the scope `tool` stops the asking about this tool, as long as `stop_asking` says.
+    "by", "reason", "scope", "principal", "arguments"}`; the scope `tool` stops the asking about this tool, as long as `stop_asking` says,
+    and `arguments` of an approval replace those of the call, if `allows_edits`.
     """
 
     kind: ClassVar[KindName] = "approval"
@@ -159,6 +160,8 @@ class AwaitConfirmation(Record):
     """Whether a principal with the role `approver` may deny a call with an `approver_check`, without being judged."""
     attachments: list[AttachmentRecord] = []
     """The files that the arguments name; an id stands for their content, so that a decision covers it."""
+    allows_edits: bool = False
+    """Whether an approval may have other arguments, with which the call then runs."""
     stop_asking: str = "run"
     """How long an approval with the scope `tool` counts: `turn`, `run`, or `never`, which refuses that scope."""
 

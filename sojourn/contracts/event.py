@@ -223,6 +223,8 @@ class AwaitAnsweredEvent(BaseEvent):
     """The id of the wait."""
     approved: bool | None = None
     """For a confirmation: the decision, or None if none came in time."""
+    edited_arguments: dict[str, Any] | None = None
+    """For an approval: the arguments in place of those in the confirmation, with which the call runs; None if they were not edited."""
     text: str | None = None
     """The text of the answer."""
     by: str | None = None

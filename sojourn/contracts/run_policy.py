@@ -98,6 +98,8 @@ class ApprovalPolicy(Declaration):
 
     It never covers a call about which the policy engine asks, nor one that the person who stopped the asking may not approve.
     """
+    allows_edits: bool = True
+    """Whether an approver may edit the arguments of a call. A tool may forbid it too."""
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -140,6 +142,7 @@ class ApprovalPolicy(Declaration):
             expires_after=min(limits, default=None),
             rules=_union(self.rules, [self._narrowing(rule) for rule in other.rules]),
             stop_asking=min(self.stop_asking, other.stop_asking, key=_PATIENCE.__getitem__),
+            allows_edits=self.allows_edits and other.allows_edits,
         )
 
     def _narrowing(self, rule: ApprovalRule) -> ApprovalRule:

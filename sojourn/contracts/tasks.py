@@ -18,7 +18,7 @@ from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.record import Record
 from sojourn.contracts.run import NoticeKind
 from sojourn.contracts.run_policy import ApprovalRule, Caps, Limits, RunPolicy, RunPolicyOverride
-from sojourn.contracts.tool_call import Approval, ToolInput, ToolRequest
+from sojourn.contracts.tool_call import Approval, CallEdit, ToolInput, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import RunLink
 from sojourn.contracts.tool_spec import ShownTool
@@ -27,6 +27,9 @@ __all__ = [
     "ApprovalTask",
     "ApproverTask",
     "ApproverVerdict",
+    "EditFault",
+    "EditTask",
+    "EditVerdict",
     "Limits",
     "PlanOutcome",
     "PlanTask",
@@ -277,6 +280,44 @@ class ApproverVerdict(Record):
 
     allowed: bool = False
     why: str = ""
+
+
+class EditTask(Record):
+    """The input of `CheckEditActivity`: an approval with edited arguments, before the run accepts it."""
+
+    agent_id: str
+    wait: AwaitConfirmation
+    """The call, as it was displayed."""
+    principal: Principal | None = None
+    """The principal that approves."""
+    judges: bool = False
+    """Whether the tool's own function judges the principal, about the edited call."""
+    sent: dict[str, Any] = {}
+    """The approval, as it was sent."""
+    by_signal: bool = False
+    """Whether it was sent as a signal, whose refusal becomes a note."""
+
+
+class EditFault(Record):
+    """A field of edited arguments that cannot be used."""
+
+    field: str
+    """JSON pointer to the field; empty for the arguments themselves."""
+    message: str
+    """The rule that it breaks."""
+
+
+class EditVerdict(Record):
+    """The result of `CheckEditActivity`."""
+
+    edit: CallEdit | None = None
+    """The edit as it takes effect, or None if it is refused, or changes nothing."""
+    why: str = ""
+    """Why it is refused; empty if it is not."""
+    kind: str = "InvalidAnswer"
+    """The type of the refusal."""
+    faults: list[EditFault] = []
+    """The fields that cannot be used."""
 
 
 class StoreTask(Record):

@@ -16,6 +16,7 @@ from sojourn.contracts.record import Record
 __all__ = [
     "Approval",
     "ArgumentReading",
+    "CallEdit",
     "InputForm",
     "InputRequired",
     "ToolCallMeta",
@@ -153,6 +154,26 @@ class ToolRequest(Record):
         return self.model_copy(update=changes)
 
 
+class CallEdit(Record):
+    """The arguments with which an approver replaced those of a call."""
+
+    arguments: dict[str, Any]
+    """All arguments of the call, as it runs."""
+    digest: str
+    """SHA-256 of the arguments, as the `payload_digest` of a wait."""
+    masked: dict[str, Any] | None = None
+    """The arguments with their secret values masked, for planners; None if there are none."""
+
+    @property
+    def for_planner(self) -> dict[str, Any]:
+        return self.arguments if self.masked is None else self.masked
+
+    def apply(self, call: ToolRequest) -> ToolRequest:
+        """Return the call as it runs."""
+        changes: dict[str, Any] = {"payload": self.arguments, "raw": None, "readings": [], "written": None}
+        return call.model_copy(update=changes)
+
+
 class Approval(Record):
     """Who approved a call."""
 
@@ -167,7 +188,9 @@ class Approval(Record):
     at: datetime | None = None
     """When."""
     digest: str = ""
-    """The digest of the displayed arguments. Empty for a call under a release."""
+    """The digest of the approved arguments. Empty for a call under a release."""
+    edited: bool = False
+    """Whether the approver edited the arguments."""
     reason: str = ""
     """The reason."""
     scope: str = "call"

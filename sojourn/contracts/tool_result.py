@@ -123,6 +123,8 @@ class ToolResult(Record):
     """The call that the result answers."""
     result: Any = None
     """The tool's result as JSON; None on failure."""
+    edited_arguments: dict[str, Any] | None = None
+    """The arguments that an approver gave in place of those of the call, with secret values masked; None if they were not edited."""
     remarks: list[str] = []
     """Texts beside the result, which models read after it: what an MCP server's tool says beside its structured content, and why a
     result does not fit its tool's own schema.

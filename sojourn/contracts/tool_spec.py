@@ -87,6 +87,8 @@ class ToolSpec(Record):
     """The name of the function that judges who may decide on a call, in place of roles."""
     four_eyes: bool = False
     """Whether the principals who requested a call may not approve it."""
+    allows_edits: bool = True
+    """Whether an approver may edit the arguments of a call."""
     timeout: timedelta | None = None
     """Time limit of one attempt; None takes the policy's `tool_timeout`."""
     retry: Retry = Retry()

@@ -11,6 +11,7 @@ __all__ = [
     "APPROVAL",
     "ARCHIVE_EVENTS",
     "CHECK_APPROVAL",
+    "CHECK_EDIT",
     "CHILD_SPENT",
     "CLOSE",
     "DELIVER_NOTICE",
@@ -66,6 +67,7 @@ PLAN: Final = "PlanActivity"
 EXECUTE_TOOL: Final = "ExecuteToolActivity"
 CHECK_APPROVAL: Final = "CheckApprovalActivity"
 JUDGE_APPROVER: Final = "JudgeApproverActivity"
+CHECK_EDIT: Final = "CheckEditActivity"
 STORE_TRANSCRIPT: Final = "StoreTranscriptActivity"
 ARCHIVE_EVENTS: Final = "ArchiveEventsActivity"
 DELIVER_NOTICE: Final = "DeliverNoticeActivity"
@@ -77,6 +79,7 @@ ACTIVITIES: Final = frozenset(
         EXECUTE_TOOL,
         CHECK_APPROVAL,
         JUDGE_APPROVER,
+        CHECK_EDIT,
         STORE_TRANSCRIPT,
         ARCHIVE_EVENTS,
         DELIVER_NOTICE,
@@ -181,6 +184,7 @@ PATCHES: Final = {
     "continues": 1,
     "continues-at-3000": 1,
     "continues-in-proportion": 3,
+    "early-decisions-judged": 5,
     "error-tells-doubt": 4,
     "every-approval-checked": 4,
     "figures-by-hand": 1,

@@ -21,6 +21,8 @@ from sojourn.contracts.tasks import (
     ApproverTask,
     ApproverVerdict,
     Archived,
+    EditTask,
+    EditVerdict,
     PlanOutcome,
     PlanTask,
     ToolTask,
@@ -31,6 +33,7 @@ from sojourn.contracts.wire_names import (
     AGENT_RUN,
     ARCHIVE_EVENTS,
     CHECK_APPROVAL,
+    CHECK_EDIT,
     EXECUTE_TOOL,
     IN_DOUBT,
     JUDGE_APPROVER,
@@ -55,6 +58,7 @@ _INPUTS: dict[str, Any] = {
     EXECUTE_TOOL: ToolTask,
     CHECK_APPROVAL: ApprovalTask,
     JUDGE_APPROVER: ApproverTask,
+    CHECK_EDIT: EditTask,
 }
 _RESULTS: dict[str, Any] = {
     PLAN: OrUndecodable(PlanOutcome),
@@ -62,6 +66,7 @@ _RESULTS: dict[str, Any] = {
     ARCHIVE_EVENTS: OrUndecodable(Archived),
     CHECK_APPROVAL: ToolResult,
     JUDGE_APPROVER: ApproverVerdict,
+    CHECK_EDIT: EditVerdict,
 }
 _LOCAL = "core_local_activity"
 

@@ -8,6 +8,7 @@ Workflow code checks an answer by `mismatch_of` of `sojourn.core.awaits.form`. N
 in a workflow. The package imports the core alone. Begin at `fields.py`, then `values.py`.
 """
 
+from sojourn.forms.edit import edit_fields, read_edit
 from sojourn.forms.elicitation import elicitation_schema, sanitize_form
 from sojourn.forms.fields import Choice, FormField, choices_of, form_fields, resolve_field, whole_field
 from sojourn.forms.schema_table import SchemaRow, SchemaTable, example_of, schema_table
@@ -20,6 +21,7 @@ from sojourn.forms.values import (
     is_filled_in,
     parse_pairs,
     parse_value,
+    place_fault,
     read_fields,
     read_number,
     read_value,
@@ -36,6 +38,7 @@ __all__ = [
     "SchemaTable",
     "check_answer",
     "choices_of",
+    "edit_fields",
     "edit_rows",
     "elicitation_schema",
     "example_of",
@@ -43,6 +46,8 @@ __all__ = [
     "is_filled_in",
     "parse_pairs",
     "parse_value",
+    "place_fault",
+    "read_edit",
     "read_fields",
     "read_number",
     "read_value",

@@ -38,6 +38,9 @@ __all__ = [
     "is_filled_in",
     "parse_pairs",
     "parse_value",
+    "place_fault",
+    "place_issues",
+    "read_field",
     "read_fields",
     "read_number",
     "read_value",
@@ -78,14 +81,14 @@ def read_fields(fields: Sequence[FormField], form: FormTexts) -> FilledForm:
     read: list[FormField] = []
     values: dict[str, Any] = {}
     for field in fields:
-        found, value = _read(field, form)
+        found, value = read_field(field, form)
         read.append(found)
         if value is not ABSENT:
             values[field.name] = value
     return FilledForm(tuple(read), values)
 
 
-def _read(field: FormField, form: FormTexts) -> tuple[FormField, Any]:
+def read_field(field: FormField, form: FormTexts) -> tuple[FormField, Any]:
     """Return a field with its texts and faults, and its value, or `ABSENT`."""
     empty = None if field.is_null_empty else ABSENT
     match field.kind:
@@ -131,7 +134,7 @@ def _read_rows(field: FormField, form: FormTexts) -> tuple[FormField, Any]:
     for at in range(count):
         row = rekey(field.row, f"{field.key}-{at}")
         if is_filled_in(row, form):
-            read, value = _read(row, form)
+            read, value = read_field(row, form)
             rows.append(rekey(read, f"{field.key}-{len(rows)}"))
             values.append(value)
     rows += [rekey(field.row, f"{field.key}-{at}") for at in range(len(rows), count)]
@@ -148,10 +151,10 @@ def _read_union(field: FormField, form: FormTexts) -> tuple[FormField, Any]:
         return replace(field, fault="Choose one of the list."), ABSENT
     at = int(which)
     options = list(field.fields)
-    options[at], value = _read(options[at], form)
+    options[at], value = read_field(options[at], form)
     for other, option in enumerate(field.fields):
         if other != at:  # what was typed there stays, and is not part of the value
-            read, _ = _read(option, form)
+            read, _ = read_field(option, form)
             options[other] = _without_fault(read)
     return replace(field, texts=(which,), fields=tuple(options), fault=""), value
 
@@ -249,9 +252,17 @@ def read_value(
     """Return the fields with their faults, and the value that they give."""
     filled = read_fields(fields, form)
     value: Any = dict(filled.values) if is_flat else next(iter(filled.values.values()), None)
-    if filled.has_faults or schema is None:
+    if filled.has_faults:
         return filled.fields, value
-    fields = filled.fields
+    return place_issues(filled.fields, schema, value, is_flat=is_flat), value
+
+
+def place_issues(
+    fields: tuple[FormField, ...], schema: Mapping[str, Any] | None, value: Any, *, is_flat: bool
+) -> tuple[FormField, ...]:
+    """Return the fields with the faults that a schema finds in their value."""
+    if schema is None:
+        return fields
     for issue in Validator(dict(schema)).issues(value):
         tokens = to_tokens(issue.field) if issue.field.startswith("/") else ()
         if is_flat and tokens and any(each.name == tokens[0] for each in fields):
@@ -260,7 +271,7 @@ def read_value(
             where = f"{issue.field} " if issue.field else ""
             fault = _sentence(f"{where}{phrase(issue)}")
             fields = (replace(fields[0], fault=fault), *fields[1:])
-    return fields, value
+    return fields
 
 
 def check_answer(form: Mapping[str, Any] | None, filled: FilledForm) -> FilledForm:

@@ -164,6 +164,8 @@ class ApprovalBody(_RequestBody):
     """The reason, recorded."""
     scope: Literal["call", "tool"] = "call"
     """`call`; or with an approval `tool`: do not ask about this tool again, as long as `stop_asking` of the wait says."""
+    arguments: dict[str, Any] | None = None
+    """With an approval of a wait that `allows_edits`: all arguments of the call, edited. The call runs with these."""
 
     @model_validator(mode="after")
     def _is_bound(self) -> "ApprovalBody":
@@ -171,11 +173,13 @@ class ApprovalBody(_RequestBody):
             raise ValueError("an approval needs the `digest` of the call that was seen, as the wait has it")
         if self.scope == "tool" and not self.approved:
             raise ValueError("scope: tool goes with an approval")
+        if self.arguments is not None and (not self.approved or self.scope == "tool"):
+            raise ValueError("arguments go with the approval of one call")
         return self
 
     @property
     def submission(self) -> Decision:
-        return Decision(self.approved, self.digest, self.reason, self.scope)
+        return Decision(self.approved, self.digest, self.reason, self.scope, self.arguments)
 
 
 class ToolResultsBody(_RequestBody):

@@ -23,7 +23,7 @@ from sojourn.contracts.event import BaseEvent
 from sojourn.contracts.run import CallStatus, RunStatus
 from sojourn.contracts.tool_error import ToolError
 from sojourn.error_kinds import details_of, kind_of
-from sojourn.errors import RunFailed, SojournError
+from sojourn.errors import EditRefused, RunFailed, SojournError
 from sojourn.reader import STOPPED, FeedStopped
 
 __all__ = [
@@ -188,7 +188,14 @@ def problem_of(error: Exception) -> Problem:
         then=kind.then,
         headers=SOON if kind.status in (429, 503) else None,
         **details_of(error),
+        faults=[_fault_of(each) for each in error.faults] if isinstance(error, EditRefused) else None,
     )
+
+
+def _fault_of(fault: Mapping[str, str]) -> dict[str, Any]:
+    """Return a field of edited arguments as a place in the body of an approval."""
+    place = f"body/arguments{fault.get('field', '')}"
+    return Fault(place=place, message=fault.get("message", "")[:500]).model_dump()
 
 
 def stopping_problem() -> Problem:

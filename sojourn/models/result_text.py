@@ -10,7 +10,7 @@ that would be empty:
     you sent: {"status": "offline"}
 
 The second line is the hint's message, which names every fault and what would be valid (SR-124, SR-128).
-Tools have their names for the model.
+Tools have their names for the model. If an approver edited the call, the text begins with the arguments that ran.
 
 A model copies an example. So if a value of it does not follow from the call, the text has the hint's template,
 which the tool refuses until it is completed:
@@ -41,6 +41,8 @@ _COMPLETE = (
 )
 _GIVE = "Use values that you were given, and ask for those that you lack."
 
+MAX_EDITED = 8_000
+
 MAX_REMINDER = 500
 
 MAX_ADVICE = 5_000
@@ -48,7 +50,13 @@ MAX_ADVICE = 5_000
 
 
 def result_text(result: ToolResult, names: Names) -> str:
-    return names.replace_ids(_failure(result)) if result.error else _success(result)
+    text = names.replace_ids(_failure(result)) if result.error else _success(result)
+    return text if result.edited_arguments is None else f"{_edited(result.edited_arguments)}\n{text}"
+
+
+def _edited(arguments: dict[str, Any]) -> str:
+    """Return what a model reads first, so that it does not contradict what has run."""
+    return f"[the approver changed the arguments of this call to: {clip(_json(arguments), MAX_EDITED)}]"
 
 
 def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:

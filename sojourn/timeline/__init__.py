@@ -30,12 +30,12 @@ from sojourn.timeline.entries import UserMessage as UserMessage
 from sojourn.timeline.entries import UserTurn as UserTurn
 from sojourn.timeline.entries import WaitEnd as WaitEnd
 from sojourn.timeline.entries import WaitEntry as WaitEntry
+from sojourn.timeline.entries import describe_verdict as describe_verdict
 from sojourn.timeline.entries import is_interruption as is_interruption
 from sojourn.timeline.entries import is_last_result as is_last_result
 from sojourn.timeline.entries import is_plan_end as is_plan_end
 from sojourn.timeline.entries import is_run_end as is_run_end
 from sojourn.timeline.entries import is_turn_end as is_turn_end
-from sojourn.timeline.entries import verdict_of as verdict_of
 from sojourn.timeline.entries import wait_in as wait_in
 from sojourn.timeline.folds import CallFold as CallFold
 from sojourn.timeline.folds import Row as Row
@@ -71,6 +71,7 @@ __all__ = [
     "WaitEnd",
     "WaitEntry",
     "compare_entries",
+    "describe_verdict",
     "entries_after_fork",
     "fold_calls",
     "is_interruption",
@@ -79,6 +80,5 @@ __all__ = [
     "is_run_end",
     "is_turn_end",
     "requests_by_message",
-    "verdict_of",
     "wait_in",
 ]

@@ -4,11 +4,12 @@ While the run is open, a `Timeline` changes entries in place, and then sets thei
 entries and never change them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeGuard
 
-from sojourn.contracts.awaits import Await
+from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import (
     AssistantMessageEvent,
     AwaitAnsweredEvent,
@@ -36,6 +37,7 @@ from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import RetryHint, ToolError
 from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult, ToolTelemetry
+from sojourn.core.awaits.disclosure import disclose_changes
 from sojourn.core.payload.unknown_outcome import Doubt, doubt_about
 from sojourn.core.run.state import INTERRUPTED
 
@@ -58,12 +60,12 @@ __all__ = [
     "UserTurn",
     "WaitEnd",
     "WaitEntry",
+    "describe_verdict",
     "is_interruption",
     "is_last_result",
     "is_plan_end",
     "is_run_end",
     "is_turn_end",
-    "verdict_of",
     "wait_in",
 ]
 
@@ -104,7 +106,13 @@ def is_last_result(event: AwaitAnsweredEvent) -> bool:
     return event.code is None and event.approved is None and event.text is None
 
 
-def verdict_of(event: AwaitAnsweredEvent) -> str:
+def describe_verdict(event: AwaitAnsweredEvent) -> str:
+    """Return the outcome of a wait in words, such as `approved with changes`."""
+    words = _verdict_of(event).replace("_", " ")
+    return words if event.edited_arguments is None else f"{words} with changes"
+
+
+def _verdict_of(event: AwaitAnsweredEvent) -> str:
     """Return the outcome of a wait in one word."""
     return event.code or {True: "approved", False: "denied", None: "answered"}[event.approved]
 
@@ -279,7 +287,27 @@ class WaitEnd:
     @property
     def verdict(self) -> str:
         """The outcome in a word, such as `approved`."""
-        return verdict_of(self.event)
+        return _verdict_of(self.event)
+
+    @property
+    def words(self) -> str:
+        """The outcome in words, such as `approved with changes`."""
+        return describe_verdict(self.event)
+
+    @property
+    def arguments(self) -> Mapping[str, Any] | None:
+        """The arguments of a decided call, as edited, or None for other waits."""
+        if not isinstance(self.wait, AwaitConfirmation):
+            return None
+        edited = self.event.edited_arguments
+        return self.wait.payload if edited is None else edited
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """How the approver changed the arguments, one line for each value."""
+        if not isinstance(self.wait, AwaitConfirmation) or self.event.edited_arguments is None:
+            return ()
+        return disclose_changes(self.wait.payload, self.event.edited_arguments)
 
     @property
     def who(self) -> str:

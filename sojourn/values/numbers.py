@@ -22,6 +22,7 @@ __all__ = [
     "is_exact",
     "is_same",
     "parse_number",
+    "restore_exact",
     "write_exact",
 ]
 
@@ -36,6 +37,19 @@ def write_exact(value: Any) -> Any:
     if isinstance(value, list):
         return [write_exact(inner) for inner in cast("list[Any]", value)]
     return str(value) if _is_rounded(value) else value
+
+
+def restore_exact(given: Any, original: Any) -> Any:
+    """Return a JSON value from a client, with the integers that it got as texts."""
+    if isinstance(given, Mapping) and isinstance(original, Mapping):
+        before = cast("Mapping[str, Any]", original)
+        fields = cast("Mapping[str, Any]", given).items()
+        return {name: restore_exact(inner, before.get(name)) for name, inner in fields}
+    if isinstance(given, list) and isinstance(original, list):
+        items, known = cast("list[Any]", given), cast("list[Any]", original)
+        return [restore_exact(item, known[at] if at < len(known) else None) for at, item in enumerate(items)]
+    kept: Any = original if _is_rounded(original) and given == str(original) else given
+    return kept
 
 
 def is_exact(value: Any) -> bool:

@@ -58,7 +58,7 @@ OPTIONS = [
     ),
     (
         "admin.tool(nonsense=4)(wipe)",
-        "tool sites.admin.wipe: there is no option 'nonsense'; the options are name, title, description, confirmation, attachments, bounded, destructive, four_eyes, idempotent, local, memory, open_world, read_only, tags, approvers, timeout, retry, examples, artifacts, inject",
+        "tool sites.admin.wipe: there is no option 'nonsense'; the options are name, title, description, confirmation, allows_edits, attachments, bounded, destructive, four_eyes, idempotent, local, memory, open_world, read_only, tags, approvers, timeout, retry, examples, artifacts, inject",
     ),
     (
         "admin.bind(Sites.wipe, destructve=True)",

@@ -63,6 +63,32 @@ async def test_an_approval_shows_what_it_would_do_and_runs_after_two_clicks(offi
     assert [call.state for call in status.calls[:2]] == ["done", "done"]
 
 
+@pytest.mark.parametrize(("size", "script"), [("phone", False), ("desk", True)])
+async def test_a_call_is_approved_with_edited_arguments(office, visit, size, script):
+    """The form has the arguments; a fault is at its field and changes nothing; the receipt and the decisions say what was changed."""
+    run, wait = await office.asks("refund Ana")
+    page = await visit(office.page_of(run, wait), size=size, script=script)
+    edit = page.locator("#open details.edit")
+    await edit.locator("summary").click()
+    await expect(edit.get_by_label("Order")).to_have_value("7314")
+    await expect(edit.get_by_label("Amount")).to_have_value("12.5")
+    await edit.get_by_role("button", name="Approve with changes").click()
+    await expect(page.locator("#open .problem")).to_contain_text("Nothing was changed.")
+    await edit.get_by_label("Order").fill("")
+    await edit.get_by_role("button", name="Approve with changes").click()
+    await expect(edit.locator(".fault:has-text('required')")).to_be_visible()
+    assert [each.id for each in (await run.status()).awaits] == [wait.id]
+    await edit.get_by_label("Order").fill("7314")
+    await edit.get_by_label("Amount").fill("9.75")
+    await edit.get_by_role("button", name="Approve with changes").click()
+    await expect(page.locator("#said")).to_contain_text("Approved with changes")
+    await expect(page.locator("#open .fate")).to_contain_text("amount: 12.5 → 9.75")
+    ended = [event async for event in run.events(follow=False) if event.type == "tool_end"][1]
+    assert ended.result.result == "refunded 9.75"
+    await page.goto(f"{office.url}/decisions?tool=refund")
+    await expect(page.locator(".decision").first).to_contain_text("amount: 12.5 → 9.75")
+
+
 async def test_what_differs_from_the_last_approved_call_is_shown(office, visit):
     """The second call of a tool is compared with the one that somebody approved: values, new ones and those that are missing."""
     run, first = await office.asks("refund Ana")

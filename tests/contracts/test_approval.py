@@ -42,6 +42,7 @@ def test_a_policy_asks_about_what_is_marked() -> None:
         "expires_after": None,
         "rules": [],
         "stop_asking": "turn",
+        "allows_edits": True,
     }
 
 
@@ -79,6 +80,7 @@ def test_the_stricter_rule_counts(subtests: pytest.Subtests) -> None:
         ({"expires_after": DAY}, {"expires_after": HOUR}, {"expires_after": HOUR}),
         ({"expires_after": None}, {"expires_after": DAY}, {"expires_after": DAY}),
         ({"expires_after": None}, {"expires_after": None}, {}),
+        ({"allows_edits": True}, {"allows_edits": False}, {"allows_edits": False}),
     ]
     for ours, theirs, stricter in rows:
         with subtests.test(str((ours, theirs, stricter))):

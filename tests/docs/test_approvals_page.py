@@ -309,7 +309,7 @@ def test_the_tables_are_those_of_the_code(rows):
     """The tables have every field of `ApprovalPolicy`, every value of `asks_for`, and the presets as the code makes them."""
     layers = rows("approvals.md", "## The policy, layer by layer")
     named = [name for cells in layers for name in re.findall(r"`(\w+)`", cells[1])]
-    fields = set(ApprovalPolicy.model_fields) - {"expires_after"}
+    fields = set(ApprovalPolicy.model_fields) - {"expires_after", "allows_edits"}
     assert fields <= set(named)
     assert set(named) - fields == {"marked", "turn", "interrupts_allowed"}
     words = [re.findall(r"`(\w+)`", cells[0])[0] for cells in rows("approvals.md", "all as `*`.")]
@@ -329,6 +329,16 @@ async def test_a_reason_that_is_too_long(asked):
         await run.deny(None, "x" * 2_001)
     await run.approve()
     assert (await run.result()).text == "a.old is gone"
+
+
+async def test_the_arguments_of_a_call_are_corrected(asked, archive, capsys):
+    """The page's function approves a call with another path, and prints what does not fit while the call waits on."""
+    run, (wait,) = await asked("delete")
+    await archive.correct(run.client, run.id, 7)
+    assert capsys.readouterr().out == "/path must be a string, not an integer\n"
+    assert [each.id for each in (await run.status()).awaits] == [wait.id]
+    await archive.correct(run.client, run.id, "b.old")
+    assert (await run.result()).text == "b.old is gone"
 
 
 async def test_the_recipe_of_four_eyes(serve, archive, capsys):

@@ -21,6 +21,7 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
+    ApprovalPolicy,
     AwaitClarification,
     PlanResult,
     RunPolicy,
@@ -212,6 +213,12 @@ poster = Agent(
     planner=Recorded(PlanResult.calls(post.call(text="one"), write.call(text="two")), summary),
     uses=[desk],
 )
+signer = Agent(
+    "durable.signer",
+    planner=Recorded(PlanResult.calls(post.call(text="one")), summary),
+    uses=[desk],
+    policy=RunPolicy(interrupts_allowed=True, approval=ApprovalPolicy.supervised()),
+)
 filer = Agent(
     "durable.filer",
     planner=Recorded(
@@ -274,6 +281,6 @@ dicer = Agent("durable.dicer", planner=fatal_local_plan, uses=[desk], local=True
 app = App(
     agents=[
         *(clerk, asker, lead, sender, poster, filer, namer, shelver),
-        *(hogger, crasher, tripper, gambler, dicer),
+        *(hogger, crasher, tripper, gambler, dicer, signer),
     ]
 )

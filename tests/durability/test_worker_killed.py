@@ -236,6 +236,20 @@ async def at_most_once(stage) -> Aftermath:
     return Aftermath(await stage.story(run))
 
 
+async def after_an_edited_approval(stage) -> Aftermath:
+    """The worker dies once an approval with edited arguments was accepted, before the call begins."""
+    worker = await stage.worker()
+    run = await stage.start("signer")
+    await stage.asks(run)
+    (wait,) = (await run.status()).awaits
+    await run.pause()
+    await run.approve(wait, arguments={"text": "two"}, by="ana")
+    worker.kill()
+    await stage.worker()
+    await run.resume()
+    return Aftermath(await stage.story(run))
+
+
 async def while_a_local_tool_runs(stage) -> Aftermath:
     """The worker dies in a local call, which the server's history does not hold yet."""
     stage.hold("filer.file-two")
@@ -291,6 +305,7 @@ SCENARIOS: list[Scenario] = [
     twice,
     while_a_child_works,
     at_most_once,
+    after_an_edited_approval,
     while_a_local_tool_runs,
     one_of_two,
     between_plan_and_tool,
@@ -459,6 +474,16 @@ async def test_killed_in_a_call_that_is_made_at_most_once(aftermath):
     assert lost.retry_hint.reason == "tool_unavailable"
     assert "its outcome is unknown" in lost.error.message
     assert "wrote two" in story.output.text
+
+
+async def test_killed_between_an_edited_approval_and_its_call(aftermath):
+    """The call runs once, on the next worker, with the edited arguments, and the planner reads them."""
+    story = (await aftermath(after_an_edited_approval)).story
+    assert story.executions("signer.post-two") == [("start", 1), ("end", 1)]
+    assert story.executions("signer.post-one") == []
+    assert "posted two" in story.output.text
+    (end,) = [event.result for event in story.events if event.type == "tool_end"]
+    assert end.edited_arguments == {"text": "two"}
 
 
 async def test_killed_while_a_local_tool_runs(aftermath):

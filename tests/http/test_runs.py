@@ -136,6 +136,31 @@ async def test_a_name_in_a_body_is_refused(served):
     assert (await served.client.get_run(run_id).status()).awaits
 
 
+async def test_an_approval_may_have_edited_arguments(served):
+    """What does not fit is 422 with its places and changes nothing; what fits runs, and the events say from what to what."""
+    run_id, wait = await served.waiting("wipe")
+    (shown,) = (await served.http.get(f"/v1/runs/{run_id}")).json()["awaits"]
+    assert (shown["allows_edits"], shown["payload"]) == (True, {"disk": "a"})
+    path, decision = f"/v1/runs/{run_id}/approvals", {"await_id": wait.id, "digest": wait.payload_digest}
+    for arguments, place in (
+        ({"disk": 7}, "body/arguments/disk"),
+        ({"disk": "b", "by": 1}, "body/arguments/by"),
+    ):
+        unfit = await served.post(path, {**decision, "approved": True, "arguments": arguments})
+        assert (unfit.status_code, unfit.json()["code"]) == (422, "invalid_input")
+        assert [fault["place"] for fault in unfit.json()["faults"]] == [place]
+    for wrong in ({"approved": False}, {"approved": True, "scope": "tool"}):
+        refused = await served.post(path, {**decision, **wrong, "arguments": {"disk": "b"}})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    assert [each.id for each in (await served.client.get_run(run_id).status()).awaits] == [wait.id]
+    done = await served.post(path, {**decision, "approved": True, "arguments": {"disk": "b"}})
+    assert (done.status_code, done.json()["done"]) == (200, "approved")
+    assert (await served.output(run_id))["output"]["text"] == "wiped b"
+    events = (await served.http.get(f"/v1/runs/{run_id}/events")).json()
+    (answered,) = [event for event in events if event["type"] == "await_answered"]
+    assert (answered["edited_arguments"], answered["by"]) == ({"disk": "b"}, "local")
+
+
 async def test_an_approval_names_what_was_seen(served):
     """An approval without a digest is refused with 422, one with a stale digest with 409; with the right one the call runs."""
     run_id, wait = await served.waiting("wipe")

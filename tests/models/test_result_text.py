@@ -178,3 +178,12 @@ def test_a_model_reads_that_a_failed_call_may_have_taken_effect():
     assert "taken effect" not in result_text(ToolResult(name="a.b.c", error=known), NAMES)
     error, hint = hints.malformed_response(place.spec, "not a receipt")
     assert result_text(ToolResult(error=error, retry_hint=hint), NAMES).count("taken effect") == 1
+
+
+def test_an_edited_call_says_first_what_ran():
+    """A success and a failure of a call that its approver edited begin with its arguments."""
+    edited = {"edited_arguments": {"customer": "c-2"}, "name": "shop.orders.place"}
+    first = '[the approver changed the arguments of this call to: {"customer":"c-2"}]'
+    assert result_text(ToolResult(result="placed", **edited), NAMES) == f"{first}\nplaced"
+    failed = ToolResult(error=ToolError.new("sold out"), **edited)
+    assert result_text(failed, NAMES).splitlines() == [first, "failed", "sold out"]

@@ -397,6 +397,21 @@ async def approve_and_deny(run: Run) -> None:
     await handle.signal("provide_confirmation", {**bound, "approved": True})
 
 
+async def approve_edited(run: Run) -> None:
+    """Approve calls with edited arguments, by update and by signal, after edits that do not fit."""
+    first, second, third = await waits(run, 3)
+    with contextlib.suppress(InvalidInput):
+        await run.approve(first.id, arguments={"disk": 7})
+    await run.approve(first.id, arguments={"disk": "x"}, by="ana")
+    await run.approve(second.id, arguments={"disk": "y"}, reason="the other one")
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    bound = {"id": third.id, "payload_digest": third.payload_digest, "approved": True, "by": "ben"}
+    await handle.signal("provide_confirmation", {**bound, "arguments": {"disks": "z"}})
+    while not (await run.status()).notes:
+        await asyncio.sleep(0.02)
+    await handle.signal("provide_confirmation", {**bound, "arguments": {"disk": "z"}})
+
+
 @contextlib.contextmanager
 def changed() -> Iterator[None]:
     """Declare the tools that destroy otherwise, as a deploy does."""
@@ -1102,6 +1117,16 @@ SCENARIOS = {
         ],
         policy=ASKING,
         deed=approve_and_deny,
+    ),
+    "approval_edited": Scenario(
+        [
+            calls(
+                call("wipe", "c1", disk="a"), call("wipe_near", "c2", disk="b"), call("wipe", "c3", disk="c")
+            ),
+            FINAL,
+        ],
+        policy=ASKING,
+        deed=approve_edited,
     ),
     "approved_for_run": Scenario(
         [

@@ -12,7 +12,7 @@ from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_call import ArgumentReading, ToolRequest
 from sojourn.contracts.tool_error import RetryHint, ToolError
 from sojourn.contracts.tool_result import RunLink, ToolResult
-from sojourn.timeline import Call, End, Plan, Timeline, TimelineTree, UserMessage, verdict_of
+from sojourn.timeline import Call, End, Plan, Timeline, TimelineTree, UserMessage, WaitEnd, describe_verdict
 
 BEGIN = datetime(2027, 1, 2, tzinfo=UTC)
 
@@ -266,7 +266,7 @@ def test_a_verdict_is_one_word(subtests: pytest.Subtests) -> None:
     for fields, verdict in rows:
         with subtests.test(fields=fields, verdict=verdict):
             event = events.AwaitAnsweredEvent(run_id="r", time=BEGIN, await_id="w", **fields)
-            assert verdict_of(event) == verdict
+            assert describe_verdict(event) == WaitEnd(event, None).verdict == verdict
 
 
 def test_a_draft_is_bounded_and_begins_anew_with_another_attempt(feed):

@@ -73,6 +73,16 @@ async def book(meta: ToolCallMeta, day: str) -> ToolResult:
     return ToolResult(result=f"booked {day} {hours}")
 
 
+@tools.tool(destructive=True)
+async def reserve(meta: ToolCallMeta, day: str) -> ToolResult:
+    """Ask for an hour, once a person has approved the day."""
+    if meta.input is None:
+        done.append(f"ask {day}")
+        return ToolResult(input_required=InputRequired(forms=[InputForm(key="at", message="at?", form=FORM)]))
+    done.append(f"reserve {day} {meta.approval.edited}")
+    return ToolResult(result=f"reserved {day} at {meta.input.responses['at']['content']['hour']}")
+
+
 def call(name: str, id: str, **payload: str) -> ToolRequest:
     return ToolRequest(name=name, payload=payload, tool_call_id=id)
 
@@ -124,6 +134,29 @@ async def test_an_approval_stays_open_over_executions(short, serve, status_when)
         kinds.count(kind) for kind in ("await_confirmation", "await_answered", "tool_start", "tool_end")
     ] == [1] * 4
     assert (await same_from_both_ends(client, run.id)).executions >= 2
+
+
+async def test_an_edit_of_an_approver_lasts_over_executions(short, serve, status_when):
+    """The call that was edited asks for input, the run goes on meanwhile, and the call ends with the edited arguments."""
+    client = await serving(
+        serve, [call("step.tools.reserve", "c1", day="monday"), call("step.tools.wipe", "c2", disk="a")]
+    )
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: len(status.awaits) == 2)
+    await run.approve("confirm-c1", arguments={"day": "friday"}, by="ana")
+    await status_when(run, lambda status: any(wait.id == "input-c1" for wait in status.awaits))
+    await flood(run, 30)
+    await same_from_both_ends(client, run.id)
+    await run.answer("input-c1", {"hour": 9})
+    await status_when(run, lambda status: len(status.awaits) == 1)
+    await flood(run, 30)
+    await same_from_both_ends(client, run.id)
+    await run.approve((await run.status()).awaits[0])
+    assert (await run.result()).text == "reserved friday at 9 | wiped a"
+    assert done == ["ask friday", "reserve friday True", "wipe a"]
+    (results,) = [message for message in await run.transcript() if message.role == "tool"]
+    assert [each.edited_arguments for each in results.tool_results] == [{"day": "friday"}, None]
+    assert [event.type async for event in run.events()].count("run_continued") >= 2
 
 
 MIXED = [

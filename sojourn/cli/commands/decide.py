@@ -4,8 +4,9 @@ The decision has the digest of the displayed arguments, so it is not valid for o
 """
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -18,6 +19,7 @@ from sojourn.cli.screen.text import shell_word
 if TYPE_CHECKING:
     from sojourn.answers import AlreadyAnswered, Decision, WaitView
     from sojourn.client.client import Client
+    from sojourn.client.run import Run
     from sojourn.contracts.awaits import AwaitConfirmation
     from sojourn.contracts.principal import Principal
     from sojourn.errors import ApprovalVoid
@@ -56,6 +58,14 @@ TenantOption = Annotated[
     str | None,
     typer.Option("--tenant", metavar="TENANT", help="The tenant of --as. Default: the run's."),
 ]
+EditOption = Annotated[
+    str | None,
+    typer.Option(
+        "--edit",
+        metavar="JSON",
+        help="Change these arguments, as a JSON object, and approve the call with them. The others stay as they are.",
+    ),
+]
 WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="The reason, for the planner.")]
 
 
@@ -70,6 +80,7 @@ def approve(
         bool,
         typer.Option("--for-run", help="Also stop asking about this tool, as long as the policy allows."),
     ] = False,
+    edit: EditOption = None,
     why: WhyOption = "",
     by: By = None,
     subject: AsOption = None,
@@ -84,6 +95,7 @@ def approve(
     sojourn approve RUN AWAIT_ID --full
     sojourn approve RUN AWAIT_ID --yes --for-run --by ana
     sojourn approve RUN AWAIT_ID --as ana --role finance
+    sojourn approve RUN AWAIT_ID --edit '{"amount": 20}'
     """
     return _decide(
         DecideOptions(
@@ -94,6 +106,7 @@ def approve(
             by,
             parse_principal(subject, role, tenant),
             for_run=for_run,
+            edit=_parse_edit(edit, for_run=for_run),
             digest=digest,
             full=full,
             yes=yes,
@@ -158,6 +171,8 @@ class DecideOptions:
     """Whether to send the decision without asking."""
     as_json: bool
     for_run: bool = False
+    edit: dict[str, Any] | None = None
+    """The arguments that the user changes."""
     has_tenant: bool = False
     """Whether the user names the principal's tenant."""
 
@@ -170,17 +185,44 @@ class DecideOptions:
         return "approved" if self.approved else "denied"
 
 
+def _parse_edit(text: str | None, *, for_run: bool) -> dict[str, Any] | None:
+    from sojourn.values.json_text import loads
+
+    if text is None:
+        return None
+    try:
+        given: Any = loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"--edit is no JSON: {error}", exit_code=USAGE) from error
+    if not isinstance(given, dict) or for_run:
+        why = "--edit goes without --for-run" if for_run else """--edit is an object, as '{"amount": 20}'"""
+        raise CommandError(why, exit_code=USAGE)
+    return cast("dict[str, Any]", given)
+
+
+def _merge(arguments: dict[str, Any], edit: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments with those of an edit. Only objects are merged."""
+    merged = dict(arguments)
+    for name, value in edit.items():
+        before = merged.get(name)
+        both = isinstance(before, dict) and isinstance(value, dict)
+        merged[name] = (
+            _merge(cast("dict[str, Any]", before), cast("dict[str, Any]", value)) if both else value
+        )
+    return merged
+
+
 def _decide(options: DecideOptions) -> int:
     who = options.by or (options.principal.subject if options.principal else by_or_user(None))
 
     async def send(client: "Client") -> int:
         from sojourn.answers import AlreadyAnswered, Decision, submit
-        from sojourn.cli.screen.waits import call_lines
+        from sojourn.cli.screen.waits import call_lines, edit_lines
         from sojourn.cli.waits import find_wait
         from sojourn.errors import ApprovalVoid
 
         scope = "tool" if options.for_run else "call"
-        decision = Decision(options.approved, options.digest, options.why, scope)
+        decision = Decision(options.approved, options.digest, options.why, scope, options.edit)
         try:
             found = await find_wait(
                 client,
@@ -199,6 +241,9 @@ def _decide(options: DecideOptions) -> int:
         call = found.call
         assert call is not None
         lines, seen = call_lines(found, whole=options.full)
+        if options.edit is not None:
+            decision = replace(decision, arguments=_merge(call.payload, options.edit))
+            lines += edit_lines(found, decision.arguments or {})
         if options.digest is None and not await _is_confirmed(options, found, lines, is_whole=seen.is_whole):
             print("no decision was sent; the call still waits")
             return WAITING
@@ -218,6 +263,7 @@ def _decide(options: DecideOptions) -> int:
             digest=options.digest or found.digest,
             shown=None if options.digest else lines,
             for_run=True if options.for_run else None,
+            arguments=decision.arguments,
         )
 
     return with_client(send)
@@ -234,9 +280,26 @@ async def _find_earlier(
         return None
     run = client.get_run(options.run_id)
     try:
+        if options.edit is not None:
+            decision = await _merge_into_closed(options, decision, run)
         return await find_earlier_answer(run, None, options.await_id, decision, children=True)
     except ApprovalVoid as void:
         raise _with_command(void) from void
+
+
+async def _merge_into_closed(options: DecideOptions, decision: "Decision", run: "Run") -> "Decision":
+    """Return a decision whose edit is merged into the call that was decided."""
+    from sojourn.answers import find_closed_wait
+    from sojourn.contracts.awaits import AwaitConfirmation
+    from sojourn.errors import InvalidInput, RunNotFound, RunUnreadable
+
+    found = None
+    with suppress(InvalidInput, RunNotFound, RunUnreadable):
+        found = await find_closed_wait(run, lambda wait: wait.await_id == options.await_id, children=True)
+    call = found[0].wait if found else None
+    if not isinstance(call, AwaitConfirmation):
+        return decision
+    return replace(decision, arguments=_merge(call.payload, options.edit or {}))
 
 
 def _print_earlier(options: DecideOptions, earlier: "AlreadyAnswered") -> int:
@@ -292,6 +355,7 @@ async def _is_confirmed(
     if missing:
         raise CommandError(missing, exit_code=USAGE, **to_json(found, options.verb), shown=lines)
     everything = " it and all calls of its tool" if options.for_run else ""
+    everything = " it with these changes" if options.edit is not None else everything
     return options.yes or await ask_yes(f"{options.verb.capitalize()}{everything}?")
 
 

@@ -46,11 +46,11 @@ from sojourn.contracts.message import (
 )
 from sojourn.contracts.run import ForkedFrom, RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT
-from sojourn.timeline import is_interruption, is_last_result, verdict_of
+from sojourn.timeline import WaitEnd, describe_verdict, is_interruption, is_last_result
 from sojourn.values.json_value import is_array
 from sojourn.values.text import count_noun
 
-__all__ = ["MessageLines", "is_drawn", "lines_of", "name_of", "spoken_lines", "usage_text"]
+__all__ = ["MessageLines", "decision_lines", "is_drawn", "lines_of", "name_of", "spoken_lines", "usage_text"]
 
 
 CLOSED = "closed"
@@ -163,10 +163,16 @@ def _answer_lines(event: AwaitAnsweredEvent) -> list[Line]:
         return [Line(f"! all results are here, the last{_by(event)}", "yellow")]
     return [
         Line(
-            f"! {verdict_of(event)}{_by(event)}{_reason(event)}",
+            f"! {describe_verdict(event)}{_by(event)}{_reason(event)}",
             "red" if event.approved is False else "yellow",
         )
     ]
+
+
+def decision_lines(decision: WaitEnd) -> list[Line]:
+    """Return the lines of a wait's end, with the arguments that an approver changed."""
+    changes = [Line(f"    {line}", "yellow") for line in decision.changes]
+    return [*lines_of(decision.event), *changes]
 
 
 def _pause_lines(event: RunPausedEvent) -> list[Line]:

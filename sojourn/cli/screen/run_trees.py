@@ -27,7 +27,7 @@ from sojourn.cli.screen.calls import (
     result_lines,
     running_text,
 )
-from sojourn.cli.screen.lines import is_drawn, lines_of, spoken_lines
+from sojourn.cli.screen.lines import decision_lines, is_drawn, lines_of, spoken_lines
 from sojourn.cli.screen.text import Line, draft_lines, plain, text_lines
 from sojourn.cli.screen.turn_lines import (
     AnswerMarkdown,
@@ -295,7 +295,7 @@ class RunTrees:
             view = wait_view(wait, run.run_id)
             _add(branch, texts_of(view).lines(view, self._whole))
         if decision and self._is_new(run, decision.event.event_id):
-            _add(branch, lines_of(decision.event))
+            _add(branch, decision_lines(decision))
 
     def _call(self, branch: Tree, run: Timeline, call: Call) -> Tree | None:
         if call.opened:

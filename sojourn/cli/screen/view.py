@@ -23,7 +23,7 @@ from sojourn.cli.screen.calls import (
     read_line,
     result_lines,
 )
-from sojourn.cli.screen.lines import is_drawn, lines_of, spoken_lines
+from sojourn.cli.screen.lines import decision_lines, is_drawn, lines_of, spoken_lines
 from sojourn.cli.screen.run_trees import MOST_ENTRIES, RunTrees
 from sojourn.cli.screen.text import Line, plain
 from sojourn.cli.screen.turn_lines import (
@@ -225,7 +225,7 @@ def change_lines(change: EntryChange, run: Timeline, detail: Detail, *, is_below
             view = wait_view(entry.wait, run.run_id)
             return texts_of(view).lines(view, False)
         case (Call() | WaitEntry()) as entry, "answered" if entry.decision:
-            return lines_of(entry.decision.event)
+            return decision_lines(entry.decision)
         case _:
             return []
 

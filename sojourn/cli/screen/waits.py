@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from sojourn.answers import Disclosure, WaitView, disclose
+from sojourn.answers import Disclosure, WaitView, disclose, disclose_changes
 from sojourn.cli.screen.text import Line, plain, shell_word, text_lines
 from sojourn.contracts.awaits import KindName
 from sojourn.values.visible import visible
 
-__all__ = ["WaitTexts", "call_lines", "texts_of"]
+__all__ = ["WaitTexts", "call_lines", "edit_lines", "texts_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +114,9 @@ def call_lines(wait: WaitView, *, whole: bool = False) -> tuple[list[str], Discl
     tool = f"  {visible(wait.tool or '')}"
     files = [file.line for file in wait.attachments]
     return [*prompt, tool, *changes, *(f"    {line}" for line in (*shown.lines, *files)), *cut], shown
+
+
+def edit_lines(wait: WaitView, arguments: Mapping[str, Any]) -> list[str]:
+    """Return how edited arguments differ from those of a call to approve."""
+    changes = disclose_changes(wait.payload or {}, arguments)
+    return ["  changed:", *(f"    {line}" for line in changes)] if changes else ["  nothing is changed"]

@@ -271,6 +271,7 @@ _NAMES = {
     "asks_for": "Asks about",
     "asks": "Asks instead of denying",
     "expires_after": "Decision expires after",
+    "allows_edits": "Approvers can edit arguments",
     "read_only_runs": "Read-only tools run without asking",
     "run_tools": "Tools that run without asking",
     "run_tags": "Tags that run without asking",

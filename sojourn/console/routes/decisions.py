@@ -221,6 +221,7 @@ COLUMNS = (
     "run_id",
     "await_id",
     "run_asked",
+    "edited_arguments",
 )
 """The columns of the table."""
 
@@ -243,6 +244,9 @@ def csv_of(decisions: Iterable[DecisionRow], *, with_head: bool = False) -> str:
     for each in decisions:
         decision, event, call = each.decision, each.decision.event, each.wait and each.wait.call
         payload = json.dumps(call.payload, ensure_ascii=False, default=str) if call else ""
+        edited = (
+            json.dumps(event.edited_arguments, ensure_ascii=False, default=str) if decision.changes else ""
+        )
         texts = (
             decision.at.astimezone(UTC).isoformat(),
             each.verdict.lower(),
@@ -259,6 +263,7 @@ def csv_of(decisions: Iterable[DecisionRow], *, with_head: bool = False) -> str:
             event.run_id,
             event.await_id,
             each.asked,
+            edited[:MAX_ARGUMENTS],
         )
         writer.writerow(map(_guard, texts))
     return to.getvalue()

@@ -39,7 +39,7 @@ from sojourn.timeline import (
     UserMessage,
     UserTurn,
     WaitEntry,
-    verdict_of,
+    describe_verdict,
 )
 from sojourn.values.visible import one_line
 
@@ -113,7 +113,7 @@ def _note_of_run(event: events.Event) -> NoteText:
                 "link", f"The beginning is missing: Temporal deleted {executions} earlier executions"
             )
         case events.AwaitAnsweredEvent(text=text, by=by):
-            return NoteText("note", verdict_of(event).replace("_", " ").capitalize(), text or "", by or "")
+            return NoteText("note", describe_verdict(event).capitalize(), text or "", by or "")
         case _:
             return NoteText("note", event.type.replace("_", " ").capitalize())
 

@@ -124,7 +124,7 @@ def _call_steps(entry: Call) -> Iterator[HistoryStep]:
 def _decision_step(decision: WaitEnd | None) -> Iterator[HistoryStep]:
     if decision is None:
         return
-    text = ": ".join(filter(None, (decision.verdict.replace("_", " "), decision.event.text or "")))
+    text = ": ".join(filter(None, (decision.words, decision.event.text or "")))
     if isinstance(decision.wait, AwaitConfirmation):
         text = f"{text} ({decision.wait.tool})"
     yield HistoryStep(

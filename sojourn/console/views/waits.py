@@ -13,7 +13,7 @@ from sojourn.console.views.wait_history import WaitHistory
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.run import RunStatus
 from sojourn.contracts.tool_spec import Annotations, ToolSpec
-from sojourn.forms import FormField, form_fields, whole_field
+from sojourn.forms import FormField, edit_fields, form_fields, whole_field
 from sojourn.reader import FoundWait
 from sojourn.timeline import WaitEnd
 from sojourn.values.visible import one_line, readable
@@ -135,7 +135,9 @@ class WaitForm:
     changes: tuple[str, ...] = ()
     arguments: Arguments | None = None
     fields: tuple[FormField, ...] = ()
-    """The fields of a question with a form."""
+    """The fields of a question with a form, or of the arguments of a call that may be edited."""
+    schema: Mapping[str, Any] | None = None
+    """The schema of those arguments. None if this service does not know the tool."""
     words: FormField | None = None
     """The field for an answer in words to a question."""
     example: str = ""
@@ -152,7 +154,7 @@ class WaitForm:
     http_status: int = 200
     """Status of the response that has the form."""
     is_edited: bool = False
-    """Whether the visitor has added or removed a row, and sent no answer yet."""
+    """Whether the visitor has added or removed a row, or has edited the arguments of a call."""
 
     @property
     def word(self) -> str:
@@ -289,12 +291,15 @@ def _cut(**texts: str) -> frozenset[str]:
 
 def _approval(form: WaitForm, call: AwaitConfirmation, specs: Specs) -> WaitForm:
     spec, before = specs(call.tool), form.history.approved
-    compared = before.wait if before and isinstance(before.wait, AwaitConfirmation) else None
     cut = _cut(prompt=call.prompt, about_tool=spec.description if spec else "")
     if len(call.changes) > MOST_CHANGES or any(len(change) > MAX_TEXT for change in call.changes):
         cut |= {"changes"}
+    schema = spec.payload.json_schema if spec else None
+    is_editable = form.found is not None and call.allows_edits
     return replace(
         form,
+        fields=edit_fields(schema, call.payload, "edit") if is_editable else (),
+        schema=schema,
         title=one_line(call.prompt or call.title or call.tool, 400),
         prompt=_prose(call.prompt) if len(call.prompt) > 400 else "",
         cut=form.cut | cut,
@@ -305,7 +310,7 @@ def _approval(form: WaitForm, call: AwaitConfirmation, specs: Specs) -> WaitForm
         changes=tuple(shown(change[:MAX_TEXT]) for change in call.changes[:MOST_CHANGES]),
         arguments=arguments_of(
             call.payload,
-            compared.payload if compared else None,
+            before.arguments if before else None,
             about=spec.payload.field_descriptions if spec else None,
         ),
     )

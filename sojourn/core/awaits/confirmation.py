@@ -5,11 +5,12 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.principal import Principal
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tasks import EditVerdict
+from sojourn.contracts.tool_call import CallEdit, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import APPROVAL_VOID
@@ -31,12 +32,15 @@ from sojourn.core.awaits.disclosure import (
 )
 from sojourn.core.awaits.envelope import Channel, Refused, answer_digest, read_text, write_json
 from sojourn.core.awaits.principals import PRINCIPAL, principal_of
+from sojourn.values.json_fault import json_fault
 from sojourn.values.text import echo
 from sojourn.values.visible import fence, visible
 
 __all__ = [
     "DECISION",
+    "EDIT",
     "NO_EDIT",
+    "UNCHECKED",
     "VOID",
     "Decided",
     "confirmation_digest",
@@ -46,6 +50,7 @@ __all__ = [
     "format_confirmation",
     "is_void",
     "read_confirmation",
+    "refusal_of_edit",
     "refuse_unknown_fields",
     "role_options",
     "sample_confirmation",
@@ -64,10 +69,13 @@ _MAX_LINES = 1_500_000
 
 _UNSEEN = "THE payload_digest FROM THE LAST LINE"
 
-DECISION = ("id", "approved", "payload_digest", "by", "reason", "scope", PRINCIPAL)
+EDIT = "arguments"
+"""The field of an approval with edited arguments."""
 
-NO_EDIT = "the arguments of a call cannot be edited: deny it, with a reason that says what to change"
-"""The clause that refuses a decision with further fields, for its sender."""
+DECISION = ("id", "approved", "payload_digest", "by", "reason", "scope", PRINCIPAL, EDIT)
+
+NO_EDIT = "deny the call, with a reason that says what to change"
+"""The advice to a sender of other arguments, if the call or the protocol has none."""
 
 MAX_CHANGES = 500
 """Longest text about how a tool was changed, in characters."""
@@ -85,6 +93,10 @@ class Decided:
     scope: str = "call"
     """`call`, or `tool`: stop the asking about the tool."""
     principal: Principal | None = None
+    arguments: dict[str, Any] | None = None
+    """Edited arguments, as they were sent. They are checked before the run accepts the decision."""
+    edit: CallEdit | None = None
+    """The edit as it takes effect, once it is checked."""
     at: datetime | None = None
     """When the run received it; only the run itself records that."""
     is_release: bool = False
@@ -101,7 +113,7 @@ class Decided:
 
     @property
     def digest(self) -> str:
-        return answer_digest([self.approved, self.scope])
+        return _digest_of(self.approved, self.scope, self.arguments)
 
 
 def read_confirmation(
@@ -118,15 +130,29 @@ def read_confirmation(
         return Refused(
             f"{call.id} is approved by itself: the asking about its tool cannot be stopped; leave `scope` out"
         )
+    arguments = _read_edit(call, fields, approved=approved, scope=scope, channel=channel)
+    if isinstance(arguments, Refused):
+        return arguments
     reason = read_text(fields, "reason")
     if isinstance(reason, Refused):
         return reason
+    if unbound := _refuse_unbound(call, fields, approved=approved, channel=channel):
+        return unbound
+    principal = principal_of(fields)
+    if isinstance(principal, Refused):
+        return principal
+    why = refusal_of(call, principal, approved=approved) if channel != "accepted" else None
+    if why:
+        return Refused(why, NOT_APPROVER)
+    return Decided(call.id, approved, reason, by, scope, principal, arguments)
+
+
+def _refuse_unbound(
+    call: AwaitConfirmation, fields: Mapping[str, Any], *, approved: bool, channel: Channel
+) -> Refused | None:
     digest = fields.get("payload_digest")
-    if (
-        digest is None
-        and call.payload_digest
-        and (channel == "update" or (channel == "signal" and call.binds))
-    ):
+    needs_digest = channel == "update" or (channel == "signal" and call.binds)
+    if digest is None and call.payload_digest and needs_digest:
         bound = {"id": call.id, "approved": approved, "payload_digest": call.payload_digest}
         return Refused(
             f"a decision names the arguments that were seen: look at them, and send {write_json(bound)}",
@@ -134,16 +160,55 @@ def read_confirmation(
         )
     if digest is not None and digest != call.payload_digest:
         return Refused(f"{call.id} is about other arguments than those of this digest")
-    principal = principal_of(fields)
-    if isinstance(principal, Refused):
-        return principal
-    why = refusal_of(call, principal, approved=approved) if channel != "accepted" else None
-    return Refused(why, NOT_APPROVER) if why else Decided(call.id, approved, reason, by, scope, principal)
+    return None
+
+
+def _read_edit(
+    call: AwaitConfirmation, fields: Mapping[str, Any], *, approved: bool, scope: str, channel: Channel
+) -> dict[str, Any] | Refused | None:
+    """Return the edited arguments of an approval, or why it cannot have any.
+
+    The tool's own schema is checked by an activity.
+    """
+    given = fields.get(EDIT)
+    if given is None or not (call.strict or channel == "update"):
+        return None  # an earlier version ignored the field of such a signal
+    if not call.allows_edits:
+        if channel == "accepted":
+            return None
+        return Refused(f"{call.id} is decided with the arguments as they are: {NO_EDIT}")
+    if not approved or scope == "tool":
+        which = "a denial" if not approved else "an approval of all calls of the tool"
+        return Refused(f"{which} has no `{EDIT}`: edited ones go with the approval of one call")
+    if not isinstance(given, dict):
+        return Refused(f"`{EDIT}` is an object with all arguments of the call")
+    arguments = cast("dict[str, Any]", given)
+    if fault := json_fault(arguments):
+        return Refused(f"`{EDIT}` cannot be used: {fault.message}")
+    return arguments
 
 
 def confirmation_digest(fields: Mapping[str, Any]) -> str:
     """Return the digest that `Decided` would have for a message."""
-    return answer_digest([fields.get("approved"), fields.get("scope") or "call"])
+    return _digest_of(fields.get("approved"), fields.get("scope") or "call", fields.get(EDIT))
+
+
+def _digest_of(approved: Any, scope: Any, arguments: Any) -> str:
+    if arguments is None:
+        return answer_digest([approved, scope])
+    return answer_digest([approved, scope, json.dumps(arguments, sort_keys=True)])
+
+
+UNCHECKED = f"no worker could check `{EDIT}` in time: send the approval again"
+"""Why an edit is refused that could not be checked."""
+
+
+def refusal_of_edit(verdict: EditVerdict) -> Refused | None:
+    """Return why edited arguments are refused, with the fields, or None."""
+    if not verdict.why:
+        return None
+    faults = tuple({"field": each.field, "message": each.message} for each in verdict.faults)
+    return Refused(verdict.why, verdict.kind, faults)
 
 
 def refuse_unknown_fields(fields: Mapping[str, Any]) -> Refused | None:
@@ -153,7 +218,9 @@ def refuse_unknown_fields(fields: Mapping[str, Any]) -> Refused | None:
     if unknown is None:
         return None
     known = ", ".join(f"`{name}`" for name in DECISION)
-    return Refused(f"{PROVIDE_CONFIRMATION} does not know {echo(unknown)}; it takes {known}; {NO_EDIT}")
+    return Refused(
+        f"{PROVIDE_CONFIRMATION} does not know {echo(unknown)}; it takes {known}; edited arguments are `{EDIT}`"
+    )
 
 
 def format_confirmation(run_id: str, wait: AwaitConfirmation) -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "Disclosure",
     "describe_expiry",
     "disclose",
+    "disclose_changes",
     "fence_query",
     "fence_signal",
     "indent_lines",
@@ -60,6 +61,27 @@ def disclose(payload: Mapping[str, Any], *, whole: bool = False) -> Disclosure:
         tuple(_short_line(path, value) for path, value in leaves),
         is_whole=not any(_is_long(path, value) for path, value in leaves),
     )
+
+
+def disclose_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return how arguments were changed, one line for each value: `to: "a@x" → "b@x"`."""
+    old, new = dict(_leaves(before)), dict(_leaves(after))
+    paths = [path for path in dict.fromkeys([*old, *new]) if path]
+    changed = [
+        path
+        for path in paths
+        if path not in old or path not in new or _literal(old[path]) != _literal(new[path])
+    ]
+    lines = [
+        f"{_path(_short_path(path))}: {_part(old, path)} → {_part(new, path)}"
+        for path in changed[:MAX_FIELDS]
+    ]
+    more = len(changed) - MAX_FIELDS
+    return (*lines, f"… {count_noun(more, 'more change')}") if more > 0 else tuple(lines)
+
+
+def _part(values: Mapping[_Path, Any], path: _Path) -> str:
+    return _short_line((), values[path]).removeprefix(" = ") if path in values else "nothing"
 
 
 def _leaves(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,6 +47,8 @@ class Refused:
     (a decision without the digest of the arguments), `NotApprover` (the sender may not make this decision), `NotSender` (another principal sent the message) or
     `NotVisible` (a message of a principal that may not see the run).
     """
+    faults: tuple[Mapping[str, str], ...] = ()
+    """The fields of edited arguments that cannot be used: each with its `field` and a `message`."""
 
     def __post_init__(self) -> None:
         shown = visible(self.reason[: _MAX_REFUSAL_CHARS + 1])

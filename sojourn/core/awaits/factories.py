@@ -71,6 +71,7 @@ def confirm_again(
         name: getattr(first, name)
         for name in ("id", "tool_call_id", "tool", "expires_after", "asked_by", "also_asked_by")
     }
+    of_call["allows_edits"] = confirm.allows_edits and first.allows_edits
     again = confirm.model_copy(update={**of_call, **_deciders_of(confirm, first)})
     if first.outcome_unknown or unknown:
         return warn_of_unknown(again, by_origin=first.prompt.startswith(ORIGIN))
@@ -126,12 +127,14 @@ def _deciders_of(confirm: AwaitConfirmation, first: AwaitConfirmation) -> dict[s
 
 
 def approval_of(decided: Decided, confirm: AwaitConfirmation) -> Approval:
+    edit = decided.edit
     return Approval(
         await_id=decided.await_id,
         by=decided.by,
         **_identity(decided.principal),
         at=decided.at,
-        digest=confirm.payload_digest,
+        digest=edit.digest if edit else confirm.payload_digest,
+        edited=edit is not None,
         reason=decided.reason,
         scope="tool" if decided.is_release else decided.scope,
     )

@@ -35,7 +35,7 @@ from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import RunInput, RunOutput, RunStatus, Spent
-from sojourn.contracts.tasks import ApproverTask, PlanOutcome, PlanTask, ToolTask
+from sojourn.contracts.tasks import ApproverTask, EditTask, PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import RunLink, ToolResult, ToolTelemetry
 from sojourn.contracts.wire_names import CHILD_SPENT, PLAN
@@ -237,7 +237,7 @@ class Fold:
 
     def _read_scheduled(self, record: HistoryRecord) -> Iterator[Event]:
         task = record.value
-        if isinstance(task, ApproverTask):
+        if isinstance(task, (ApproverTask, EditTask)):
             self._waits.judging[record.id] = task
         elif isinstance(task, PlanTask) and self._is_moving:
             self._is_moving = False

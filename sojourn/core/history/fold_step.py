@@ -1,7 +1,7 @@
 """The calls of a step in the fold: begun, waiting, carried out, answered, settled."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from sojourn.contracts.event import (
 from sojourn.contracts.run import CallStatus, Spent
 from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_call import CallEdit, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import RunLink, ToolResult
 from sojourn.core.awaits.confirmation import is_void, void_reason
@@ -55,6 +55,8 @@ class StepSoFar:
     """The run state before the step was settled."""
     is_settled: bool
     """Whether all admitted calls are answered, and no plan has begun since."""
+    edits: Mapping[str, CallEdit] = field(default_factory=dict[str, CallEdit])
+    """The edits of calls that were approved with other arguments, by call id."""
 
 
 class StepFold:
@@ -99,13 +101,14 @@ class StepFold:
         self._admitted: dict[str, ToolRequest] = {}
         """The admitted calls of the plan, by id."""
         self._plan, self._results = PlanOutcome(), dict[str, ToolResult]()
+        self._child_time, self._began, self._edits = ChildTime(), timedelta(0), dict[str, CallEdit]()
+        """The last one has the edits of calls that were approved with other arguments, by call id."""
         self._dispatches: dict[str, Dispatch] = {}
         """The dispatches of the admitted calls, by id."""
         self._at_work: set[str] = set()
         """Ids of the calls that a worker, a child run or a program outside may have begun to carry out."""
         self._unknown: set[str] = set()
         """Ids of the calls that an attempt may have carried out, without a later attempt that settled the outcome."""
-        self._child_time, self._began = ChildTime(), timedelta(0)
         self._unsettled: tuple[RunState, list[ToolResult], datetime] | None = None
         """The state before the last step was settled, the step's results, and the time."""
         self._changes: list[MemoryChange] = []
@@ -115,7 +118,8 @@ class StepFold:
     def so_far(self) -> StepSoFar:
         """The calls of the last plan with calls, as far as they are answered."""
         state = self._unsettled[0] if self._unsettled else self._fold.state
-        return StepSoFar(self._plan, {**self._results}, state, is_settled=self._unsettled is not None)
+        is_settled = self._unsettled is not None
+        return StepSoFar(self._plan, {**self._results}, state, is_settled, {**self._edits})
 
     # Begin.
 
@@ -148,7 +152,7 @@ class StepFold:
         self._admitted = {call.tool_call_id: call for call, _ in admitted}
         self._dispatches = {call.tool_call_id: dispatch for call, dispatch in admitted}
         self._at_work, self._unknown = set(), set()
-        self._approved, self._again, self._begun = {}, {}, {}
+        self._approved, self._again, self._begun, self._edits = {}, {}, {}, {}
         self._confirms = {
             call.tool_call_id: dispatch.confirm for call, dispatch in admitted if dispatch.confirm
         }
@@ -174,6 +178,10 @@ class StepFold:
         results = [(at, past.result) for at, past in enumerate(progress.past) if past.result]
         for _, result in results:
             self._note_outcome(call, result)
+        for past in progress.past:
+            if past.decided and past.decided.edit:
+                self._edits[call_id] = past.decided.edit
+        call = self._as_edited(call)
         again = [at for at, result in results if result.confirm]
         if again:
             self._again[call_id], self._begun[call_id] = len(again), progress.since
@@ -410,11 +418,21 @@ class StepFold:
         if known:
             self._show(known[0], "running")
 
-    def approve(self, record: HistoryRecord, await_id: str, call: ToolRequest) -> Iterator[Event]:
+    def approve(
+        self, record: HistoryRecord, await_id: str, call: ToolRequest, edit: CallEdit | None = None
+    ) -> Iterator[Event]:
         """Begin an approved call."""
+        if edit:
+            self._edits[call.tool_call_id] = edit
+            call = self._as_edited(call)
         self._show(call, "running")
         self._approved[await_id] = call
         yield from self._begin_approved(record, call, self.kinds.get(await_id))
+
+    def _as_edited(self, call: ToolRequest) -> ToolRequest:
+        """Return a call as its approver has edited it."""
+        edit = self._edits.get(call.tool_call_id)
+        return edit.apply(call) if edit else call
 
     def _begin_approved(self, record: HistoryRecord, call: ToolRequest, kind: str | None) -> Iterator[Event]:
         # A call that begins again has its start event already.
@@ -459,6 +477,7 @@ class StepFold:
         """
         if result.tool_call_id in self._unknown:
             result = outcomes.still_unknown(result)
+        result = outcomes.with_edit(result, self._edits.get(result.tool_call_id))
         self._settle_with(record, result)
         yield self._fold.event(record, ToolResultReceivedEvent, result=result)
         yield self._fold.event(record, ToolEndEvent, result=result, duration=record.time - since)

@@ -15,7 +15,8 @@ from sojourn.contracts.event import (
     RunResumedEvent,
 )
 from sojourn.contracts.ids import place_in
-from sojourn.contracts.tasks import ApproverTask, ApproverVerdict, PlanOutcome
+from sojourn.contracts.tasks import ApproverTask, ApproverVerdict, EditTask, EditVerdict, PlanOutcome
+from sojourn.contracts.tool_call import CallEdit
 from sojourn.contracts.wire_names import (
     CLOSE,
     INTERRUPT,
@@ -28,7 +29,7 @@ from sojourn.contracts.wire_names import (
     STOP_ASKING,
     WITHDRAW,
 )
-from sojourn.core.awaits.confirmation import Decided, deny_by_decision
+from sojourn.core.awaits.confirmation import UNCHECKED, Decided, deny_by_decision, refusal_of_edit
 from sojourn.core.awaits.deciding import UNASKED, is_judged
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.external_tools import Supplied
@@ -76,8 +77,8 @@ class WaitFold:
         self._step = step
         self.asked = PlanOutcome()
         """The plan of the planner's open question."""
-        self.judging: dict[int, ApproverTask] = {}
-        """The decisions whose senders a function judges, by the event that asks it."""
+        self.judging: dict[int, ApproverTask | EditTask] = {}
+        """The decisions that a worker judges or whose edits it checks, by the event that asks it."""
         self._sent: list[HistoryRecord] = []
         """These decisions, as they were sent."""
 
@@ -203,7 +204,7 @@ class WaitFold:
     # Answers.
 
     def take_verdict(self, record: HistoryRecord) -> Iterator[Event]:
-        """Take a decision once a function has judged who sent it, or refuse it."""
+        """Take a decision once a worker has judged its sender and its edit, or refuse it."""
         task, verdict = self.judging.pop(record.of, None), record.value
         if task is None:
             return
@@ -214,17 +215,21 @@ class WaitFold:
             of or record, id=record.id, time=record.time, name=PROVIDE_CONFIRMATION, value=[task.sent]
         )
         sent = replace(sent, judged=not task.by_signal)
-        if isinstance(verdict, ApproverVerdict) and verdict.allowed:
-            yield from self._take_answer(sent, was_judged=True)
+        refused = _refusal_in(task, verdict)
+        if refused is None:
+            edit = verdict.edit if isinstance(verdict, EditVerdict) else None
+            yield from self._take_answer(sent, was_judged=True, edit=edit)
         elif task.by_signal:
-            is_read = isinstance(verdict, ApproverVerdict)
-            why = verdict.why if is_read else UNASKED.format(task.wait.approver_check)
-            yield self._note(record, f"answer refused: {why}")
+            yield self._note(record, f"answer refused: {refused.reason}")
 
-    def _take_answer(self, record: HistoryRecord, *, was_judged: bool = False) -> Iterator[Event]:
+    def _take_answer(
+        self, record: HistoryRecord, *, was_judged: bool = False, edit: CallEdit | None = None
+    ) -> Iterator[Event]:
         values, waits = record.value, self._step.waits
         channel = "accepted" if record.judged else "signal"
         answer = waits.read(record.name, values[0] if len(values) == 1 else values, channel)
+        if isinstance(answer, Decided):
+            answer = replace(answer, edit=edit)
         if isinstance(answer, Refused):
             if not (was_judged and record.judged):  # a refused update leaves no note
                 yield self._note(record, f"answer refused: {answer.reason}")
@@ -237,7 +242,10 @@ class WaitFold:
             not was_judged
             and isinstance(question, AwaitConfirmation)
             and isinstance(answer, Decided)
-            and is_judged(question, answer.principal, approved=answer.approved)
+            and (
+                answer.arguments is not None
+                or is_judged(question, answer.principal, approved=answer.approved)
+            )
         ):
             self._sent.append(record)
             return
@@ -274,6 +282,8 @@ class WaitFold:
         if answer.code:
             fields |= {"code": answer.code}
         approved = answer.approved if isinstance(answer, Decided) else None
+        if isinstance(answer, Decided) and answer.edit:
+            fields |= {"edited_arguments": answer.edit.arguments}
         yield self._fold.event(
             record, AwaitAnsweredEvent, await_id=answer.await_id, approved=approved, **fields
         )
@@ -281,7 +291,7 @@ class WaitFold:
             return
         known = self._step.asking.pop(answer.await_id, None)
         if known and answer.approved:
-            yield from self._step.approve(record, answer.await_id, known[0])
+            yield from self._step.approve(record, answer.await_id, known[0], answer.edit)
         elif known:
             denied = deny_by_decision(known[0], answer)
             yield from self._step.end_unstarted(record, *known, denied)
@@ -357,3 +367,16 @@ class WaitFold:
     def _note(self, record: HistoryRecord, note: str, **fields: Any) -> Event:
         self._fold.state = self._fold.state.with_notes(note)
         return self._fold.event(record, PlannerNoteEvent, text=note, **fields)
+
+
+def _refusal_in(task: ApproverTask | EditTask, verdict: Any) -> Refused | None:
+    """Return why a worker's verdict refuses a decision, or None if it allows it."""
+    match task, verdict:
+        case EditTask(), EditVerdict():
+            return refusal_of_edit(verdict)
+        case EditTask(), _:
+            return Refused(UNCHECKED)
+        case ApproverTask(), ApproverVerdict():
+            return None if verdict.allowed else Refused(verdict.why)
+        case _:
+            return Refused(UNASKED.format(task.wait.approver_check))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.event import Event
@@ -71,6 +71,11 @@ class EffectsMade:
             for call, dispatch in zip(plan.calls, plan.dispatches, strict=False):
                 if has_effect(dispatch):
                     self.made.setdefault(call.tool_call_id, MadeCall(call, dispatch, self.steps))
+        for call_id, edit in self.fold.step.edits.items():
+            made = self.made.get(call_id)
+            if made and made.call.payload is not edit.arguments:
+                dispatch = made.dispatch.model_copy(update={"effect": None})
+                self.made[call_id] = replace(made, call=edit.apply(made.call), dispatch=dispatch)
         for event in events:
             if event.type == "tool_start":
                 self._begun.add(event.call.tool_call_id)

@@ -44,7 +44,10 @@ __all__ = [
     "judge",
     "list_changes",
     "names_approvers",
+    "payload_digest",
+    "prompt_of",
     "shown_tool",
+    "takes_edits",
 ]
 
 MAX_FIELDS = 50
@@ -284,9 +287,9 @@ def confirmation_of(
         tool=spec.id,
         tags=spec.tags,
         title=spec.title,
-        prompt=_prompt(spec, payload),
+        prompt=prompt_of(spec, payload),
         payload={} if call.raw is None else payload,
-        payload_digest=_payload_digest(payload),
+        payload_digest=payload_digest(payload),
         binds=True,
         strict=True,
         spec_digest=digest_of(spec),
@@ -304,18 +307,29 @@ def confirmation_of(
         one_tenant=True,
         role_denies=bool(spec.approver_check),
         stop_asking="never" if is_always or spec.approver_check else approval.stop_asking,
+        allows_edits=approval.allows_edits and takes_edits(spec),
     )
+
+
+def takes_edits(spec: ToolSpec) -> bool:
+    """Return whether a call of a tool may run with arguments that an approver edits.
+
+    The messages of an agent's child run are made before the approval, and a flow's question is no
+    call that runs.
+    """
+    return spec.allows_edits and spec.kind != "agent" and spec.id != APPROVE
 
 
 def confirmation_id(call_id: str) -> str:
     return f"confirm-{call_id}"
 
 
-def _payload_digest(payload: dict[str, Any]) -> str:
+def payload_digest(payload: dict[str, Any]) -> str:
     return hashlib.sha256(encode_readable(payload)).hexdigest()
 
 
-def _prompt(spec: ToolSpec, payload: dict[str, Any]) -> str:
+def prompt_of(spec: ToolSpec, payload: dict[str, Any]) -> str:
+    """Return the question to the person, about these arguments."""
     if spec.id == APPROVE:  # the flow's own sentence is the whole question
         return _cut(inert(" ".join(str(payload.get("question", "")).split())))
     if not spec.confirmation:

@@ -9,7 +9,7 @@ wrong about it.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sojourn.contracts.dispatch import CarriedEffect, Dispatch
+from sojourn.contracts.dispatch import CarriedEffect, Dispatch, Effect
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_error import RetryReason
 from sojourn.contracts.tool_result import ToolResult
@@ -87,7 +87,8 @@ def unsettled_after(
     """Return the calls whose outcome is unknown after a step, oldest first."""
     after = dict.fromkeys(unsettled)
     for first, dispatch, result in _list_ended(plan, executed):
-        if not is_remembered(dispatch) or (dispatch.effect and dispatch.effect.carried is not None):
+        effect = _effect_of(dispatch, result)
+        if not is_remembered(dispatch) or (effect and effect.carried is not None):
             continue
         settled = _settles(dispatch, result)
         if settled:
@@ -123,7 +124,7 @@ def unexecuted_after(
     """
     after = dict.fromkeys(unexecuted)
     for first, dispatch, result in _list_ended(plan, executed):
-        effect = dispatch.effect
+        effect = _effect_of(dispatch, result)
         if not has_effect(dispatch) or (effect and (effect.carried is not None or not effect.unexecuted)):
             continue
         if is_settled(result) is not None:
@@ -141,7 +142,8 @@ def carried_after(
         return ()
     after = dict(enumerate(carried))
     for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
-        index = dispatch.effect.carried if dispatch.effect else None
+        repeated = _effect_of(dispatch, result)
+        index = repeated.carried if repeated else None
         if index is None or index not in after:
             continue
         settled, effect = is_settled(result), after[index]
@@ -190,7 +192,13 @@ def _list_ended(
     plan: PlanOutcome, executed: Iterable[ToolResult]
 ) -> Iterator[tuple[str, Dispatch, ToolResult]]:
     for call, dispatch, result in zip(plan.calls, plan.dispatches, executed, strict=False):
-        yield dispatch.effect.tool_call_id if dispatch.effect else call.tool_call_id, dispatch, result
+        effect = _effect_of(dispatch, result)
+        yield effect.tool_call_id if effect else call.tool_call_id, dispatch, result
+
+
+def _effect_of(dispatch: Dispatch, result: ToolResult) -> Effect | None:
+    """Return the effect that a call repeated. An edited call has its own."""
+    return dispatch.effect if result.edited_arguments is None else None
 
 
 def _settles(dispatch: Dispatch, result: ToolResult) -> bool | None:

@@ -13,7 +13,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.record import Record
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_call import CallEdit, ToolRequest
 from sojourn.contracts.tool_error import RetryHint, RetryReason, ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.payload.unknown_outcome import NOT_REPEATED, mark_unknown
@@ -49,6 +49,7 @@ __all__ = [
     "unanswered_message",
     "unusable_plan",
     "unusable_result",
+    "with_edit",
 ]
 
 
@@ -80,6 +81,11 @@ def by_reference(result: ToolResult) -> ToolResult:
         return result
     bare = [artifact.model_copy(update={"data": None, "claim": None}) for artifact in result.artifacts]
     return result.model_copy(update={"artifacts": bare})
+
+
+def with_edit(result: ToolResult, edit: CallEdit | None) -> ToolResult:
+    """Return the result of a call with the arguments that an approver gave it."""
+    return result if edit is None else result.model_copy(update={"edited_arguments": edit.for_planner})
 
 
 def timeout_result(call: ToolRequest, kind: str, queue: str, waited: str) -> ToolResult:

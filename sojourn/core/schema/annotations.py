@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from sojourn.values.json_value import Schema, children, expand, is_array, is_object, locate
 
-__all__ = ["has_secrets", "is_secret", "secrets_in", "without_wording"]
+__all__ = ["has_secrets", "is_secret", "mask_secrets", "secrets_in", "without_wording"]
 
 
 def has_secrets(schema: Schema) -> bool:
@@ -32,6 +32,19 @@ def is_secret(root: Schema, tokens: tuple[str, ...]) -> bool:
 def secrets_in(root: Schema, payload: dict[str, Any]) -> dict[str, Any]:
     """Return the secret values of a payload."""
     return {"/".join(tokens): value for tokens, value in _leaves(payload, ()) if is_secret(root, tokens)}
+
+
+def mask_secrets(root: Schema, payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a payload with the name of its field in place of each secret value."""
+    return {name: _masked(root, value, (name,)) for name, value in payload.items()}
+
+
+def _masked(root: Schema, value: Any, tokens: tuple[str, ...]) -> Any:
+    if is_object(value):
+        return {name: _masked(root, inner, (*tokens, name)) for name, inner in value.items()}
+    if is_array(value):
+        return [_masked(root, inner, (*tokens, str(index))) for index, inner in enumerate(value)]
+    return f"[{'/'.join(tokens)}]" if value is not None and is_secret(root, tokens) else value
 
 
 def _is_marked(schema: Schema) -> bool:

@@ -7,7 +7,7 @@ was sent of the present plan.
 import json
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, cast
 
@@ -28,7 +28,7 @@ from pydantic_ai.messages import (
 )
 
 from sojourn.answers import status_view, wait_view
-from sojourn.contracts.event import Event
+from sojourn.contracts.event import AwaitAnsweredEvent, Event
 from sojourn.contracts.message import Message
 from sojourn.contracts.message import TextPart as Text
 from sojourn.contracts.message import ThinkingPart as Thinking
@@ -96,9 +96,13 @@ class Interrupts(CustomEvent, name="sojourn_asked"):
 
 @dataclass(kw_only=True)
 class CallRepeated(CustomEvent, name="sojourn_called"):
-    """A call that an earlier stream had. Its result follows."""
+    """A call that an earlier stream had, or that was edited. Its result follows."""
 
     part: ToolCallPart
+    is_new: bool = True
+    """Whether this stream does not have it yet."""
+    is_edited: bool = False
+    """Whether its arguments are those of its approver."""
 
 
 @dataclass(kw_only=True)
@@ -163,7 +167,8 @@ class NativeEvents:
                 if text and text != self.timeline.last_assistant_text:
                     yield from self._of_message(Message.assistant(text))
         is_note = any(isinstance(entry, Note) for entry, _ in seen.changes)
-        if event.type in _FORWARDED or (is_note and event.type not in _NOT_FORWARDED):
+        is_edit = isinstance(event, AwaitAnsweredEvent) and event.edited_arguments is not None
+        if event.type in _FORWARDED or is_edit or (is_note and event.type not in _NOT_FORWARDED):
             yield _run_event(event)
         if is_ended:
             yield from self.close()
@@ -255,9 +260,13 @@ class NativeEvents:
         if call is None:
             yield CallSettled(run_id=self.timeline.run_id, result=result)
             return
-        if entry.id not in self.started:
+        is_edited = result.edited_arguments is not None
+        if is_edited:
+            call = replace(call, args=json.dumps(write_exact(entry.call.payload)))
+        is_new = entry.id not in self.started
+        if is_new or is_edited:
             self.started.add(entry.id)
-            yield CallRepeated(part=call)
+            yield CallRepeated(part=call, is_new=is_new, is_edited=is_edited)
         outcome = "success"
         content: Any = write_exact(result.result)
         if result.error:

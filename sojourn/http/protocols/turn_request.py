@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, cast
 from fastapi import Header
 
 from sojourn.answers import (
-    NO_EDIT,
     Answer,
     Decision,
     GivenAnswer,
@@ -32,12 +31,12 @@ from sojourn.http.event_streams import DisconnectCallback
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import IncomingMessage
 from sojourn.http.protocols.turn import Begin, TurnStream
-from sojourn.http.protocols.waits import ClientWait, check_fields, waits_of_status
+from sojourn.http.protocols.waits import NO_EDIT_HERE, ClientWait, check_fields, waits_of_status
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 from sojourn.live.transport import topic_of
 from sojourn.timeline import WaitEnd
-from sojourn.values.numbers import is_same, write_exact
+from sojourn.values.numbers import is_same, restore_exact, write_exact
 
 __all__ = [
     "ClientAnswer",
@@ -86,6 +85,8 @@ class ClientAnswer:
     """Id of the message that is the answer, if it names no wait. The message is delivered once."""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields that the client sent beside the payload. A decision on a call must have none."""
+    edited_as: str = ""
+    """Field of an approval with which the protocol edits the arguments of the call; empty if it has none."""
     arguments: Any = None
     """The arguments of the call as the client shows them, if it sends them."""
     is_old: bool = False
@@ -108,10 +109,10 @@ class ClientAnswer:
         return parse_payload(view, self.payload, declined=self.is_declined, reason=self._reason)
 
     def _decision(self, view: WaitView) -> Decision:
-        fields = self._fields
-        check_fields((*fields, *self.more), DECISION)
+        fields, edit = self._fields, self.edited_as
+        check_fields((*fields, *self.more), (*DECISION, *filter(None, [edit])), edit)
         if self.arguments is not None and not is_same(self.arguments, write_exact(view.payload)):
-            raise InvalidInput(f"the decision shows other arguments than those of the call; {NO_EDIT}")
+            raise InvalidInput(f"the decision shows other arguments than those of the call; {NO_EDIT_HERE}")
         approved, scope = fields.get("approved"), fields.get("scope", "call")
         if self.is_declined:
             return Decision(approved=False, digest=view.digest, reason=self._reason)
@@ -120,7 +121,11 @@ class ClientAnswer:
                 f"the answer to {self.id} is an object with `approved`, true or false, and perhaps `reason`",
                 run_id=view.run_id,
             )
-        return Decision(approved, view.digest, self._reason, scope)
+        edited = fields.get(edit)
+        if edited is not None and not isinstance(edited, dict):
+            raise InvalidInput(f"`{edit}` is an object with all arguments of the call", run_id=view.run_id)
+        edited = None if edited is None else restore_exact(edited, view.payload)
+        return Decision(approved, view.digest, self._reason, scope, edited)
 
     @property
     def _fields(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from sojourn.values.numbers import write_exact
 from sojourn.values.visible import fence, inert, visible
 
 __all__ = [
+    "NO_EDIT_HERE",
     "ClientWait",
     "chat_prompt",
     "chat_text",
@@ -129,14 +130,20 @@ def chat_prompt(view: WaitView) -> str:
     return f"{chat_text(view)}\n\n{how}"
 
 
-def check_fields(given: Iterable[str], known: Iterable[str]) -> None:
+NO_EDIT_HERE = f"arguments cannot be edited here: {NO_EDIT}"
+"""The advice to the sender of other arguments by a protocol that has no field for them."""
+
+
+def check_fields(given: Iterable[str], known: Iterable[str], edited_as: str = "") -> None:
     """Refuse fields of a decision that would be ignored.
 
     A client that sends other arguments, under whatever name, would else have the call run with those that were shown.
+    `edited_as` is the field that a protocol has for them.
     """
     known = tuple(known)
     for name in given:
         if name not in known:
+            how = f"edited arguments are sent as `{edited_as}`" if edited_as else NO_EDIT_HERE
             raise InvalidInput(
-                f"a decision on a call has no field {name[:80]!r}, but {', '.join(known)}; {NO_EDIT}"
+                f"a decision on a call has no field {name[:80]!r}, but {', '.join(known)}; {how}"
             )

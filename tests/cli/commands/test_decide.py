@@ -49,6 +49,35 @@ async def test_approving_for_the_run_approves_its_other_calls(served):
     assert (await run.result()).text == "wiped a wiped b"
 
 
+async def test_a_call_is_approved_with_edited_arguments(served):
+    """`--edit` shows what it changes before it asks; a fault is told and changes nothing; the same again is the same answer."""
+    run = await served.waiting("wipe")
+    (wait,) = (await run.status()).awaits
+    edit = ("--edit", json.dumps({"disk": "b"}))
+    asked = await served.sojourn("approve", run.id, wait.id, *edit)
+    assert (asked.code, 'disk: "it\'s a" → "b"' in asked.out) == (2, True)
+    for wrong, why in (
+        ("{", "--edit is no JSON"),
+        ("[]", "--edit is an object"),
+        ('{"disk": 7}', "`disk` must be a string"),
+        ('{"force": true}', "`force`"),
+    ):
+        refused = await served.sojourn("approve", run.id, wait.id, "--yes", "--edit", wrong)
+        assert (refused.code, why in refused.err) == (2, True), refused.err
+    both = await served.sojourn("approve", run.id, wait.id, "--yes", "--for-run", *edit)
+    assert (both.code, "--edit goes without --for-run" in both.err) == (2, True)
+    done = await served.sojourn("approve", run.id, wait.id, "--yes", "--by", "ana", "--json", *edit)
+    assert json.loads(done.out)["arguments"] == {"disk": "b"}
+    assert (await run.result()).text == "wiped b"
+    again = await served.sojourn("approve", run.id, wait.id, "--yes", *edit)
+    assert (again.code, "approved before" in again.out) == (0, True)
+    other = await served.sojourn("approve", run.id, wait.id, "--yes", "--edit", '{"disk": "c"}')
+    assert (other.code, "was already approved with changes by ana at" in other.err) == (1, True)
+    shown = await served.sojourn("show", run.id)
+    assert 'disk: "it\'s a" → "b"' in shown.out
+    assert "approved with changes by ana" in shown.out
+
+
 @pytest.mark.essential
 async def test_a_call_is_shown_before_it_is_decided_on(served):
     """Without a terminal nothing is decided; `--yes` needs the id, and prints the call that it approves."""

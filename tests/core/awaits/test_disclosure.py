@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.awaits.disclosure import MAX_FIELDS, MAX_TEXT, disclose
+from sojourn.core.awaits.disclosure import MAX_FIELDS, MAX_TEXT, disclose, disclose_changes
 
 NAMES = st.text(max_size=6) | st.sampled_from(
     ["a", "b", 'a = "x"', "a.b", "a[0]", "\n", "\\u200b", "\u200b", "…"]
@@ -141,3 +141,26 @@ def test_long_and_deep_paths_are_cut_too() -> None:
 def test_a_number_that_python_does_not_write_is_shown() -> None:
     """An integer that is too long for Python's decimal conversion is shown in hexadecimal."""
     assert disclose({"n": 10**5_000}).lines[0].startswith("n = 0x")
+
+
+def test_changes_are_lines_from_what_to_what() -> None:
+    """Changed, added, removed and nested values, each on its line; equal ones have none, and hidden characters are visible."""
+    before = {"to": "a@x", "amount": 12.5, "note": "hi", "lines": [{"sku": "a"}], "same": [1, {}]}
+    after = {
+        "to": "a@x\u200b",
+        "amount": 12,
+        "cc": None,
+        "lines": [{"sku": "b"}, {"sku": "c"}],
+        "same": [1, {}],
+    }
+    assert disclose_changes(before, after) == (
+        'to: "a@x" → "a@x\\u200b"',
+        "amount: 12.5 → 12",
+        'note: "hi" → nothing',
+        'lines[0].sku: "a" → "b"',
+        "cc: nothing → null",
+        'lines[1].sku: nothing → "c"',
+    )
+    assert disclose_changes(before, before) == ()
+    many = {str(n): n for n in range(MAX_FIELDS + 2)}
+    assert disclose_changes({}, many)[-1] == "… 2 more changes"

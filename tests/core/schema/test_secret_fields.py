@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from sojourn.core.schema.annotations import has_secrets, is_secret, secrets_in
+from sojourn.core.schema.annotations import has_secrets, is_secret, mask_secrets, secrets_in
 
 
 class Key(BaseModel):
@@ -38,6 +38,17 @@ def test_pydantics_secrets_are_found():
         "keys/0/value": "p-3",
         "keys/1/value": "p-4",
         "more/x": "p-5",
+    }
+
+
+def test_secrets_are_masked_by_the_names_of_their_fields():
+    """Every other value stays, and so does null in place of a secret."""
+    assert mask_secrets(SCHEMA, {**PAYLOAD, "password": None}) == {
+        "user": "ana",
+        "password": None,
+        "raw": "[raw]",
+        "keys": [{"name": "a", "value": "[keys/0/value]"}, {"name": "b", "value": "[keys/1/value]"}],
+        "more": {"x": "[more/x]"},
     }
 
 

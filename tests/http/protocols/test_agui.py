@@ -210,11 +210,10 @@ async def test_an_answer_is_bound_to_what_was_seen(served, thread):
     assert await answered(interrupt["id"], {"approved": "yes"}) == 422
     schema = interrupt["responseSchema"]
     assert (set(schema["properties"]), schema["additionalProperties"]) == (
-        {"approved", "reason", "scope"},
+        {"approved", "reason", "scope", "editedArgs"},
         False,
     )
     for name in (
-        "editedArgs",
         "args",
         "arguments",
         "payload",
@@ -226,14 +225,45 @@ async def test_an_answer_is_bound_to_what_was_seen(served, thread):
         for approved in (True, False):
             payload = {"approved": approved, name: {"disk": "b"}}
             assert await answered(interrupt["id"], payload) == 422, name
+    for unfit in ({"disk": 7}, {"disk": "b", "force": True}, [], "b"):
+        assert await answered(interrupt["id"], {"approved": True, "editedArgs": unfit}) == 422, unfit
+    for fields in ({"approved": False}, {"approved": True, "scope": "tool"}):
+        assert await answered(interrupt["id"], {**fields, "editedArgs": {"disk": "b"}}) == 422
     resume = {"interruptId": interrupt["id"], "status": "cancelled", "payload": {"reason": "no", "args": {}}}
     beside = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}, "args": {}}
     for each in (resume, beside):
         refused = await served.post("/agui/shop.clerk", body | {"resume": [each]})
         assert refused.status_code == 422
-        assert "cannot be edited" in refused.json()["detail"]
+        assert "edited arguments are sent as `editedArgs`" in refused.json()["detail"]
     status = (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()
     assert len(status["awaits"]) == 1
+
+
+async def test_edited_arguments_run_and_are_shown(served, thread):
+    """`editedArgs` is what runs; the stream says so, the same answer again is the same, another one is told who decided, and a reload shows what ran."""
+    message = {"id": "m-1", "role": "user", "content": "wipe"}
+    body = {"threadId": thread, "runId": "run-1", "messages": [message]}
+    (interrupt,) = events(await served.post("/agui/shop.clerk", body))[-1]["outcome"]["interrupts"]
+    payload = {"approved": True, "editedArgs": {"disk": "b"}}
+    resume = {"interruptId": interrupt["id"], "status": "resolved", "payload": payload}
+    body |= {"runId": "run-2", "resume": [resume]}
+    first, again = [events(await served.post("/agui/shop.clerk", body)) for _ in range(2)]
+    for each in (first, again):
+        assert [event["content"] for event in each if event["type"] == "TOOL_CALL_RESULT"] == ["wiped b"]
+    (told,) = [event["value"] for event in first if event.get("name") == "sojourn.await_answered"]
+    assert (told["edited_arguments"], told["by"]) == ({"disk": "b"}, "local")
+    other = resume | {"payload": {"approved": True, "editedArgs": {"disk": "c"}}}
+    refused = await served.post("/agui/shop.clerk", body | {"resume": [other]})
+    assert refused.status_code == 409
+    assert "was already approved with changes by local at" in refused.json()["detail"]
+    reload = {"threadId": thread, "runId": "run-3", "messages": []}
+    snapshot = next(
+        each
+        for each in events(await served.post("/agui/shop.clerk", reload))
+        if each["type"] == "MESSAGES_SNAPSHOT"
+    )
+    calls = [call for each in snapshot["messages"] for call in each.get("toolCalls") or ()]
+    assert [json.loads(call["function"]["arguments"]) for call in calls] == [{"disk": "b"}]
 
 
 async def test_a_late_decision_is_told_who_decided_and_when(served, thread):

@@ -217,6 +217,26 @@ async def test_edited_arguments_are_refused(served, chat, edited, told):
     assert len((await served.http.get(f"/v1/sessions/shop.clerk/{chat}")).json()["awaits"]) == 1
 
 
+async def test_a_card_shows_the_arguments_that_an_approver_edited(served, chat):
+    """A decision elsewhere with edited arguments: the card gets what ran before it gets the output."""
+    path = "/vercel/shop.clerk"
+    person = {"id": "m-1", "role": "user", "parts": [{"type": "text", "text": "wipe"}]}
+    body = {"id": chat, "messages": [person]}
+    asked = next(
+        chunk for chunk in chunks(await served.post(path, body)) if chunk["type"] == "tool-approval-request"
+    )
+    (wait,) = (await served.http.get(f"/v1/sessions/shop.clerk/{chat}")).json()["awaits"]
+    decision = {"await_id": wait["await_id"], "approved": True, "digest": wait["digest"]}
+    edited = {**decision, "arguments": {"disk": "b"}}
+    assert (await served.post(f"/v1/runs/{wait['run_id']}/approvals", edited)).status_code == 200
+    told = chunks(await served.post(path, body))
+    of_call = [chunk for chunk in told if chunk.get("toolCallId") == asked["toolCallId"]]
+    assert [chunk["input"] for chunk in of_call if chunk["type"] == "tool-input-available"][-1] == {
+        "disk": "b"
+    }
+    assert of_call[-1]["output"] == "wiped b"
+
+
 async def test_a_call_is_denied(person):
     """A decision against a call is told as the SDK's own denial."""
     known = await person("wipe", approved=[{"approved": False, "reason": "not a"}])

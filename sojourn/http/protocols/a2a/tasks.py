@@ -172,6 +172,10 @@ def _json_of(view: WaitView) -> dict[str, Any]:
     return wait.json
 
 
+EDITED = "arguments"
+"""The field of an approval with edited arguments."""
+
+
 class RunStorage(Storage[Any]):
     """The tasks of one agent that a principal may see."""
 
@@ -294,7 +298,7 @@ def _answer_of(view: WaitView, fields: dict[str, Any], text: str) -> GivenAnswer
     """
     if view.call is None:
         return parse_answer(view, text)
-    check_fields(fields, ("await_id", "approved", "digest", "reason", "text"))
+    check_fields(fields, ("await_id", "approved", "digest", "reason", "text", EDITED), EDITED)
     digest, verdict = view.digest or "", read_verdict(text)
     is_seen, approved = verdict.code == view.ref.code, verdict.is_approved
     if "approved" in fields:
@@ -303,7 +307,7 @@ def _answer_of(view: WaitView, fields: dict[str, Any], text: str) -> GivenAnswer
         message = f"an approval names the call that was seen: answer yes {view.ref.code}, once it was seen"
         raise StaleDigest(message, run_id=view.run_id, await_id=view.await_id, digest=digest)
     if "approved" in fields:
-        return Decision(approved, digest, str(fields.get("reason") or ""))
+        return Decision(approved, digest, str(fields.get("reason") or ""), arguments=fields.get(EDITED))
     return parse_answer(view, text)
 
 

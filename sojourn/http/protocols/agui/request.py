@@ -19,7 +19,10 @@ from sojourn.http.protocols.bodies import (
 from sojourn.http.protocols.messages import IncomingMessage
 from sojourn.http.protocols.turn_request import ClientAnswer, Result, TurnRequest
 
-__all__ = ["AguiBody", "AguiContext", "AguiMessage", "AguiResume", "AguiTool", "read"]
+EDITED = "editedArgs"
+"""The field of an approval with edited arguments, as AG-UI calls it."""
+
+__all__ = ["EDITED", "AguiBody", "AguiContext", "AguiMessage", "AguiResume", "AguiTool", "read"]
 
 
 class AguiMessage(CamelBody):
@@ -102,6 +105,7 @@ def read(body: AguiBody) -> TurnRequest:
                 each.interrupt_id,
                 payload=each.payload,
                 is_declined=each.status == "cancelled",
+                edited_as=EDITED,
                 more=each.model_extra or {},
             )
             for each in body.resume or ()

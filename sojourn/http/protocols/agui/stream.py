@@ -4,6 +4,7 @@ The encoder's ids and the outcome of the run are replaced by Sojourn's own. `Thr
 as a client does, since the messages of a reloaded page need the ids that they had in the streams.
 """
 
+import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
@@ -42,6 +43,7 @@ from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.errors import RunFailed, SojournError
 from sojourn.http.problems import Problem, redact
+from sojourn.http.protocols.agui.request import EDITED
 from sojourn.http.protocols.reply import FREE
 from sojourn.http.protocols.turn import Begin, SeenEvent, TurnStream
 from sojourn.http.protocols.turn_events import (
@@ -56,7 +58,8 @@ from sojourn.http.protocols.turn_events import (
 from sojourn.http.protocols.waits import ClientWait
 from sojourn.http.security.limits import heavy_read
 from sojourn.reader import Feeds
-from sojourn.timeline import EntryChange, Timeline, UserMessage
+from sojourn.timeline import Call, EntryChange, Timeline, UserMessage
+from sojourn.values.numbers import write_exact
 
 __all__ = ["AguiEncoder", "Thread", "ThreadMessages", "open_thread", "read_thread"]
 
@@ -71,6 +74,8 @@ APPROVAL: dict[str, Any] = {
     "additionalProperties": False,
 }
 """JSON Schema of the answer to an approval."""
+
+_EDITED = {"type": "object", "description": "All arguments of the call, edited. It runs with these."}
 
 _MADE = re.compile(r"^(\d+-\d+-\d+)-\d+$")
 """An id that this module made for a message: the event_id of its plan or result, and a number."""
@@ -159,7 +164,7 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
             )
         elif isinstance(event, RunEvent):
             yield CustomEvent(name=f"sojourn.{event.event['type']}", value=event.event)
-        elif isinstance(event, CallRepeated):
+        elif isinstance(event, CallRepeated) and event.is_new:
             for each in self._repeat(event.part):
                 yield each
         elif isinstance(event, Interrupts):
@@ -191,7 +196,8 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
 
     def _schema(self, wait: ClientWait) -> dict[str, Any] | None:
         if wait.view.kind == "approval":
-            return APPROVAL
+            edited = {EDITED: _EDITED} if wait.view.allows_edits else {}
+            return APPROVAL | {"properties": {**APPROVAL["properties"], **edited}}
         if wait.view.kind == "tool_results":
             spec = self._app.tool_spec(wait.view.calls[0].tool)
             return spec.result.json_schema if spec and spec.result else None
@@ -243,6 +249,8 @@ class Thread:
         for change in changes:
             if isinstance(change.entry, UserMessage) and change.kind == "taken":
                 self._add(change.entry)
+            elif isinstance(change.entry, Call) and change.kind == "answered":
+                self._edit(change.entry)
         if (turn := self._timeline.turn) and turn.key == event.event_id and turn.messages:
             self._trim()
         return changes
@@ -289,6 +297,12 @@ class Thread:
         for entry in queued:
             self._add(entry)
         self._trim()
+
+    def _edit(self, entry: Call) -> None:
+        """Show the arguments that an approver gave a call."""
+        shown = self._calls.get(entry.id)
+        if shown is not None and entry.decision and entry.decision.changes:
+            shown["arguments"] = json.dumps(write_exact(entry.call.payload))
 
     def _add(self, entry: UserMessage) -> None:
         self.messages.append(_of_user(entry.message_id, entry.message))

@@ -58,7 +58,7 @@ class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
             name = str(event.event["type"]).replace("_", "-")
             yield DataChunk(type=f"data-{name}", data=event.event, transient=True)
         elif isinstance(event, CallRepeated):
-            if (call := event.part).tool_call_id not in self._calls:
+            if (call := event.part).tool_call_id not in self._calls or event.is_edited:
                 yield ToolInputAvailableChunk(
                     tool_call_id=call.tool_call_id, tool_name=call.tool_name, input=call.args_as_dict()
                 )

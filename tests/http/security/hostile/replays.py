@@ -275,7 +275,14 @@ async def _(world: World) -> Answer:
 async def _(world: World) -> Answer:
     thread = _thread()
     assert (await world.send("POST", "/agui/shop.clerk", thread)).status == 200
-    return await _resume(world, thread, {"approved": True, "editedArgs": {"disk": "b"}})
+    return await _resume(world, thread, {"approved": True, "edited_action": {"disk": "b"}})
+
+
+@story("agui: edited arguments that do not fit the tool", 422, "invalid_input")
+async def _(world: World) -> Answer:
+    thread = _thread()
+    assert (await world.send("POST", "/agui/shop.clerk", thread)).status == 200
+    return await _resume(world, thread, {"approved": True, "editedArgs": {"disk": ["b"], "as": "root"}})
 
 
 @story("agui: an approval with a stale digest", 409, "await_closed")
