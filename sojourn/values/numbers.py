@@ -41,6 +41,9 @@ def write_exact(value: Any) -> Any:
 
 def restore_exact(given: Any, original: Any) -> Any:
     """Return a JSON value from a client, with the integers that it got as texts."""
+    kept: Any = given
+    if _is_rounded(original):
+        return original if given == str(original) else kept
     if isinstance(given, Mapping) and isinstance(original, Mapping):
         before = cast("Mapping[str, Any]", original)
         fields = cast("Mapping[str, Any]", given).items()
@@ -48,7 +51,6 @@ def restore_exact(given: Any, original: Any) -> Any:
     if isinstance(given, list) and isinstance(original, list):
         items, known = cast("list[Any]", given), cast("list[Any]", original)
         return [restore_exact(item, known[at] if at < len(known) else None) for at, item in enumerate(items)]
-    kept: Any = original if _is_rounded(original) and given == str(original) else given
     return kept
 
 

@@ -27,7 +27,7 @@ def row(page, run):
 
 async def read(page):
     """Wait until what is newly shown has been there long enough for keys."""
-    await expect(page.locator("#open form:not([data-arming])")).to_be_attached()
+    await expect(page.locator("#open form.answer:not([data-arming])")).to_be_attached()
 
 
 def label():
@@ -154,7 +154,7 @@ async def test_who_keeps_pressing_decides_on_nothing_that_came_meanwhile(office,
     for _ in range(12):
         await page.keyboard.press("a", delay=20)
         await page.wait_for_timeout(100)
-    await expect(page.locator("#open form[data-arming]")).to_be_attached()
+    await expect(page.locator("#open form.answer[data-arming]")).to_be_attached()
     for run in runs[1:]:
         assert [wait.payload["amount"] for wait in (await run.status()).awaits] == [12.5]
     await read(page)
@@ -208,7 +208,7 @@ async def test_the_mouse_is_armed_like_the_keys(office, visit):
     for _ in range(6):  # each click that comes too early starts the pause anew
         await page.mouse.click(*at)
         await page.wait_for_timeout(150)
-    await expect(page.locator("#open form[data-arming]")).to_be_attached()
+    await expect(page.locator("#open form.answer[data-arming]")).to_be_attached()
     assert [wait.payload["amount"] for wait in (await runs[1].status()).awaits] == [12.5]
     await read(page)
     await page.mouse.click(*await centre_of(approve))
@@ -397,10 +397,10 @@ async def test_an_answer_given_elsewhere_is_told_and_leaves_the_list_at_once(off
     run, wait = await office.asks("refund Ana", labels=labels)
     page = await visit(office.page_of(run, wait) + f"?{query}")
     await expect(page.locator("#connection")).to_have_text("Live")
-    await page.locator("[name=reason]").fill("half a thought")
+    await page.locator(".answer [name=reason]").fill("half a thought")
     another, _ = await office.asks("which", labels=labels)
     await expect(row(page, another)).to_be_visible()
-    await expect(page.locator("[name=reason]")).to_have_value("half a thought")
+    await expect(page.locator(".answer [name=reason]")).to_have_value("half a thought")
     await run.deny(wait, "not now", by="ben")
     await expect(page.locator("#fate")).to_contain_text("Denied by ben")
     await expect(page.locator("#fate")).to_contain_text("not now")
@@ -429,12 +429,12 @@ async def test_a_decision_on_other_arguments_is_refused_and_shows_those_that_are
     """A digest that is not that of the call is refused in words, nothing runs, and the page has the call as it is, with the reason that was typed."""
     run, wait = await office.asks("refund Ana")
     page = await visit(office.page_of(run, wait), script=script)
-    await page.locator("[name=digest]").evaluate("field => field.value = 'f'.repeat(64)")
-    await page.locator("[name=reason]").fill("fine")
+    await page.locator(".answer [name=digest]").evaluate("field => field.value = 'f'.repeat(64)")
+    await page.locator(".answer [name=reason]").fill("fine")
     await page.get_by_role("button", name="Approve", exact=False).first.click()
     await expect(page.get_by_role("alert")).to_contain_text("changed after you saw it")
     await expect(page.locator("#open .arguments")).to_contain_text("12.5")
-    await expect(page.locator("[name=reason]")).to_have_value("fine")
+    await expect(page.locator(".answer [name=reason]")).to_have_value("fine")
     assert (await run.status()).awaits
     await page.get_by_role("button", name="Approve", exact=False).first.click()
     await expect(page.locator("#said")).to_contain_text("Approved")
