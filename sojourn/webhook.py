@@ -1,19 +1,31 @@
-"""Send notices to a URL, signed as Standard Webhooks specifies.
+"""Send notices to a URL, or as messages to Slack and Teams.
 
-With the signature the receiver can trust them.
+They are signed as Standard Webhooks specifies, so that the receiver can trust them.
 """
 
 import hashlib
 from base64 import b64decode
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import standardwebhooks
 from temporalio.exceptions import ApplicationError
 
+from sojourn.connection import settings
 from sojourn.contracts.run import Notice
 from sojourn.errors import DefinitionError
 from sojourn.network.client import http_client
+from sojourn.notice_message import (
+    NoticeMessage,
+    Outcome,
+    check_outcomes,
+    is_told,
+    message_of,
+    slack_body,
+    teams_body,
+)
 from sojourn.values.wire import encode
 
 __all__ = ["Webhook"]
@@ -24,35 +36,56 @@ _GONE = 410
 _TIMEOUT = 20.0
 """Seconds for each part of a request, as the specification recommends at least 15."""
 
+_LONGEST_DELAY = 600
+"""Seconds to wait at most because a receiver says so."""
+
+_TEMPLATES: Final[Mapping[str, Callable[[NoticeMessage], dict[str, Any]]]] = {
+    "slack": slack_body,
+    "teams": teams_body,
+}
+
 
 class Webhook:
     """An async function for `App(on_wait=..., on_turn=..., on_end=...)`.
 
-    Each notice is a POST of `{"type": "sojourn.<kind>", "timestamp": ..., "data": <the notice>}` with the headers
-    `webhook-id`, `webhook-timestamp` and `webhook-signature` of [Standard Webhooks](https://www.standardwebhooks.com).
+    Each notice is a POST of `{"type": "sojourn.<kind>", "timestamp": ..., "data": <the notice>}`, or with a template
+    a message for people, with the headers `webhook-id`, `webhook-timestamp` and `webhook-signature` of
+    [Standard Webhooks](https://www.standardwebhooks.com).
     If there is no answer, or one other than 2xx, Temporal sends the notice again, with the same `webhook-id`. It gives
     up after 410.
     Redirects are not followed.
 
     Args:
         url: The address, `https://...`; `http://` too.
-        secret: The key, as `whsec_` and Base64; it is not written to histories, logs or errors.
+        secret: The key, as `whsec_` and Base64; it is not written to histories, logs or errors. Optional with a template,
+            since Slack and Teams check no signature: their address is the secret.
+        template: `slack` for an incoming webhook of Slack, `teams` for a workflow of Teams that posts a card.
+        outcomes: The ends of turns and runs to tell, such as `("gave_up", "failed")`; by default all. Waits are always told.
+        public_url: Where people reach the console, for the link in a message; by default `SOJOURN_PUBLIC_URL`.
 
     Raises:
-        DefinitionError: The URL or the secret cannot be used.
+        DefinitionError: An argument or `SOJOURN_PUBLIC_URL` cannot be used.
     """
 
-    def __init__(self, url: str, secret: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        secret: str = "",
+        *,
+        template: Literal["slack", "teams"] | None = None,
+        outcomes: Collection[Outcome] | None = None,
+        public_url: str | None = None,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise DefinitionError("Webhook(url): an address such as https://example.com/hooks")
-        try:
-            b64decode(secret.removeprefix("whsec_"), validate=True)
-            self._signer = standardwebhooks.Webhook(secret)
-        except (ValueError, RuntimeError, standardwebhooks.webhooks.EmptyWebhookSecretError) as error:
-            raise DefinitionError(
-                "Webhook(secret): whsec_ and Base64, such as whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-            ) from error
+        if template is not None and template not in _TEMPLATES:
+            raise DefinitionError(f"Webhook(template={template!r}) is none of {', '.join(_TEMPLATES)}")
+        self._signer = None if template and not secret else _signer(secret)
+        self._template = template
+        self._outcomes = check_outcomes(outcomes)
+        self._public_url = public_url
+        settings.public_url(public_url)
         self._url = url
         self._host = parts.hostname
 
@@ -67,25 +100,51 @@ class Webhook:
             ApplicationError: `WebhookRefused`, if the answer is not 2xx.
             httpx2.TransportError: There was no answer.
         """
-        now = datetime.now(UTC)
+        if not is_told(notice, self._outcomes):
+            return
+        body = self._body(notice)
+        # The body of the answer is not read: Sojourn does not need it, and it may have any size.
+        async with (
+            http_client(timeout=_TIMEOUT) as client,
+            client.stream("POST", self._url, content=body, headers=self._headers(notice, body)) as answer,
+        ):
+            pass
+        if not answer.is_success:
+            delay = answer.headers.get("retry-after", "")
+            raise ApplicationError(
+                f"the webhook at {self._host} answered {answer.status_code}",
+                type="WebhookRefused",
+                non_retryable=answer.status_code == _GONE,
+                next_retry_delay=timedelta(seconds=min(int(delay), _LONGEST_DELAY))
+                if delay.isdecimal() and len(delay) < 10
+                else None,
+            )
+
+    def _body(self, notice: Notice) -> bytes:
+        if self._template:
+            message = message_of(notice, settings.public_url(self._public_url))
+            return encode(_TEMPLATES[self._template](message))
         data = notice.model_dump(mode="json")
-        body = encode({"type": f"sojourn.{notice.kind}", "timestamp": data["at"], "data": data})
+        return encode({"type": f"sojourn.{notice.kind}", "timestamp": data["at"], "data": data})
+
+    def _headers(self, notice: Notice, body: bytes) -> dict[str, str]:
+        now = datetime.now(UTC)
         message_id = f"msg_{hashlib.sha256(notice.id.encode()).hexdigest()[:32]}"
         headers = {
             "content-type": "application/json",
             "webhook-id": message_id,
             "webhook-timestamp": str(int(now.timestamp())),
-            "webhook-signature": self._signer.sign(message_id, now, body.decode()),
         }
-        # The body of the answer is not read: Sojourn does not need it, and it may have any size.
-        async with (
-            http_client(timeout=_TIMEOUT) as client,
-            client.stream("POST", self._url, content=body, headers=headers) as answer,
-        ):
-            pass
-        if not answer.is_success:
-            raise ApplicationError(
-                f"the webhook at {self._host} answered {answer.status_code}",
-                type="WebhookRefused",
-                non_retryable=answer.status_code == _GONE,
-            )
+        if self._signer:
+            headers["webhook-signature"] = self._signer.sign(message_id, now, body.decode())
+        return headers
+
+
+def _signer(secret: str) -> standardwebhooks.Webhook:
+    try:
+        b64decode(secret.removeprefix("whsec_"), validate=True)
+        return standardwebhooks.Webhook(secret)
+    except (ValueError, RuntimeError, standardwebhooks.webhooks.EmptyWebhookSecretError) as error:
+        raise DefinitionError(
+            "Webhook(secret): whsec_ and Base64, such as whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+        ) from error

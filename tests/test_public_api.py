@@ -20,6 +20,7 @@ PUBLIC = {
     "errors": errors.__all__,
     "events": ["Cursor", "EventHandler", "event_line", "parse_event", "subscribe"],
     "flows": ["ToolReference", "approvals"],
+    "mail": ["Mail"],
     "mcp": ["McpToolset"],
     "models": ["Compaction"],
     "network": [

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
@@ -23,6 +23,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.statuses: list[int] = []
+        self.retry_after = ""
         self.got: list[tuple[dict[str, str], bytes]] = []
         outer = self
 
@@ -31,6 +32,7 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 outer.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
                 self.send_response(outer.statuses.pop(0) if outer.statuses else 204)
+                self.send_header("retry-after", outer.retry_after)
                 self.send_header("location", f"http://127.0.0.1:{outer.port}/elsewhere")
                 self.end_headers()
 
@@ -105,6 +107,15 @@ def test_a_wrong_declaration(url, secret, why):
         Webhook(url, secret)
 
 
+def test_a_wrong_template_or_address_of_the_console(monkeypatch):
+    """Each is refused when the app is declared, and not when the first notice is sent."""
+    with pytest.raises(DefinitionError, match=r"template='irc'\) is none of slack, teams"):
+        Webhook("https://example.com", template="irc")
+    monkeypatch.setenv("SOJOURN_PUBLIC_URL", "agents.example.com")
+    with pytest.raises(DefinitionError, match="SOJOURN_PUBLIC_URL"):
+        Webhook("https://example.com", template="slack")
+
+
 async def test_a_run_sends_until_the_receiver_answers(serve, receiver, until):
     """A receiver that is down at first gets the notice all the same, once more with the same id; no history has the secret."""
 
@@ -126,6 +137,40 @@ async def test_a_run_sends_until_the_receiver_answers(serve, receiver, until):
         history = (await client.temporal.get_workflow_handle(workflow_id).fetch_history()).to_json()
         assert SECRET.removeprefix("whsec_") not in history
         assert "very-secret-path" not in history
+
+
+async def test_a_template_is_a_message_with_a_link(receiver, monkeypatch):
+    """The address of the console comes from the setting; the message is signed only with a secret, and repeats its id."""
+    monkeypatch.setenv("SOJOURN_PUBLIC_URL", "https://agents.example.com/")
+    notice = NOTICE.model_copy(update={"await_id": "q"})
+    await Webhook(receiver.url, template="slack")(notice)
+    await Webhook(receiver.url, SECRET, template="teams", public_url="https://ops.example.com")(notice)
+    (plain, slack), (signed, teams) = receiver.got
+    (block,) = json.loads(slack)["blocks"]
+    assert block["elements"][-1]["elements"][-1]["url"] == "https://agents.example.com/inbox/r-1/q"
+    assert "webhook-signature" not in plain
+    assert plain["webhook-id"] == signed["webhook-id"]
+    sent = standardwebhooks.Webhook(SECRET).verify(teams, signed)
+    assert sent["attachments"][0]["content"]["actions"][0]["url"] == "https://ops.example.com/inbox/r-1/q"
+
+
+async def test_only_the_outcomes_that_are_asked_for_are_sent(receiver):
+    """Of ends and turns; a wait is always sent."""
+    hook = Webhook(receiver.url, SECRET, outcomes=["failed"])
+    for kind, reason in (("wait", ""), ("end", "answered"), ("turn", "failed")):
+        await hook(NOTICE.model_copy(update={"kind": kind, "reason": reason}))
+    assert [json.loads(body)["type"] for _, body in receiver.got] == ["sojourn.wait", "sojourn.turn"]
+
+
+async def test_a_receiver_says_when_to_come_again(receiver):
+    """Slack answers 429 with `retry-after`; a time that is no number, or too long, counts for nothing."""
+    receiver.statuses, waits = [429, 429, 429], []
+    for said in ("30", "86400", "tomorrow"):
+        receiver.retry_after = said
+        with pytest.raises(ApplicationError) as refused:
+            await Webhook(receiver.url, SECRET)(NOTICE)
+        waits.append(refused.value.next_retry_delay)
+    assert waits == [timedelta(seconds=30), timedelta(seconds=600), None]
 
 
 def test_what_is_no_async_function_is_refused():

@@ -26,6 +26,7 @@ __all__ = [
     "live",
     "local_port",
     "metrics_port",
+    "public_url",
     "requires_encryption",
     "task_queue",
 ]
@@ -36,6 +37,7 @@ DEFAULT_TASK_QUEUE = "sojourn"
 _DEFAULT_PORT = 7233
 _LAST_PORT = 65_535
 _DEFAULT_ADDRESS = f"localhost:{_DEFAULT_PORT}"
+_WEB_ADDRESS = re.compile(r"https?://[^\s<>\"'|@?#\\]+")
 _COMPRESSIONS = {"gzip": GrpcCompression.GZIP, "none": GrpcCompression.NONE}
 
 
@@ -124,6 +126,19 @@ def live() -> str | None:
 def codec() -> str | None:
     """Return the codec that encrypts payloads, as MODULE:CODEC, or None."""
     return os.environ.get("SOJOURN_CODEC") or None
+
+
+def public_url(explicit: str | None = None) -> str:
+    """Return the address at which people reach the console.
+
+    It has no slash at its end. Empty without a setting.
+    """
+    url = (explicit or os.environ.get("SOJOURN_PUBLIC_URL", "")).strip().rstrip("/")
+    if url and not _WEB_ADDRESS.fullmatch(url):
+        raise DefinitionError(
+            f"the public address of the console is {url[:100]!a}; write it as https://agents.example.com (SOJOURN_PUBLIC_URL)"
+        )
+    return url
 
 
 def requires_encryption() -> bool:

@@ -154,6 +154,10 @@ class Notice(Record):
     """Of a wait: `await_clarification`, `await_confirmation` or `await_external_tools`, as its event."""
     tool: str = ""
     """Of a wait: the tool whose call it is about."""
+    arguments: list[str] = []
+    """Of an approval: the arguments of the call, one line each, shortened. The values of fields with names such as `password` are left out."""
+    expires_at: datetime | None = None
+    """Of a wait: when it expires; null for never."""
     text: str = ""
     """The question, or the answer."""
     reason: str = ""

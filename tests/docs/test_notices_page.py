@@ -21,6 +21,8 @@ async def test_the_program_of_the_page(serve, module_of, until):
     assert (await run.result()).text == "Order 7 is on its way."
     hooked = page.with_webhook("https://example.com/hooks", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     assert set(hooked.notices) == {"wait", "end"}
+    assert set(page.with_people("https://example.com/a", "https://example.com/b").notices) == {"wait", "end"}
+    assert repr(page.by_mail("smtp.example.com", "sesame")) == "<Mail smtp.example.com>"
 
 
 def test_the_fields_of_a_notice(rows):

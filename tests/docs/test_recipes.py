@@ -20,6 +20,7 @@ from tests.bank import Bank
 from tests.docs.conftest import blocks_of
 from tests.http.conftest import listening
 from tests.http.protocols.conftest import node_modules, start
+from tests.test_webhook import Receiver
 
 __all__ = ["node_modules", "start"]  # fixtures
 
@@ -111,6 +112,27 @@ async def slack(monkeypatch) -> AsyncIterator[tuple[Slack, str]]:
         yield slack, url
 
 
+async def test_a_link_in_slack_opens_the_page_that_decides(serve, module_of, until, monkeypatch):
+    """The message has one link. To open it shows the whole call and decides nothing; the form of its page does."""
+    with Receiver() as channel:
+        monkeypatch.setenv("SLACK_WEBHOOK", channel.url)
+        page = module_of("recipes/slack.md", "slack_desk")
+        client = await serve(page.app)
+        async with listening(create_app(page.app, client=client, console=True)) as url:
+            monkeypatch.setenv("SOJOURN_PUBLIC_URL", url)
+            run = await client.start("desk.clerk", "A-1")
+            await until(lambda: channel.got)
+            (link,) = re.findall(r'"url":"([^"]+)"', channel.got[0][1].decode())
+            async with httpx.AsyncClient() as visitor:
+                shown = (await visitor.get(link)).text
+                assert [wait.id for wait in (await run.status()).awaits] == [link.rpartition("/")[2]]
+                digest = re.search(r'name="digest" value="(\w+)"', shown)[1]
+                assert "A-1" in shown
+                form = {"do": "approve", "digest": digest}
+                assert (await visitor.post(link, data=form, headers={"origin": url})).status_code == 303
+            assert (await run.result()).text == "order A-1 is canceled"
+
+
 async def test_a_click_in_slack_approves_a_call(serve, module_of, slack, until, monkeypatch):
     """The webhook brings the call to the channel, a forged click is refused, and a click of kim runs the call."""
     fake, url = slack
@@ -118,7 +140,7 @@ async def test_a_click_in_slack_approves_a_call(serve, module_of, slack, until, 
     async with listening(desk) as address:
         monkeypatch.setenv("BRIDGE_URL", f"{address}/notices")
         page = module_of("recipes/slack.md", "slack_desk")
-        client = await serve(page.app)
+        client = await serve(page.with_buttons)
         desk.mount("/", page.bridge(client, "#orders"))
         run = await client.start("desk.clerk", "A-1")
         await until(lambda: fake.posted)

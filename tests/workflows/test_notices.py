@@ -108,6 +108,7 @@ async def test_a_run_tells_what_it_waits_for_and_how_it_ends(serve, app, told, u
     )
     assert (ask.principal, ask.tenant) == (ANA, "acme")
     assert (wiped.await_type, wiped.tool) == ("await_confirmation", "notice.tools.wipe")
+    assert (wiped.arguments, ask.arguments, ask.expires_at) == (["n = 1"], [], None)
     assert (weighed.await_type, weighed.tool) == ("await_external_tools", "notice.outside.weigh")
     await runs[0].answer("this one")
     await runs[1].approve(wiped.await_id)

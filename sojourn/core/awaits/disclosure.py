@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.wire_names import APPROVAL
+from sojourn.core.payload.masking import HIDDEN
 from sojourn.values.text import count_noun
 from sojourn.values.visible import describe_mixed_scripts, fence, visible
 
@@ -169,6 +170,8 @@ def _path(path: _Path) -> str:
 
 
 def _literal(value: Any) -> str:
+    if value is HIDDEN:
+        return repr(value)
     try:
         return visible(json.dumps(value, ensure_ascii=False, default=str))
     except ValueError:  # an integer with more digits than Python formats

@@ -2,11 +2,14 @@
 
 A secret is found verbatim and as JSON, Python and URLs escape it; a number also as a number. The walk
 over a result follows the record's own fields, so that a field that is added later is masked too.
+Where nothing but a field's name tells that its value is a secret, `hide_secrets` goes by the name.
 """
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from itertools import pairwise
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel
@@ -17,8 +20,10 @@ from sojourn.values.json_value import Schema, is_array, is_object, resolve, to_t
 from sojourn.values.text import CUT, plain
 
 __all__ = [
+    "HIDDEN",
     "Mask",
     "advertised_schema",
+    "hide_secrets",
     "mask_fault",
     "mask_for",
     "mask_result",
@@ -121,6 +126,41 @@ def secret_forms(text: str) -> set[str]:
     They are the secret and its lines, each also as JSON, Python and URLs escape it.
     """
     return {form for each in _split_lines(text) for form in _forms(each)}
+
+
+class _Hidden:
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+
+HIDDEN: Final = _Hidden()
+"""In place of a value that `hide_secrets` has taken out."""
+
+_SECRET_WORDS = frozenset(
+    {"apikey", "authorization", "cookie", "credential", "credentials", "cvc", "cvv", "otp", "passcode"}
+    | {"passphrase", "passwd", "password", "pin", "secret", "secrets", "token"}
+)
+"""Words of a name whose value is a secret."""
+
+_SECRET_PAIRS = frozenset({"api key", "access key", "private key", "secret key", "signing key"})
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def hide_secrets(value: Any, name: str = "") -> Any:
+    """Return JSON with `HIDDEN` in place of values with the name of a secret.
+
+    Names are compared word by word, so that `apiKey` is a secret and `max_tokens` is none.
+    """
+    words = [word.lower() for word in _WORDS.findall(name)]
+    pairs = {" ".join(pair) for pair in pairwise(words)}
+    if not _SECRET_WORDS.isdisjoint(words) or not _SECRET_PAIRS.isdisjoint(pairs):
+        return value if value is None or isinstance(value, bool) else HIDDEN
+    if is_object(value):
+        return {key: hide_secrets(inner, key) for key, inner in value.items()}
+    if is_array(value):
+        return [hide_secrets(inner) for inner in value]
+    return value
 
 
 def mask_result(result: ToolResult, mask: Mask) -> ToolResult:

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from sojourn.contracts.awaits import Await
+from sojourn.contracts.awaits import Await, AwaitConfirmation, expires_at
 from sojourn.contracts.run import IDLE, NOTICE_KINDS, PAUSED, Notice, NoticeKind, RunOutput, RunStatus
 from sojourn.contracts.tool_error import ToolError
+from sojourn.core.awaits.disclosure import disclose
 from sojourn.core.awaits.kinds import kind_of
+from sojourn.core.payload.masking import hide_secrets
 from sojourn.core.run.state import RunState
 from sojourn.core.run.totals import add_totals, total_usage
 from sojourn.values.text import clip
@@ -49,6 +51,9 @@ def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
 
 MAX_TEXT = 2_000
 
+MAX_LINE = 500
+"""Longest line of arguments, in characters."""
+
 
 def wait_notice(run_id: str, state: RunState, wait: Await, at: datetime) -> Notice:
     return _notice(run_id, state, "wait", wait.id, at).model_copy(
@@ -57,8 +62,15 @@ def wait_notice(run_id: str, state: RunState, wait: Await, at: datetime) -> Noti
             "await_type": kind_of(wait).event.model_fields["type"].default,
             "text": clip(wait.summary, MAX_TEXT),
             "tool": next(iter(wait.tools), ""),
+            "arguments": _arguments(wait) if isinstance(wait, AwaitConfirmation) else [],
+            "expires_at": expires_at(wait, at),
         }
     )
+
+
+def _arguments(wait: AwaitConfirmation) -> list[str]:
+    lines = disclose(hide_secrets(wait.payload)).lines if wait.payload else ()
+    return [clip(line, MAX_LINE) for line in lines]
 
 
 def turn_notice(

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn.core.awaits.disclosure import MAX_FIELDS, MAX_TEXT, disclose, disclose_changes
+from sojourn.core.payload.masking import hide_secrets
 
 NAMES = st.text(max_size=6) | st.sampled_from(
     ["a", "b", 'a = "x"', "a.b", "a[0]", "\n", "\\u200b", "\u200b", "…"]
@@ -164,3 +165,11 @@ def test_changes_are_lines_from_what_to_what() -> None:
     assert disclose_changes(before, before) == ()
     many = {str(n): n for n in range(MAX_FIELDS + 2)}
     assert disclose_changes({}, many)[-1] == "… 2 more changes"
+
+
+def test_a_hidden_value_is_told_apart_from_a_text():
+    """It has no quotation marks, which every text has."""
+    assert disclose(hide_secrets({"password": "x", "a": "[hidden]"})).lines == (
+        "password = [hidden]",
+        'a = "[hidden]"',
+    )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sojourn.contracts.tool_call import InputForm, InputRequired
 from sojourn.contracts.tool_error import FieldIssue, RetryHint, ToolError
 from sojourn.contracts.tool_result import Artifact, Bounds, RunLink, ToolResult, ToolTelemetry
-from sojourn.core.payload.masking import mask_fault, mask_for, mask_result
+from sojourn.core.payload.masking import HIDDEN, hide_secrets, mask_fault, mask_for, mask_result
 from sojourn.values.text import clip, plain
 
 SECRET = '-----BEGIN "KEY"\nline\\2\té/+-----'
@@ -214,3 +214,29 @@ def test_masked_fault_masks_the_error_and_the_hints_texts():
         update={"error": after.error, "retry_hint": hint.model_copy(update=kept)}
     )
     assert mask_fault(ToolResult(result="tok-1234"), mask) == ToolResult(result="tok-1234")
+
+
+def test_values_are_hidden_by_the_names_of_their_fields():
+    """A name counts word by word, at any depth; what a name hides is hidden whole, and nothing else changes."""
+    hidden = {
+        "password": "p",
+        "apiKey": "k",
+        "API_KEY": "k",
+        "x-auth-token": "t",
+        "secret": {"a": [1]},
+        "pin": 1234,
+    }
+    plain = {
+        "max_tokens": 5,
+        "keyboard": "us",
+        "shopping": "x",
+        "passwords_changed": 3,
+        "token": None,
+        "has_pin": True,
+    }
+    payload = {**plain, "rows": [{"name": "a", "secret_key": "s"}], **hidden}
+    assert hide_secrets(payload) == {
+        **plain,
+        "rows": [{"name": "a", "secret_key": HIDDEN}],
+        **dict.fromkeys(hidden, HIDDEN),
+    }
