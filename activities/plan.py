@@ -8,9 +8,11 @@ While it runs, its workflow task is open: the run does not answer a query for it
 gets no message.
 """
 
+import asyncio
 import difflib
 import time
-from collections.abc import Collection
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from sojourn.attachments import Attachments, RunAttachments, runs_read_by
 from sojourn.authoring.agent import Agent
@@ -32,8 +35,9 @@ from sojourn.core.run.limits import caps_left, limits_of, stricter_limits, turn_
 from sojourn.core.run.totals import RunTotals
 from sojourn.core.run.transcript import question_message
 from sojourn.live.deltas import PlanAttempt, telling
-from sojourn.live.transport import topic_of
+from sojourn.live.transport import LiveTransport, topic_of
 from sojourn.serving.artifact_reader import ArtifactReader, AttachmentReader, reading_artifacts
+from sojourn.serving.hardening.attempt import OwnTask
 from sojourn.serving.hardening.lost_workers import MAX_LOST, FirstTime, earlier_attempts
 from sojourn.values.wire import MAX_LOCAL_BYTES, size_of
 
@@ -138,7 +142,7 @@ class PlanActivity:
                 waited=datetime.now(UTC) - info.scheduled_time,
             )
             began = time.monotonic()
-            async with telling(self._app.live, _attempt(task)):
+            async with _streaming(self._app.live, task):
                 with reading_artifacts(
                     self._picture_reader((key[0], task.key_run_id)),
                     self._file_reader(key[0], task.key_run_id),
@@ -199,6 +203,31 @@ class PlanActivity:
         known = self._app.list_agents()
         close = difflib.get_close_matches(agent_id, known, n=3)
         return f"did you mean {' or '.join(close)}?" if close else f"it serves {', '.join(known[:10])}"
+
+
+@asynccontextmanager
+async def _streaming(live: LiveTransport, task: PlanTask) -> AsyncGenerator[None]:
+    """Let the planner stream its text. A plan that is canceled leaves it in the history."""
+    async with telling(live, _attempt(task)) as deltas:
+        try:
+            yield
+        except asyncio.CancelledError:
+            await _record_partial(deltas.partial)
+            raise
+
+
+async def _record_partial(text: str) -> None:
+    # The SDK reports a cancellation without details.
+    details, own = activity.cancellation_details(), OwnTask.current()
+    is_asked = details is not None and details.cancel_requested and not activity.info().is_local
+    if not (text and is_asked and own):
+        return
+    try:
+        await own.report_cancellation(await own.encode([text]))
+    except RPCError as error:
+        _log.warning("partial_text_lost", run_id=activity.info().workflow_id or "", reason=str(error)[:200])
+        return
+    activity.raise_complete_async()
 
 
 def _attempt(task: PlanTask) -> PlanAttempt:

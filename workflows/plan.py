@@ -149,6 +149,7 @@ class PlanExecution:
             result = await self._execute_plan(task, before)
         except ActivityError as error:
             if is_cancelled_exception(error):
+                self._state = self._state.plan_canceled(getattr(error.cause, "details", ()))
                 raise
             if is_at_wrong_worker(error):
                 raise asyncio.CancelledError from error

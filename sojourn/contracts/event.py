@@ -84,6 +84,8 @@ class AssistantMessageEvent(BaseEvent):
     type: Literal["assistant_message"] = "assistant_message"
     message: Message
     """The message."""
+    is_partial: bool = False
+    """Whether it is only the text that was streamed before the turn, or the run, was stopped."""
 
 
 class UsageEvent(BaseEvent):

@@ -192,12 +192,16 @@ class HistoryReader:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
             error = await self.error_of(failure) if failure else None
-            is_call = self._scheduled.get(ended.scheduled_event_id) == EXECUTE_TOOL
+            name, value = self._scheduled.get(ended.scheduled_event_id), None
+            if name == EXECUTE_TOOL and failure:
+                value = await self._detail(failure)
+            elif name == PLAN and kind == EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
+                value = await self._values(ended.details)
             return self._make(
                 event,
                 "failed",
                 of=ended.scheduled_event_id,
-                value=await self._detail(failure) if is_call and failure else None,
+                value=value,
                 error=error,
                 timeout=_timeout_of(failure),
             )

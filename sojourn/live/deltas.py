@@ -31,6 +31,9 @@ MAX_CHARS = 1_000_000
 MAX_DELTAS = 20_000
 """Deltas of one attempt after which no further piece is accepted."""
 
+MAX_PARTIAL = 60_000
+"""Most characters of the text of a cancelled attempt that are recorded, from its beginning."""
+
 MAX_PIECE = 8_000
 """Most characters of one delta."""
 
@@ -70,6 +73,7 @@ class Deltas:
         """The pieces that are not sent yet: kind, tool, index and texts."""
         self._seq = 0
         self._chars = 0
+        self._texts: list[str] = []
         self._has_ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -90,6 +94,11 @@ class Deltas:
             index: The number of the call in the plan, from 0.
         """
         await self._write("tool_call", piece, name, index)
+
+    @property
+    def partial(self) -> str:
+        """The beginning of the message, as far as it was written for subscribers."""
+        return "".join(self._texts)[:MAX_PARTIAL]
 
     @property
     def is_wanted(self) -> bool:
@@ -117,6 +126,8 @@ class Deltas:
         if self._chars > MAX_CHARS or self._seq + len(self._waiting) >= MAX_DELTAS:
             self._has_ended.set()
             return
+        if kind == "text":
+            self._texts.append(piece)
         for start in range(0, len(piece) or 1, MAX_PIECE):
             self._add(kind, piece[start : start + MAX_PIECE], name, index)
         await asyncio.sleep(0)  # lets `_send` run, even if the planner never awaits anything
@@ -180,14 +191,14 @@ def current_deltas() -> Deltas | None:
 
 
 @asynccontextmanager
-async def telling(transport: LiveTransport, attempt: PlanAttempt) -> AsyncGenerator[None]:
+async def telling(transport: LiveTransport, attempt: PlanAttempt) -> AsyncGenerator[Deltas]:
     """Make `current_deltas` return an attempt's writer to the planner in the body."""
     deltas = Deltas(transport, attempt)
     token = _current.set(deltas)
     if attempt.attempt > 1 and deltas.is_wanted:
         deltas.begin()
     try:
-        yield
+        yield deltas
     finally:
         _current.reset(token)
         await deltas.close()

@@ -225,6 +225,8 @@ class Plan(Entry):
     usage: Usage | None = None
     is_answer: bool = False
     """Whether the message is the output of the `End` that follows."""
+    is_partial: bool = False
+    """Whether the message is only what was written before the turn, or the run, was stopped."""
     calls: list[str] = field(default_factory=list[str])
     """Ids of its calls that have begun."""
     draft: Draft = field(default_factory=Draft)

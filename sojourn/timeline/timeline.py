@@ -402,6 +402,7 @@ class Timeline:
         plan = self._plan if self._plan is not None and self._plan.message is None else None
         plan = plan or self._start_plan(event)
         plan.message, plan.message_event_id = event.message, event.event_id
+        plan.is_partial = event.is_partial
         for part in event.message.tool_calls:
             self._plan_of[part.tool_call_id] = plan
         self._touch(plan, "spoken")

@@ -96,11 +96,12 @@ def usage_text(output: RunOutput) -> str:
     return ", ".join(parts)
 
 
-def spoken_lines(message: Message) -> list[Line]:
-    """Return the text of a message with calls, as the end of a run has its answer."""
-    if not message.tool_calls or not message.text:
+def spoken_lines(message: Message, *, is_partial: bool = False) -> list[Line]:
+    """Return the text of a message with calls or of a stopped one, as the end of a run has its answer."""
+    if not message.text or not (message.tool_calls or is_partial):
         return []
-    return text_lines(message.text, "italic", "“ ")
+    lines = text_lines(message.text, "italic", "“ ")
+    return [*lines, Line("· stopped here", "dim")] if is_partial else lines
 
 
 def _run_started(event: RunStartedEvent) -> list[Line]:
@@ -122,7 +123,7 @@ def _fork_lines(origin: ForkedFrom) -> list[Line]:
 
 
 def _assistant_message(event: AssistantMessageEvent) -> list[Line]:
-    return spoken_lines(event.message)
+    return spoken_lines(event.message, is_partial=event.is_partial)
 
 
 def _agent_run_started(event: AgentRunStartedEvent) -> list[Line]:

@@ -281,7 +281,7 @@ class RunTrees:
 
     def _plan(self, branch: Tree, run: Timeline, plan: Plan) -> None:
         if plan.message and self._is_new(run, plan.message_event_id):
-            _add(branch, spoken_lines(plan.message))
+            _add(branch, spoken_lines(plan.message, is_partial=plan.is_partial))
         if not plan.is_open or run.end is not None:
             return
         branch.add(Working(partial(pending_text, plan, run.agent_id), spins=self._spins))

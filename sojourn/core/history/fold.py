@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from sojourn.contracts.dispatch import REPEATED, WRONG_WORKER
 from sojourn.contracts.event import (
@@ -294,6 +294,7 @@ class Fold:
         if self._fold.state.interrupted is not None:
             yield from self._step.give_up(record)
             self._cut_sleep(record)
+            yield from self._say_partial(record)
         if isinstance(output, RunOutput):
             self._fold.handed = self._fold.state.new
             yield self._fold.event(record, AssistantMessageEvent, message=output.final)
@@ -302,6 +303,11 @@ class Fold:
             ids = list(self._fold.state.taken)
             yield self._fold.event(record, TurnFailedEvent, error=error, message_ids=ids)
             self._fold.state = end_turn(self._fold.state, error)
+
+    def _say_partial(self, record: HistoryRecord) -> Iterator[Event]:
+        if self._fold.state.partial.strip():
+            message = Message.assistant(self._fold.state.partial)
+            yield self._fold.event(record, AssistantMessageEvent, message=message, is_partial=True)
 
     def _begin_unrecorded_turn(self, record: HistoryRecord) -> Iterator[Event]:
         # The history does not show that plan.
@@ -391,6 +397,8 @@ class Fold:
         is_moving = record.error is not None and record.error.code == WRONG_WORKER
         if not opened.call.tool_call_id:
             self._is_moving = is_moving
+            if isinstance(record.value, list):
+                self._fold.state = self._fold.state.plan_canceled(cast("list[Any]", record.value))
             return
         if is_moving:
             self._step.asking[opened.call.tool_call_id] = (opened.call, opened.since)
@@ -548,6 +556,8 @@ class Fold:
                 result = answer.model_copy(update={"run_link": opened.link})
                 yield from self._step.answer(record, result, opened.since)
         yield from self._step.give_up(record)
+        if record.kind == "run_canceled":
+            yield from self._say_partial(record)
         if record.kind == "run_completed":
             self._fold.handed, self._fold.state = self._fold.state.new, self._fold.state.finished()
         self._fold.state = self._fold.state.ended()

@@ -32,7 +32,7 @@ class HistoryRecord:
     of: int = 0
     """The id of the event that scheduled or initiated the activity or child run that ended."""
     value: Any = None
-    """The decoded input or result, or the first detail of a failed call's failure."""
+    """The decoded input or result, the first detail of a failed call's failure, or all details of a canceled plan."""
     error: ToolError | None = None
     """The failure; None for a cancellation."""
     timeout: str = ""

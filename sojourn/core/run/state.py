@@ -149,6 +149,8 @@ class RunState:
     """In a conversation: the messages that wait, and those that are known."""
     taken: tuple[str, ...] = ()
     """In a conversation: the ids of the messages of the present turn."""
+    partial: str = ""
+    """The text that the last plan had streamed when it was canceled; empty once another begins."""
     sender: Principal | None = None
     """The sender of the present turn's message, or None for the run's starter.
 
@@ -350,7 +352,13 @@ class RunState:
             planned_from=after,
             turn_start=start,
             opened_after=None,
+            partial="",
         )
+
+    def plan_canceled(self, details: Sequence[Any]) -> "RunState":
+        """Keep the text that a canceled plan had streamed, which its activity reports as the only detail."""
+        text = details[0] if len(details) == 1 else None
+        return copy_with(self, partial=text) if isinstance(text, str) else self
 
     def plan_cut_off(self, before: "RunState") -> "RunState":
         """Take back a plan that an interruption has cut off.

@@ -161,13 +161,14 @@ def end_turn(run: RunState, failure: ToolError | None = None) -> RunState:
     """End a turn.
 
     The planner of the next turn learns why this one failed. If the turn was interrupted, it also
-    gets the messages that no planner has seen.
+    gets the messages that no planner has seen, and the text that was streamed.
     """
     told = () if failure is None else (failure_notice(failure),)
     unseen = None
     if run.interrupted is not None:
         notice = run.limit and Message.system(run.limit.notice)
-        told = (*(message for message in run.new if message != notice), *told)
+        said = (Message.assistant(run.partial),) if run.partial.strip() else ()
+        told = (*(message for message in run.new if message != notice), *said, *told)
         is_planning = run.phase in ("planning", "finalizing") and not run.new
         unseen = run.planned_from if is_planning and run.unseen is None else run.unseen
     return copy_with(
@@ -183,6 +184,7 @@ def end_turn(run: RunState, failure: ToolError | None = None) -> RunState:
         limit=None,
         unseen=unseen,
         interrupted=None,
+        partial="",
     )
 
 

@@ -235,7 +235,7 @@ class AgentReply:
         if kind == "added":
             self.text += self._marks.end()
             self._sent.begin()
-        elif kind == "spoken":
+        elif kind == "spoken" and not (plan.is_partial and self._sent.text.startswith(plan.text)):
             self._write_whole(plan.text)
         elif plan.is_open:
             is_new = not self._sent.text

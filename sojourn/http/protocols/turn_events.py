@@ -41,7 +41,7 @@ from sojourn.http.protocols.reply import SentText
 from sojourn.http.protocols.reply_token import MarkFilter
 from sojourn.http.protocols.turn import Blocked, SeenEvent, TurnStream
 from sojourn.http.protocols.waits import ClientWait, client_waits
-from sojourn.timeline import Call, ChangeKind, End, Note, Plan, Timeline, WaitEntry
+from sojourn.timeline import Call, ChangeKind, End, Note, Plan, Timeline, WaitEntry, is_interruption
 from sojourn.values.numbers import write_exact
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "PlanStep",
     "RunEvent",
     "StatusSnapshot",
+    "Stopped",
     "TurnEncoder",
     "status_snapshot",
 ]
@@ -80,6 +81,13 @@ class PlanStep(CustomEvent, name="sojourn_stepped"):
 
     step: str
     is_begin: bool
+
+
+@dataclass(kw_only=True)
+class Stopped(CustomEvent, name="sojourn_stopped"):
+    """The turn was interrupted. What it had written is whole."""
+
+    turn_id: str
 
 
 @dataclass(kw_only=True)
@@ -166,6 +174,9 @@ class NativeEvents:
                 text = entry.output.text
                 if text and text != self.timeline.last_assistant_text:
                     yield from self._of_message(Message.assistant(text))
+            elif isinstance(entry, End) and is_interruption(entry.event):
+                yield from self.close()
+                yield Stopped(turn_id=entry.turn_id)
         is_note = any(isinstance(entry, Note) for entry, _ in seen.changes)
         is_edit = isinstance(event, AwaitAnsweredEvent) and event.edited_arguments is not None
         if event.type in _FORWARDED or is_edit or (is_note and event.type not in _NOT_FORWARDED):
@@ -181,7 +192,8 @@ class NativeEvents:
             if self._step:
                 yield PlanStep(step=self._step, is_begin=True)
         elif kind == "spoken" and plan.message:
-            yield from self._of_message(plan.message)
+            is_sent = plan.is_partial and self._sent["text"].text.startswith(plan.text)
+            yield from self._end_part() if is_sent else self._of_message(plan.message)
         elif plan.is_open:
             draft = plan.draft
             yield from self._add(

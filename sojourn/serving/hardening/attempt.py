@@ -26,6 +26,7 @@ from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionResponse,
     GetWorkflowExecutionHistoryReverseRequest,
     RecordActivityTaskHeartbeatRequest,
+    RespondActivityTaskCanceledRequest,
 )
 from temporalio.client import Client
 from temporalio.converter import ActivitySerializationContext, DataConverter
@@ -155,6 +156,20 @@ class OwnTask:
             raise
         is_canceled = answer.cancel_requested or answer.activity_paused or answer.activity_reset
         return "canceled" if is_canceled else "wanted"
+
+    async def report_cancellation(self, details: Sequence[Payload]) -> None:
+        """End this attempt as canceled, with details that the SDK's own report lacks.
+
+        Raises:
+            RPCError: The server cannot be reached, or does not cancel the attempt.
+        """
+        request = RespondActivityTaskCanceledRequest(
+            namespace=self._info.namespace,
+            task_token=self._info.task_token,
+            identity=self._client.identity,
+            details=Payloads(payloads=details),
+        )
+        await self._client.workflow_service.respond_activity_task_canceled(request, timeout=_PATIENCE)
 
     async def last_failure(self) -> Failure | None:
         """Return the failure of the attempt before this one.

@@ -381,6 +381,36 @@ async def test_a_page_that_is_loaded_again_answers_what_is_open(served, person, 
     assert known["messages"][-1]["content"] == "wiped a"
 
 
+async def test_the_text_of_a_stopped_turn_stays(served, shop, thread):
+    """The stream ends with the text, and that it was stopped; a page that is loaded again has both."""
+    body = {"threadId": thread, "runId": "run-1", "messages": []}
+    said = {"id": "m-1", "role": "user", "content": "talk"}
+    shop.gate.clear()
+    found: list[Any] = []
+    try:
+        async with served.http.stream("POST", "/agui/shop.clerk", json=body | {"messages": [said]}) as answer:
+            read = answer.aiter_lines()
+            while not found or found[-1]["type"] != "RUN_ERROR":
+                found.append(await frame(read))
+                if found[-1]["type"] == "TEXT_MESSAGE_CONTENT":
+                    await served.http.post(f"/v1/sessions/shop.clerk/{thread}/interrupt")
+    finally:
+        shop.gate.set()
+    (stopped,) = [each["value"] for each in found if each.get("name") == "sojourn.stopped"]
+    assert (stopped["messageId"], found[-1]["code"]) == (
+        next(each["messageId"] for each in found if each["type"] == "TEXT_MESSAGE_START"),
+        "interrupted",
+    )
+    assert [each["delta"] for each in found if each["type"] == "TEXT_MESSAGE_CONTENT"] == ["The site is "]
+    again = events(await served.post("/agui/shop.clerk", body))
+    (snapshot,) = [each["messages"] for each in again if each["type"] == "MESSAGES_SNAPSHOT"]
+    assert [(each["id"], each["content"]) for each in snapshot] == [
+        ("m-1", "talk"),
+        (stopped["messageId"], "The site is "),
+    ]
+    assert [each["value"] for each in again if each.get("name") == "sojourn.stopped"] == [stopped]
+
+
 async def test_a_page_that_is_loaded_again_follows_the_turn_that_goes_on(served, shop, thread):
     """What is older than the turn, and its message, are there at once; the text comes as it is written, and once."""
     body = {"threadId": thread, "runId": "run-1", "messages": []}

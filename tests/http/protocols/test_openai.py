@@ -434,6 +434,28 @@ async def test_a_response_in_the_background_is_polled_and_cancelled(client, sess
     await until(is_done)
 
 
+async def test_a_cancelled_response_keeps_its_text(client, shop, session):
+    """What was streamed before the cancellation stays the output, which is incomplete."""
+    shop.gate.clear()
+    try:
+        stream = await client.responses.create(
+            model=MODEL, input="talk", stream=True, conversation=session["session_id"]
+        )
+        async for event in stream:
+            if event.type == "response.created":
+                place = event.response.id
+            if event.type == "response.output_text.delta":
+                assert (await client.responses.cancel(place)).status == "cancelled"
+    finally:
+        shop.gate.set()
+    found = await client.responses.retrieve(place)
+    assert (found.status, found.output_text, found.output[0].status) == (
+        "cancelled",
+        "The site is ",
+        "incomplete",
+    )
+
+
 async def test_a_request_that_is_too_long_says_what_it_waits_for(client, monkeypatch):
     """Where only a result from outside is missing, the error has its wait and its path."""
     monkeypatch.setattr(routes, "LONGEST", 1.0)

@@ -187,6 +187,12 @@ async def test_a_page_that_stops_ends_the_turn_where_it_says_so(served, shop, pa
         shop.gate.set()
     events = [event async for event in run.events(follow=False)]
     assert [event.error.code for event in events if event.type == "turn_failed"] == ["interrupted"]
+    known = (await served.http.get(f"/vercel/shop.clerk/{chat}/messages")).json()
+    stopped = known[1]["parts"][-2:]
+    assert [part["type"] for part in stopped] == ["text", "data-stopped"]
+    assert stopped[0]["text"] == "The site is "
+    (loaded,) = await page(["look"], load=True)
+    assert texts(loaded) == ["talk", "The site is "]
 
 
 @pytest.mark.parametrize(

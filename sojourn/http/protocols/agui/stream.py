@@ -52,6 +52,7 @@ from sojourn.http.protocols.turn_events import (
     PlanStep,
     RunEvent,
     StatusSnapshot,
+    Stopped,
     TurnEncoder,
     status_snapshot,
 )
@@ -77,6 +78,9 @@ APPROVAL: dict[str, Any] = {
 
 _EDITED = {"type": "object", "description": "All arguments of the call, edited. It runs with these."}
 
+STOPPED = "sojourn.stopped"
+"""The event of a turn that was interrupted."""
+
 _MADE = re.compile(r"^(\d+-\d+-\d+)-\d+$")
 """An id that this module made for a message: the event_id of its plan or result, and a number."""
 
@@ -86,6 +90,8 @@ class ThreadMessages(NativeCustomEvent, name="sojourn_opened"):
     """The messages of the thread, for a client that has none of them."""
 
     messages: list[dict[str, Any]]
+    stopped: list[dict[str, Any]]
+    """The values of `sojourn.stopped` of its turns."""
 
 
 class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
@@ -156,6 +162,10 @@ class AguiEncoder(TurnEncoder, AGUIEventStream[Any, Any]):
             yield MessagesSnapshotEvent.model_validate(
                 {"messages": event.messages, "type": "MESSAGES_SNAPSHOT"}
             )
+            for value in event.stopped:
+                yield CustomEvent(name=STOPPED, value=value)
+        elif isinstance(event, Stopped):
+            yield CustomEvent(name=STOPPED, value={"turnId": event.turn_id, "messageId": self.message_id})
         elif isinstance(event, PlanStep):
             yield (
                 StepStartedEvent(step_name=event.step)
@@ -231,6 +241,8 @@ class Thread:
     def __init__(self, timeline: Timeline) -> None:
         self.messages: list[dict[str, Any]] = []
         """The messages, in the form of AG-UI."""
+        self.stopped: list[dict[str, Any]] = []
+        """The turns that were interrupted, each with its last message."""
         self.begin: Begin | None = None
         """Start of the current turn, or else of the next one; None if there is neither."""
         self._timeline = timeline
@@ -281,6 +293,8 @@ class Thread:
                         "content": event.content,
                     }
                 )
+            case CustomEvent(name="sojourn.stopped", value=value):
+                self.stopped.append(value)
             case _:
                 pass
 
@@ -319,6 +333,8 @@ class Thread:
             others = [index for index, each in rest if each["role"] == "assistant"]
             self.messages = self.messages[[*users, *others, most][0] :]
         self._finished = len(self.messages)
+        ids = {each["id"] for each in self.messages}
+        self.stopped = [each for each in self.stopped if each["messageId"] in ids]
 
     def _message(self, message_id: str, role: str) -> dict[str, Any]:
         if message_id not in self._by_id:
@@ -381,7 +397,7 @@ def _file(part: ImagePart | DocumentPart) -> dict[str, Any]:
 
 async def open_thread(thread: Thread, encoder: AguiEncoder) -> AsyncGenerator[Any]:
     """Yield the native events of a reloaded page: its messages, then the open turn."""
-    yield ThreadMessages(messages=thread.messages)
+    yield ThreadMessages(messages=thread.messages, stopped=thread.stopped)
     if thread.begin is not None:
         async with aclosing(encoder.native_events()) as events:
             async for native in events:

@@ -29,6 +29,7 @@ from sojourn.http.protocols.turn_events import (
     Interrupts,
     RunEvent,
     StatusSnapshot,
+    Stopped,
     TurnEncoder,
 )
 from sojourn.http.protocols.vercel.request import card_id
@@ -57,6 +58,8 @@ class VercelEncoder(TurnEncoder, VercelAIEventStream[Any, Any]):
         elif isinstance(event, RunEvent):
             name = str(event.event["type"]).replace("_", "-")
             yield DataChunk(type=f"data-{name}", data=event.event, transient=True)
+        elif isinstance(event, Stopped):
+            yield DataChunk(type="data-stopped", id=event.turn_id, data={"turnId": event.turn_id})
         elif isinstance(event, CallRepeated):
             if (call := event.part).tool_call_id not in self._calls or event.is_edited:
                 yield ToolInputAvailableChunk(
