@@ -207,7 +207,10 @@ class PlanActivity:
 
 @asynccontextmanager
 async def _streaming(live: LiveTransport, task: PlanTask) -> AsyncGenerator[None]:
-    """Let the planner stream its text. A plan that is canceled leaves it in the history."""
+    """Let the planner stream its text.
+
+    A plan that is canceled leaves the text in the history.
+    """
     async with telling(live, _attempt(task)) as deltas:
         try:
             yield

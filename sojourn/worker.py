@@ -114,6 +114,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
     execute_tool = importlib.import_module(f"{prefix}activities.execute_tool")
     approvals = importlib.import_module(f"{prefix}activities.approvals")
     archive = importlib.import_module(f"{prefix}activities.transcripts")
+    branches = importlib.import_module(f"{prefix}activities.branches")
     delivery = importlib.import_module(f"{prefix}activities.delivery")
     first_time = FirstTime()
     return Shell(
@@ -126,6 +127,7 @@ def shell(app: Served, *, transcripts: Any = None) -> Shell:
             approvals.CheckEditActivity(app).check_edit,
             archive.StoreTranscriptActivity(app).store_transcript,
             archive.ArchiveEventsActivity(app).archive_events,
+            branches.ReadBranchActivity(app).read_branch,
             delivery.DeliverNoticeActivity(app).deliver_notice,
             delivery.SendMessageActivity().send_message,
             delivery.yield_once,

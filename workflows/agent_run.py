@@ -12,19 +12,21 @@ from functools import partial
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 from sojourn.contracts.dispatch import HEARTBEAT, Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput
-from sojourn.contracts.tasks import PlanOutcome, Stored, StoreTask
+from sojourn.contracts.tasks import BranchTask, PlanOutcome, Stored, StoreTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.contracts.wire_names import AGENT_RUN, IN_DOUBT, STORE_TRANSCRIPT
+from sojourn.contracts.wire_names import AGENT_RUN, IN_DOUBT, READ_BRANCH, STORE_TRANSCRIPT
 from sojourn.converter.failures import chain_of
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.awaits.waits import Released
+from sojourn.core.run.branches import branch_fault, drop_branch, rewind
 from sojourn.core.run.continuation import (
     Continuation,
     StepProgress,
@@ -33,6 +35,7 @@ from sojourn.core.run.continuation import (
     write_continuation,
 )
 from sojourn.core.run.plan_rules import not_executed
+from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.run_input import opening_fault, read_run_input
 from sojourn.core.run.scheduled_time import fill_opening
 from sojourn.core.run.state import RunState
@@ -41,7 +44,7 @@ from sojourn.core.run.turns import close_question
 from sojourn.core.safeguards.judge import PATCHES, SafeguardState
 from sojourn.telemetry.observer import Observer
 from sojourn.values.timers import limit_duration
-from sojourn.values.undecodable import OrUndecodable
+from sojourn.values.undecodable import OrUndecodable, Undecodable
 from sojourn.values.wire import encode
 
 from .cancellation import (
@@ -79,6 +82,10 @@ One is here, and four are in Temporal's core (measured).
 """
 
 _STORED: Any = OrUndecodable(Stored)
+_ANY: Any = OrUndecodable(dict)
+
+BRANCH_RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL)
+"""The point of a branch is read until a worker can; a point that cannot be read ends the attempts."""
 
 
 @workflow.defn(name=AGENT_RUN)
@@ -116,7 +123,7 @@ class AgentRun(RunQueries, MessageHandlers):
         idle_since = opening.since if isinstance(opening, Continuation) and state.is_idle else None
         go_on = partial(self._go_on, None)
         self.conversation = Conversation(
-            self.current, self.awaits, self.notices, self._turn, go_on, idle_since
+            self.current, self.awaits, self.notices, self._turn, go_on, self._branch, idle_since
         )
         self._plans = PlanExecution(
             self.current,
@@ -236,6 +243,40 @@ class AgentRun(RunQueries, MessageHandlers):
                 memo=memo_since(state.began or workflow.info().workflow_start_time),
             )
         self.awaits.room.stays()
+
+    async def _branch(self) -> None:
+        # Returns only if the run stays in its branch.
+        request = self._state.branching
+        assert request is not None
+        stop_if_canceled()
+        try:
+            found = await workflow.execute_activity(
+                READ_BRANCH,
+                BranchTask(agent_id=self._state.opening.agent_id, at=request.at),
+                result_type=_ANY,
+                start_to_close_timeout=STORE_LIMIT,
+                heartbeat_timeout=HEARTBEAT,
+                retry_policy=BRANCH_RETRY,
+                summary="go on from an earlier point",
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            self.awaits.note(branch_fault(chain_of(error)))
+            self._state = drop_branch(self._state)
+            return
+        point = None if isinstance(found, Undecodable) else read_continuation(found)
+        if isinstance(point, Continuation):
+            await self._archive.wait()
+            await self.notices.under_way()
+            await until_cancellation_is_known(workflow.all_handlers_finished)
+            stop_if_canceled()
+            began = workflow.info().workflow_start_time
+            state = rewind(self._state, point.state).continued(began)
+            argument = write_continuation(Continuation(state, point.transcript, branch=request))
+            if argument:
+                workflow.continue_as_new(args=[argument], memo=memo_since(state.began or began))
+        self._state = drop_branch(self._state)
 
     async def _until_resumed(self) -> None:
         # A long run continues as new meanwhile, or now.

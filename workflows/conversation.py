@@ -44,6 +44,7 @@ class Conversation:
         notices: Notices,
         turn: Callable[[], Coroutine[Any, Any, tuple[RunOutput, bool]]],
         go_on: Callable[[datetime | None], Coroutine[Any, Any, None]],
+        branch: Callable[[], Coroutine[Any, Any, None]],
         idle_since: datetime | None = None,
     ) -> None:
         self._current = current
@@ -51,6 +52,7 @@ class Conversation:
         self._notices = notices
         self._turn = turn
         self._go_on = go_on
+        self._branch = branch
         self._idle_since = idle_since
         self._is_cut_off = False
         """Whether a plan of the present turn was cut off and the history has no record of it."""
@@ -103,6 +105,14 @@ class Conversation:
         return session_limit(self._current.state)
 
     async def _until_message(self) -> Finalize | None:
+        while True:
+            if self._current.state.branching is not None:
+                await self._branch()
+            limit = await self._until_next()
+            if self._current.state.branching is None:
+                return limit
+
+    async def _until_next(self) -> Finalize | None:
         # A long run continues as new meanwhile, or now.
         self._awaits.show()
         while not self._is_over():
@@ -141,6 +151,8 @@ class Conversation:
 
     def _is_over(self) -> bool:
         state = self._current.state
+        if state.branching is not None:
+            return True
         return state.paused is None if state.inbox.waiting else state.closing is not None
 
     def _end(

@@ -19,6 +19,7 @@ from sojourn.contracts.ids import place_in
 from sojourn.contracts.message import Accepted
 from sojourn.contracts.tool_call import CallEdit
 from sojourn.contracts.wire_names import (
+    BRANCH,
     CHILD_SPENT,
     CLOSE,
     INTERRUPT,
@@ -47,6 +48,7 @@ from sojourn.core.awaits.steering import (
     refuse_ignored_fields,
 )
 from sojourn.core.awaits.waits import Released, Repeated
+from sojourn.core.run.branches import Branching, read_branch, request_branch
 from sojourn.core.run.inbox import (
     NO_CONVERSATION,
     Closing,
@@ -310,6 +312,28 @@ class MessageHandlers(ABC):
         received = self._receive(values)
         self._interrupt(received if isinstance(received, Refused) else self._read_interrupt(received))
 
+    @workflow.update(name=BRANCH, description="Go on from an earlier point of a conversation.")
+    async def branch_by_update(self, *values: Any) -> Accepted:
+        """End the present turn, and go on from an event that the validator has accepted.
+
+        There is no signal, as for `withdraw`.
+        """
+        self.awaits.room.look()
+        asked = self._read_branch(require_decoded(values))
+        self._check(asked)
+        assert isinstance(asked, Branching)
+        state = self.current.state
+        after = place_in(state.executions, workflow.info().get_current_history_length())
+        self.current.state, sent = request_branch(state, asked, after)
+        if (viewers := self.current.state.viewers) != state.viewers:
+            self.awaits.listed.show_to(viewers)
+        self.conversation.interrupt()
+        return Accepted(message_id=sent.message_id if sent else "", after=after)
+
+    @branch_by_update.validator
+    def _check_branch(self, *values: Any) -> None:
+        self._check(self._read_branch(values))
+
     @workflow.update(name=CLOSE, description="End a conversation once no message waits.")
     async def close_by_update(self, *values: Any) -> None:
         self._close(self._read_close(require_decoded(values)))
@@ -341,6 +365,15 @@ class MessageHandlers(ABC):
         if not request.as_operator and not state.admits(request.principal):
             return _HIDDEN
         return state.inbox.withdrawal_fault(request, state.opening.principal) or request
+
+    def _read_branch(self, values: Sequence[Any]) -> Branching | Refused:
+        state = self.current.state
+        if not self._is_open:
+            return self._not_open
+        asked = read_branch(values, state)
+        if isinstance(asked, Branching) and asked.sent and not state.admits(asked.sent.principal):
+            return _HIDDEN
+        return asked
 
     def _read_interrupt(self, values: Sequence[Any]) -> Interruption | Refused:
         return read_interrupt(values) if self.current.state.opening.conversation else _NO_CONVERSATION

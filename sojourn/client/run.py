@@ -15,6 +15,7 @@ from sojourn.contracts.ids import MAX_MESSAGE_ID
 from sojourn.contracts.message import Accepted
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.wire_names import (
+    BRANCH,
     CLOSE,
     INTERRUPT,
     PAUSE,
@@ -405,6 +406,20 @@ class Run(ReadableRun):
         if as_operator:
             sent[AS_OPERATOR] = True
         return bool(await self._send(WITHDRAW, sent))
+
+    async def branch(self, at: str, number: int, message: Mapping[str, Any] | None = None) -> Accepted:
+        """Go on from an earlier point of a conversation.
+
+        `Session.edit` and `Session.switch` find the point.
+
+        Args:
+            at: The event at which a turn ended, or at which the run started.
+            number: How often the conversation has branched, as the caller has seen it.
+            message: The message that goes on from there, as `send` takes it.
+        """
+        return Accepted.model_validate(
+            await self._send(BRANCH, {**(message or {}), "at": at, "number": number})
+        )
 
     async def interrupt(self, reason: str = "", *, by: str | None = None, turn_id: str | None = None) -> bool:
         """End the present turn of a conversation, and return whether there was one.

@@ -5,10 +5,12 @@ A conversation is one run that does not end at its answer.
 
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from temporalio.service import RPCError
 
+from sojourn.attachments import comparable
 from sojourn.client.access import Access, Attachable, no_worker, queue_of
 from sojourn.client.conversation_id import conversation_id
 from sojourn.client.run import Run
@@ -36,9 +38,24 @@ from sojourn.events.cursor import position_of
 from sojourn.events.one_run import find_accepted
 from sojourn.events.reading import Kept
 from sojourn.events.stream import stream
-from sojourn.timeline import is_run_end, is_turn_end
+from sojourn.timeline import Timeline, UserTurn, is_run_end, is_turn_end
 
-__all__ = ["Session", "SessionTurn"]
+__all__ = ["Session", "SessionTurn", "opened_by"]
+
+MOST_ENTRIES = 1_000_000
+"""Most entries of a conversation that are read to find its branches."""
+
+
+def _has_content(message: Message, sent: Fields) -> bool:
+    parts = sent["parts"] if "parts" in sent else Message.user(sent["text"]).parts
+    return comparable(Message.model_validate({"role": "user", "parts": parts})) == comparable(message)
+
+
+def opened_by(timeline: Timeline, message_id: str) -> UserTurn | None:
+    """Return the turn of the present branch that a message alone has opened, or None."""
+    return next(
+        (turn for turn in timeline.path if [each.message_id for each in turn.messages] == [message_id]), None
+    )
 
 
 class SessionTurn:
@@ -228,6 +245,21 @@ class Session:
             NoWorker: No worker serves the agent, or none accepted the message within 30 s.
         """
         made = message_id or uuid.uuid4().hex
+        sent = await self._fields(message, made, by, attachments) | {"mode": mode}
+        try:
+            accepted = await self.run.send(sent)
+        except RunNotFound:
+            accepted = await self._begin(sent, message if isinstance(message, str) else message.text)
+        except AwaitClosed:
+            known = await self._find_accepted(message_id)
+            if known is None:
+                raise
+            accepted = known
+        return SessionTurn(self.run, accepted, self._kept)
+
+    async def _fields(
+        self, message: str | Message, message_id: str, by: str | None, attachments: Sequence[Attachable]
+    ) -> Fields:
         if attachments and isinstance(message, str):
             message = Message(role="user", parts=list(Message.user(message).parts) if message.strip() else [])
         content: dict[str, Any] = {"text": message}
@@ -240,19 +272,79 @@ class Session:
                 message, attachments, run_id=self.run.id, principal=self._principal
             )
             content = {"parts": message.model_dump(mode="json", exclude_defaults=True)["parts"]}
-        sent: Fields = {"message_id": made, **content, "mode": mode, "by": by, PRINCIPAL: self._sender}
-        if self._admit:
-            sent[ADMIT] = True
-        try:
-            accepted = await self.run.send(sent)
-        except RunNotFound:
-            accepted = await self._begin(sent, message if isinstance(message, str) else message.text)
-        except AwaitClosed:
-            known = await self._find_accepted(message_id)
-            if known is None:
-                raise
-            accepted = known
-        return SessionTurn(self.run, accepted, self._kept)
+        sent: Fields = {"message_id": message_id, **content, "by": by, PRINCIPAL: self._sender}
+        return sent | {ADMIT: True} if self._admit else sent
+
+    async def timeline(self) -> Timeline:
+        """Return the conversation so far, with the turns of all its branches.
+
+        `Timeline.path` has those of the present branch, and `Timeline.siblings` the other answers to a message.
+        """
+        timeline = Timeline(self.run.id, MOST_ENTRIES, is_conversation=True)
+        async with aclosing(self.run.events(follow=False)) as events:
+            async for event in events:
+                timeline.feed(event)
+        return timeline
+
+    async def edit(
+        self,
+        message_id: str,
+        message: str | Message | None = None,
+        *,
+        by: str | None = None,
+        attachments: Sequence[Attachable] = (),
+        branches: int | None = None,
+    ) -> SessionTurn:
+        """Send other words in place of a message, or have it answered anew.
+
+        The message has opened a turn. The conversation goes on from the point before that turn, in another branch. A turn under way is interrupted, and messages that wait
+        are withdrawn. Later messages and answers stay in the history, as another branch. Effects of their calls are known to the new one.
+
+        Args:
+            message_id: The message, in the present branch.
+            message: Its new content, which changes nothing if the message has it already; left out, the same words are answered again.
+            by: Name to record, unchecked.
+            attachments: As for `send`.
+            branches: `Timeline.branches` as the caller has seen it, so that a request that is sent twice has one effect.
+
+        Raises:
+            AwaitClosed: The conversation has ended, or went on from another point meanwhile.
+            InvalidInput: The message opened no turn of the present branch, or the new one is invalid.
+            SessionBusy: Another edit is under way.
+        """
+        timeline = await self.timeline()
+        turn = opened_by(timeline, message_id)
+        if turn is None or turn.follows is None:
+            raise InvalidInput(
+                f"no turn of the present branch of {self.run.id} began with the message {message_id[:80]!r}",
+                run_id=self.run.id,
+            )
+        known = next(each for each in turn.messages if each.message_id == message_id)
+        content = known.message if message is None else message
+        sent = await self._fields(content, message_id, by, attachments)
+        if message is not None and _has_content(known.message, sent):
+            place = timeline.delivered[message_id].before
+            return SessionTurn(
+                self.run, Accepted(message_id=message_id, after=place, repeated=True), self._kept
+            )
+        number = timeline.branches if branches is None else branches
+        return SessionTurn(self.run, await self.run.branch(turn.follows, number, sent), self._kept)
+
+    async def switch(self, at: str) -> None:
+        """Go on from the end of another branch, so that the next message comes after it.
+
+        Args:
+            at: The event at which the newest turn of that branch ended, as `Timeline.tip` returns it.
+
+        Raises:
+            AwaitClosed: The conversation has ended, or went on from another point meanwhile.
+            InvalidInput: No turn ended at this event.
+            SessionBusy: Another edit is under way.
+        """
+        timeline = await self.timeline()
+        if not any(turn.end and turn.end.event_id == at for turn in timeline.turns):
+            raise InvalidInput(f"no turn of {self.run.id} ended at the event {at[:80]!r}", run_id=self.run.id)
+        await self.run.branch(at, timeline.branches)
 
     async def _find_accepted(self, message_id: str | None) -> Accepted | None:
         if not message_id:

@@ -194,7 +194,8 @@ class WatchedTalk(_Watched, LiveConversation):
             self._parts.clear()
 
     async def prepare(self, since: int) -> None:
-        turns = [turn for turn in self.timeline.turns[-MAX_TURNS:] if turn.version > since]
+        is_whole = self.timeline.branched_in > since
+        turns = [turn for turn in self.timeline.path[-MAX_TURNS:] if is_whole or turn.version > since]
         await prepare(text for turn in turns for text in markdown_of_turn(turn))
 
 

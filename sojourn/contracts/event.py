@@ -310,6 +310,18 @@ class MessageWithdrawnEvent(BaseEvent):
     """The identity of the client that withdrew it, as Temporal records it."""
 
 
+class ConversationBranchedEvent(BaseEvent):
+    """A conversation goes on from an earlier point. The turns after that point are another branch of it."""
+
+    type: Literal["conversation_branched"] = "conversation_branched"
+    at: str
+    """The event after which it goes on: the end of a turn, or the start of the run."""
+    message_id: str = ""
+    """The message that goes on from there; empty if the conversation was only switched to that point."""
+    number: int
+    """How often the conversation has gone on from an earlier point, this time included."""
+
+
 class _OfTurn(BaseEvent):
     message_ids: list[str] = []
     """The messages of the turn, in the order in which the planner gets them."""
@@ -500,6 +512,7 @@ Event: TypeAlias = (
     | RunContinuedEvent
     | MessageReceivedEvent
     | MessageWithdrawnEvent
+    | ConversationBranchedEvent
     | TurnStartedEvent
     | TurnSteeredEvent
     | TurnCompletedEvent

@@ -27,6 +27,7 @@ __all__ = [
     "ApprovalTask",
     "ApproverTask",
     "ApproverVerdict",
+    "BranchTask",
     "EditFault",
     "EditTask",
     "EditVerdict",
@@ -356,3 +357,11 @@ class Archived(Record):
     """The reference to the last part of the archive, which leads to the earlier parts, or None."""
     until: int = 0
     """Number of executions, from the first one, whose events are archived."""
+
+
+class BranchTask(Record):
+    """The input of `ReadBranchActivity`, which returns the state of a conversation at an earlier point."""
+
+    agent_id: str
+    at: str
+    """The event at which the point is: the end of a turn, or the start of the run."""

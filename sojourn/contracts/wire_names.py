@@ -10,6 +10,7 @@ __all__ = [
     "AGENT_RUN",
     "APPROVAL",
     "ARCHIVE_EVENTS",
+    "BRANCH",
     "CHECK_APPROVAL",
     "CHECK_EDIT",
     "CHILD_SPENT",
@@ -33,6 +34,7 @@ __all__ = [
     "PROVIDE_CONFIRMATION",
     "PROVIDE_TOOL_RESULTS",
     "QUERIES",
+    "READ_BRANCH",
     "REMEMBER",
     "RESUME",
     "SEARCH_ATTRIBUTES",
@@ -70,6 +72,7 @@ JUDGE_APPROVER: Final = "JudgeApproverActivity"
 CHECK_EDIT: Final = "CheckEditActivity"
 STORE_TRANSCRIPT: Final = "StoreTranscriptActivity"
 ARCHIVE_EVENTS: Final = "ArchiveEventsActivity"
+READ_BRANCH: Final = "ReadBranchActivity"
 DELIVER_NOTICE: Final = "DeliverNoticeActivity"
 YIELD: Final = "YieldActivity"
 
@@ -82,6 +85,7 @@ ACTIVITIES: Final = frozenset(
         CHECK_EDIT,
         STORE_TRANSCRIPT,
         ARCHIVE_EVENTS,
+        READ_BRANCH,
         DELIVER_NOTICE,
         YIELD,
     }
@@ -99,6 +103,7 @@ SET_ASIDE: Final = "set_aside"
 SEND: Final = "send"
 WITHDRAW: Final = "withdraw"
 INTERRUPT: Final = "interrupt"
+BRANCH: Final = "branch"
 CLOSE: Final = "close"
 REMEMBER: Final = "remember"
 """The signal with the id of a message that answered a question of a child run."""
@@ -117,6 +122,7 @@ MESSAGES: Final = frozenset(
         SEND,
         WITHDRAW,
         INTERRUPT,
+        BRANCH,
         CLOSE,
         REMEMBER,
         CHILD_SPENT,

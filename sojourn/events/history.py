@@ -38,6 +38,7 @@ from sojourn.contracts.wire_names import (
     IN_DOUBT,
     JUDGE_APPROVER,
     PLAN,
+    READ_BRANCH,
     TURN_ENDED,
 )
 from sojourn.converter.codec import CodecFailedError, UnreadableError
@@ -200,6 +201,7 @@ class HistoryReader:
             return self._make(
                 event,
                 "failed",
+                name=name if name == READ_BRANCH else "",
                 of=ended.scheduled_event_id,
                 value=value,
                 error=error,

@@ -39,6 +39,7 @@ from sojourn.events.reading import MAX_CHAIN, Kept, Reading
 __all__ = [
     "Beginning",
     "beginning_of",
+    "branches_in_history",
     "events_of",
     "executions_before",
     "export_histories",
@@ -183,6 +184,11 @@ async def memory_in_history(client: Client, run_id: str) -> Mapping[str, Any]:
 async def policy_in_history(client: Client, run_id: str) -> RunPolicy:
     """Return the recorded policy, with the agent's from the first plan on."""
     return (await _fold_of_present(client, run_id)).state.policy
+
+
+async def branches_in_history(client: Client, run_id: str) -> int:
+    """Return how often a conversation went on from an earlier point."""
+    return (await _fold_of_present(client, run_id)).state.branches
 
 
 async def find_accepted(client: Client, run_id: str, message_id: str) -> Accepted | None:

@@ -25,7 +25,7 @@ from sojourn.contracts.event import (
     ToolStartEvent,
     ToolUpdateEvent,
 )
-from sojourn.contracts.wire_names import ARCHIVE_EVENTS, PLAN, STORE_TRANSCRIPT
+from sojourn.contracts.wire_names import ARCHIVE_EVENTS, PLAN, READ_BRANCH, STORE_TRANSCRIPT
 from sojourn.events.history import HistoryReader
 from sojourn.events.live_text import COMMON
 from sojourn.timeline import is_plan_end
@@ -229,6 +229,8 @@ def _what(pending: PendingActivityInfo, tools: Mapping[str, str]) -> str:
         return "storing the transcript"
     if pending.activity_type.name == ARCHIVE_EVENTS:
         return "archiving events"
+    if pending.activity_type.name == READ_BRANCH:
+        return "reading an earlier point of the conversation"
     tool = tools.get(pending.activity_id)
     return f"call {pending.activity_id}{f' of {tool}' if tool else ''}"
 

@@ -113,8 +113,7 @@ async def require_same(turn: SessionTurn, message: Message, *, may_have_context:
             409,
             MESSAGE_EDITED,
             f"the message {turn.message_id!r} was sent before with other words, which the conversation has",
-            then="Send the new words as a message with an id of its own. A conversation has no branches; POST /v1/runs/{run_id}/fork "
-            "starts another one that goes on from an earlier point.",
+            then="Send the new words as a message with an id of its own, or edit the message: POST /v1/sessions/{agent_id}/{session_id}/edit.",
             run_id=turn.run.id,
         )
 

@@ -306,6 +306,46 @@ class MessageBody(_RequestBody):
         return self.text if self.text is not None else Message(role="user", parts=self.parts or [])
 
 
+class EditBody(_RequestBody):
+    """Other words for a message that has opened a turn; without any, the same words are answered again."""
+
+    model_config = _example(message_id="m-1", text="Where is order 9?")
+
+    message_id: Id
+    """The message, in the present branch of the conversation."""
+    text: str | None = None
+    """Its new text."""
+    parts: Annotated[list[Part], Field(min_length=1, max_length=MAX_PARTS)] | None = None
+    """In place of the text: texts, images and documents."""
+    attachments: Attachments = []
+    """As for a message."""
+    branches: Annotated[int, Field(ge=0)] | None = None
+    """`branches` of the conversation's alternatives, as the client has seen it. If it differs, nothing changes (409)."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "EditBody":
+        if self.text is not None and self.parts is not None:
+            raise ValueError("give either text or parts")
+        _check_parts("parts", self.parts or [])
+        return self
+
+    @property
+    def message(self) -> str | Message | None:
+        if self.text is not None:
+            return self.text
+        is_new = self.parts is not None or self.attachments
+        return Message(role="user", parts=self.parts or []) if is_new else None
+
+
+class SwitchBody(_RequestBody):
+    """The branch to go on in."""
+
+    model_config = _example(at="0-000023-00001")
+
+    at: Annotated[str, Field(max_length=100)]
+    """`at` of a turn of the conversation's alternatives."""
+
+
 class SessionBody(MessageBody):
     """The first message of a conversation, with what holds for all of it; of one that has begun it is a message like any other."""
 

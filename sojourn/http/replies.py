@@ -167,6 +167,32 @@ class SetAsideAcknowledgement(Acknowledgement):
     """That the plan under way still has it; null if none is under way."""
 
 
+class AlternativeTurn(_Reply):
+    """A turn that began with this message, or with another one in its place."""
+
+    turn_id: str
+    """The turn."""
+    message_id: str
+    """The message that opened it."""
+    text: str
+    """The text of the message."""
+    is_present: bool
+    """Whether the turn is in the present branch."""
+    at: str
+    """An event_id: where the newest turn after it ended, to which the conversation can be switched; empty while that turn goes on."""
+
+
+class Alternatives(_Reply):
+    """The turns of a conversation that have others in their place."""
+
+    run_id: str
+    """The run of the conversation."""
+    branches: int
+    """How often the conversation went on from an earlier point."""
+    alternatives: list[list[AlternativeTurn]]
+    """For each such turn of the present branch: the turns that began at the same point, in order, itself included."""
+
+
 class AcceptedMessage(_Reply):
     """A message that a conversation has accepted, and with `wait` the answer."""
 

@@ -17,6 +17,7 @@ from temporalio.service import RPCError
 from sojourn.client.client import Client
 from sojourn.client.listing import message_of
 from sojourn.client.readable_run import limit_of_end, status_name
+from sojourn.client.run import Run
 from sojourn.client.stuck import Stuck, stuck_of
 from sojourn.connection.rpc_errors import OutageRetry, is_page_outdated, translate_error
 from sojourn.contracts.event import Event
@@ -25,9 +26,9 @@ from sojourn.contracts.run import RunStatus
 from sojourn.core.history.fold import Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.events.cursor import Position
-from sojourn.events.one_run import execution_after, present_execution, records_of
+from sojourn.events.one_run import branches_in_history, execution_after, present_execution, records_of
 from sojourn.events.stream import stream
-from sojourn.timeline import Timeline, TokenUsage, WaitEnd
+from sojourn.timeline import Timeline, TokenUsage, WaitEnd, events_of_branch
 
 __all__ = [
     "MAX_TURNS",
@@ -35,6 +36,7 @@ __all__ = [
     "HistoryPart",
     "RunDecisions",
     "Snapshot",
+    "branch_events",
     "conversation_timeline",
     "may_be_stuck",
     "read_conversation",
@@ -218,6 +220,17 @@ def _events(client: Client, run_id: str, since: str = "") -> AsyncGenerator[Even
 # Conversations.
 
 
+async def branch_events(run: Run) -> AsyncGenerator[Event]:
+    """Yield the recorded events of a conversation without the turns of other branches."""
+    async with aclosing(run.events(follow=False)) as events:
+        if await branches_in_history(run.client.temporal, run.id):
+            for event in events_of_branch(run.id, [event async for event in events]):
+                yield event
+            return
+        async for event in events:
+            yield event
+
+
 def conversation_timeline(run_id: str) -> Timeline:
     return Timeline(run_id, MAX_TURN_ENTRIES, most_records=0, is_conversation=True)
 
@@ -229,7 +242,7 @@ async def read_conversation(client: Client, run_id: str, *, before: str = "", be
     try:
         found, began = await _turns_from(client, run_id, chain, before)
         for _ in range(MAX_EXECUTIONS):
-            if began <= 0 or begin or sum(turn.has_start for turn in found.turns) >= ENOUGH_TURNS:
+            if began <= 0 or begin or sum(turn.has_start for turn in found.path) >= ENOUGH_TURNS:
                 break
             if (
                 chain is not None and began > chain

@@ -9,6 +9,7 @@ covers child runs too.
 
 from sojourn.core.run.set_aside import SetAsideRequest as SetAsideRequest
 from sojourn.core.run.set_aside import requests_by_message as requests_by_message
+from sojourn.timeline.branches import events_of_branch as events_of_branch
 from sojourn.timeline.compare import EntryPair as EntryPair
 from sojourn.timeline.compare import compare_entries as compare_entries
 from sojourn.timeline.compare import entries_after_fork as entries_after_fork
@@ -73,6 +74,7 @@ __all__ = [
     "compare_entries",
     "describe_verdict",
     "entries_after_fork",
+    "events_of_branch",
     "fold_calls",
     "is_interruption",
     "is_last_result",

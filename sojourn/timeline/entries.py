@@ -504,6 +504,11 @@ class UserTurn:
     at: datetime
     before: str = ""
     """Cursor before that event."""
+    follows: str | None = None
+    """The point after which it began: the event that ended the turn before it in its branch, or that started the run.
+
+    None if the timeline does not have that event.
+    """
     messages: list[UserMessage] = field(default_factory=list[UserMessage])
     """The messages that opened it, as far as the timeline has them."""
     missing: list[str] = field(default_factory=list[str])

@@ -58,8 +58,14 @@ MAX_ATTEMPTS = 20
 MAX_DRAFT_TOOLS = 100
 """Most calls of a draft."""
 
-_OUTSIDE_TURNS = (events.MessageReceivedEvent, events.MessageWithdrawnEvent, events.TurnStartedEvent)
+_OUTSIDE_TURNS = (
+    events.ConversationBranchedEvent,
+    events.MessageReceivedEvent,
+    events.MessageWithdrawnEvent,
+    events.TurnStartedEvent,
+)
 _OF_CONVERSATION = (
+    events.ConversationBranchedEvent,
     events.MessageReceivedEvent,
     events.MessageWithdrawnEvent,
     events.TurnStartedEvent,
@@ -75,7 +81,7 @@ V = TypeVar("V")
 class Timeline:
     """Grows with the events of a run."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - one statement an attribute
         self,
         run_id: str,
         most: int = MOST_ENTRIES,
@@ -106,7 +112,13 @@ class Timeline:
         """Usage of the run's plans and calls, as far as the events contain it."""
         self.memory: Mapping[str, Any] = memory or {}
         self.turns: list[UserTurn] = []
-        """The turns of a conversation in order; empty for other runs."""
+        """The turns of a conversation in order, of all its branches; empty for other runs."""
+        self.head: str | None = None
+        """The point after which the next turn begins, as `UserTurn.follows`."""
+        self.branches = 0
+        """How often the conversation went on from an earlier point."""
+        self.branched_in = 0
+        """The version in which it did so last."""
         self.queued: dict[str, UserMessage] = {}
         """Messages that no turn has taken, by id."""
         self.taken: dict[str, str] = {}
@@ -176,6 +188,38 @@ class Timeline:
         return self.turns[-1] if self.turns and not self.turns[-1].is_over else None
 
     @property
+    def path(self) -> list[UserTurn]:
+        """The turns of the branch that the conversation is in, in order."""
+        if not self.branches:
+            return self.turns
+        ends = {turn.end.event_id: turn for turn in self.turns if turn.end}
+        newest = self.turns[-1] if self.turns else None
+        is_cut = newest is not None and newest.is_over and newest.end is None  # with its run
+        turn, path = self.turn or (newest if is_cut else ends.get(self.head or "")), list[UserTurn]()
+        while turn is not None:
+            path.append(turn)
+            turn = ends.get(turn.follows or "")
+        return path[::-1]
+
+    def siblings(self, turn: UserTurn) -> list[UserTurn]:
+        """Return the turns that began at the same point as a turn.
+
+        They are in order, and the turn is one of them.
+        """
+        if turn.follows is None or not self.branches:
+            return [turn]
+        return [each for each in self.turns if each.follows == turn.follows]
+
+    def tip(self, turn: UserTurn) -> str:
+        """Return the event that ended the newest turn after a turn.
+
+        It is empty while that turn is under way.
+        """
+        while turn.end and (after := [each for each in self.turns if each.follows == turn.end.event_id]):
+            turn = after[-1]
+        return turn.end.event_id if turn.end else ""
+
+    @property
     def has_start(self) -> bool:
         """Whether the timeline has the beginning of the run."""
         return self.started is not None and not self.dropped
@@ -209,8 +253,9 @@ class Timeline:
 
     def keep_turns(self, most: int) -> None:
         """Drop all but the last turns, and a first turn without its beginning."""
-        gone = self.turns[:-most]
-        del self.turns[:-most]
+        kept = {id(turn) for turn in (*self.turns[-most:], *self.path[-most:])}
+        gone = [turn for turn in self.turns if id(turn) not in kept]
+        self.turns[:] = [turn for turn in self.turns if id(turn) in kept]
         if len(self.turns) > 1 and not self.turns[0].has_start:
             gone.append(self.turns.pop(0))
         for entry in [entry for turn in gone for entry in turn.entries]:
@@ -227,6 +272,11 @@ class Timeline:
         ]
         for turn in before:
             turn.version = turn.born = 0
+        cut = next((turn for turn in earlier.turns if first and turn.id == first.id), None)
+        if first is not None and first.follows is None:
+            first.follows = cut.follows if cut else earlier.head
+        self.head = earlier.head if self.head is None else self.head
+        self.branches = max(self.branches, earlier.branches)
         self.turns[:0] = before
         self._entries.extendleft(entry for turn in reversed(before) for entry in reversed(turn.entries))
         self.started, self.dropped = earlier.started, earlier.dropped
@@ -244,8 +294,8 @@ class Timeline:
 
     def _forget(self, gone: Entry) -> None:
         self.dropped += 1
-        if isinstance(gone, Call):
-            self._calls.pop(gone.id, None)
+        if isinstance(gone, Call) and self._calls.get(gone.id) is gone:
+            del self._calls[gone.id]
         if isinstance(gone, Plan):
             for part in gone.message.tool_calls if gone.message else ():
                 self._plan_of.pop(part.tool_call_id, None)
@@ -292,7 +342,7 @@ class Timeline:
     # Messages and turns.
 
     def _start(self, event: events.RunStartedEvent) -> None:
-        self.started = event
+        self.started, self.head = event, event.event_id
         if event.forked_from:
             self._note(event)
         if event.message:
@@ -314,8 +364,17 @@ class Timeline:
             is_behind=self.turn is not None or bool(self.queued),
         )
         self.queued[event.message_id] = entry
+        if self.taken.pop(event.message_id, None):  # it was edited
+            self.delivered.pop(event.message_id, None)
         self._deliver(event.message_id, Delivery(event, self._before, self.cursor))
         self._add(entry, None)
+
+    def _branch(self, event: events.ConversationBranchedEvent) -> None:
+        self.head, self.branches, self.branched_in = event.at, event.number, self.version
+        self._calls.clear()  # another branch may use the same ids
+        self._plan_of.clear()
+        self._failed.clear()
+        self._add(Note(key=f"e-{event.event_id}", **_place(event), event=event), None)
 
     def _withdraw(self, event: events.MessageWithdrawnEvent) -> None:
         self.queued.pop(event.message_id, None)
@@ -330,6 +389,7 @@ class Timeline:
         turn = UserTurn(event.event_id, event.turn_id, event.time, self._before, born=self.version)
         turn.version = self.version
         turn.ids.add(event.turn_id)
+        turn.follows = self.head
         self.turns.append(turn)
         turn.messages = self._take(turn, event)
         known = {message.message_id for message in turn.messages}
@@ -360,6 +420,7 @@ class Timeline:
         self._end_plan(event.time)
         turn = self._turn_at_work(event)
         end = self._end(event, turn)
+        self.head = event.event_id
         if turn is None:
             return
         turn.end, turn.is_over = end, True
@@ -486,7 +547,8 @@ class Timeline:
                 known.call = request
             return known
         self._end_plan(event.time)
-        call = Call(key=f"call-{request.tool_call_id}", **_place(event), call=request)
+        branch = f"{self.branches}-" if self.branches else ""
+        call = Call(key=f"call-{branch}{request.tool_call_id}", **_place(event), call=request)
         if before := self._failed.pop(request.name, None):
             before.repaired_by, call.repairs = request.tool_call_id, before.id
             self._touch(before)
@@ -579,6 +641,7 @@ class Timeline:
         events.AgentRunStartedEvent: _start_call,
         events.AssistantMessageEvent: _say,
         events.AwaitAnsweredEvent: _answer,
+        events.ConversationBranchedEvent: _branch,
         events.LimitReachedEvent: _note,
         events.MemoryChangedEvent: _remember,
         events.MessageWithdrawnEvent: _withdraw,

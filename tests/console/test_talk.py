@@ -354,6 +354,41 @@ async def test_what_is_written_while_two_messages_are_on_their_way_stays(console
 
 
 @pytest.mark.parametrize("script", [True, False])
+async def test_a_message_is_edited_and_the_branches_are_switched(console, visit, talk, until, script):
+    """The turns after it give way to its new answer; the arrows show the other answers, and the next message comes after the one shown."""
+    await talk("one", "two", "three")
+    page = await visit(talk.url, script=script)
+
+    async def shown(*texts: str) -> None:
+        if not script:
+            await console.status_when(talk.session.run, lambda status: status.status == "idle")
+            await page.goto(talk.url)
+        await expect(page.locator(".turn .said .words")).to_have_text(texts)
+
+    async def is_switched() -> bool:
+        return (await talk.session.timeline()).branches == 2
+
+    second = page.locator(".turn").nth(1)
+    await second.get_by_text("Edit", exact=True).click()
+    await second.get_by_label("Message").fill("TWO")
+    await press(page, second.get_by_role("button", name="Send"), script=script)
+    await console.status_when(talk.session.run, lambda status: status.turns == 4 and status.status == "idle")
+    await shown("one", "TWO")
+    await expect(second.locator(".siblings")).to_contain_text("2 / 2")
+    await press(page, second.get_by_role("button", name="Previous answer"), script=script)
+    await until(is_switched)
+    await shown("one", "two", "three")
+    await expect(second.locator(".siblings")).to_contain_text("1 / 2")
+    third = page.locator(".turn").nth(2)
+    await press(page, third.get_by_role("button", name="Regenerate"), script=script)
+    await console.status_when(talk.session.run, lambda status: status.turns == 5 and status.status == "idle")
+    await shown("one", "two", "three")
+    await expect(third.locator(".siblings")).to_contain_text("2 / 2")
+    await send(page, "four", script=script)
+    await shown("one", "two", "three", "four")
+
+
+@pytest.mark.parametrize("script", [True, False])
 async def test_a_turn_is_stopped_and_a_conversation_closed(console, visit, talk, script):
     """The buttons end the present turn, and then the conversation; the page of one that is over says how to go on."""
     await talk("hello")
@@ -398,10 +433,10 @@ async def test_a_form_that_is_sent_twice_is_one_message(console, visit, talk):
 
 
 def field(html: str, name: str) -> str:
-    """The value of a hidden field."""
-    found = re.search(rf'name="{name}" value="([^"]*)"', html)
+    """The value of a hidden field of the composer, which comes after the turns."""
+    found = re.findall(rf'name="{name}" value="([^"]*)"', html)
     assert found, name
-    return found[1]
+    return found[-1]
 
 
 async def test_a_form_with_another_text_is_refused_and_can_be_sent_again(console, talk):

@@ -38,6 +38,9 @@ PATHS = {
     "GET /v1/sessions/{agent_id}/{session_id}",
     "POST /v1/sessions/{agent_id}/{session_id}",
     "POST /v1/sessions/{agent_id}/{session_id}/withdraw",
+    "POST /v1/sessions/{agent_id}/{session_id}/edit",
+    "POST /v1/sessions/{agent_id}/{session_id}/switch",
+    "GET /v1/sessions/{agent_id}/{session_id}/alternatives",
     "POST /v1/sessions/{agent_id}/{session_id}/interrupt",
     "POST /v1/sessions/{agent_id}/{session_id}/close",
     "GET /v1/sessions/{agent_id}/{session_id}/events",
@@ -206,6 +209,12 @@ async def test_answers_fit_the_document(served, document, whole):
     await get("/v1/sessions/{agent_id}/{session_id}/events", **session)
     await get("/v1/sessions/{agent_id}/{session_id}", **session)
     await post("/v1/sessions/{agent_id}/{session_id}/withdraw", {"message_id": "none"}, **session)
+    edited = {"message_id": "m-7", "text": "hello"}
+    await post("/v1/sessions/{agent_id}/{session_id}/messages", edited, **session, wait="30")
+    await post("/v1/sessions/{agent_id}/{session_id}/edit", {"message_id": "m-7"}, **session, wait="30")
+    await post("/v1/sessions/{agent_id}/{session_id}/edit", {"message_id": "none"}, **session)
+    await get("/v1/sessions/{agent_id}/{session_id}/alternatives", **session)
+    await post("/v1/sessions/{agent_id}/{session_id}/switch", {"at": "0-000001-00000"}, **session)
     await post("/v1/sessions/{agent_id}/{session_id}/interrupt", {}, **session)
     await post("/v1/sessions/{agent_id}/{session_id}/close", {}, **session)
     await get("/v1/sessions", limit="5")

@@ -49,6 +49,33 @@ async def test_another_text_under_the_same_id_is_refused(served, session):
     assert (await served.http.get(session)).json()["turns"] == 1
 
 
+async def test_a_message_is_edited_and_the_conversation_switched(served, session):
+    """An edit is delivered once, is refused if the conversation has branched since, and the other branch can be gone on with."""
+    for message_id, text in (("m-1", "one"), ("m-2", "two")):
+        await served.post(session, {"message_id": message_id, "text": text}, params={"wait": 30})
+    edit = {"message_id": "m-2", "text": "TWO", "branches": 0}
+    sent = [await served.post(f"{session}/edit", edit, params={"wait": 30}) for _ in range(2)]
+    assert [(each.status_code, each.json()["output"]["text"]) for each in sent] == [
+        (201, "TWO"),
+        (200, "TWO"),
+    ]
+    late = await served.post(f"{session}/edit", edit | {"text": "2"})
+    assert (late.status_code, late.json()["code"]) == (409, "await_closed")
+    unknown = await served.post(f"{session}/edit", {"message_id": "m-9"})
+    assert (unknown.status_code, unknown.json()["code"]) == (422, "invalid_input")
+    found = (await served.http.get(f"{session}/alternatives")).json()
+    ((two, other),) = found["alternatives"]
+    assert (found["branches"], two["text"], two["is_present"], other["text"], other["is_present"]) == (
+        *(1, "two", False),
+        *("TWO", True),
+    )
+    switched = await served.post(f"{session}/switch", {"at": two["at"]})
+    assert (switched.status_code, switched.json()["done"]) == (200, "switched")
+    told = await served.post(session, {"message_id": "m-3", "text": "three"}, params={"wait": 30})
+    said = (await served.http.get(f"/v1/runs/{told.json()['run_id']}/transcript")).json()
+    assert [each["parts"][0]["text"] for each in said if each["role"] == "user"] == ["one", "two", "three"]
+
+
 async def test_a_failed_turn_is_told_with_its_message(served, session):
     """A turn that fails ends only itself."""
     failed = (await served.post(f"{session}/messages", {"text": "fail"}, params={"wait": 30})).json()

@@ -1,6 +1,7 @@
 """Text that was streamed before a turn or a run was stopped stays readable, and the next planner reads it."""
 
 import asyncio
+import uuid
 
 import pytest
 
@@ -51,7 +52,7 @@ async def stopped(session, message: str, seen: str) -> None:
 
 async def test_the_text_of_an_interrupted_turn_stays(client):
     """The history has it as a partial message, and the next planner reads it before the failure."""
-    session = client.session("test.agent", "s")
+    session = client.session("test.agent", uuid.uuid4().hex)
     await stopped(session, "write is dark.", "is dark.")
     said = [event async for event in session.events(follow=False)][-2:]
     assert [event.type for event in said] == ["assistant_message", "turn_failed"]
@@ -68,7 +69,7 @@ async def test_the_text_of_an_interrupted_turn_stays(client):
 
 async def test_a_turn_that_wrote_nothing_has_no_message(client):
     """Neither a turn without text nor the one after it repeats an earlier text."""
-    session = client.session("test.agent", "s")
+    session = client.session("test.agent", uuid.uuid4().hex)
     await stopped(session, "write is dark.", "is dark.")
     await stopped(session, "hang", "")
     events = [event async for event in session.events(follow=False)]
@@ -78,7 +79,7 @@ async def test_a_turn_that_wrote_nothing_has_no_message(client):
 
 async def test_a_long_text_is_cut(client):
     """The history keeps the beginning of a very long text."""
-    session = client.session("test.agent", "s")
+    session = client.session("test.agent", uuid.uuid4().hex)
     long = "x" * MAX_PARTIAL
     await stopped(session, f"write {long}", "x")
     (said,) = [event async for event in session.events(follow=False) if event.type == "assistant_message"]

@@ -101,6 +101,8 @@ async def record(client: Client, name: str, scenario: Scenario) -> None:
         await scenario.deed(run)
     await settled(run)
     await store(client, run.id)
+    if name == "branched_conversation":
+        await store(client, run.id, await first_execution(client.temporal, run.id), name="left_conversation")
     async for event in run.events():
         if event.type == "agent_run_started":
             await settled(client.get_run(event.run_link.run_id))

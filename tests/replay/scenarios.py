@@ -45,6 +45,7 @@ from sojourn.client import SessionTurn
 from sojourn.contracts import Await, WithMemory
 from sojourn.contracts.message import ThinkingPart
 from sojourn.errors import ApprovalVoid, AwaitClosed, NotApprover, RunError
+from sojourn.live import current_deltas
 from sojourn.testing.scripted import ScriptedPlanner, Step
 from sojourn.values.wire import MAX_INLINE_BYTES
 
@@ -694,6 +695,43 @@ async def withdraw(run: Run) -> None:
     await run.close()
 
 
+async def write_and_hang(turn: Turn) -> PlanResult:
+    """Write a piece of the answer, and hang; or answer."""
+    if turn.messages[-1].text != "hang":
+        return PlanResult.final("hello")
+    while (deltas := current_deltas()) is None:
+        await asyncio.sleep(0.01)
+    await deltas.text("The site is ")
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def stop_text(run: Run) -> None:
+    """Interrupt a turn whose text is read."""
+    turn = SessionTurn(run, await run.send({"text": "hang", "message_id": "hang"}))
+    async for event in turn.events(deltas=True):
+        if event.type == "text_delta":
+            break
+    await run.interrupt("enough")
+    with contextlib.suppress(RunFailed):
+        await turn.result()
+    await say(run, "last")
+    await run.close()
+
+
+async def branch(run: Run) -> None:
+    """Go on from before the second message, and leave a call that waits for approval, and a message behind it."""
+    await say(run, "first")
+    await run.send({"text": "second", "message_id": "second"})
+    await run.until_waiting()
+    await run.send({"text": "third", "message_id": "third"})
+    ends = [event.event_id async for event in run.events(follow=False) if event.type == "turn_completed"]
+    accepted = await run.branch(ends[0], 0, {"text": "SECOND", "message_id": "second"})
+    await SessionTurn(run, accepted).result()
+    await say(run, "last")
+    await run.close()
+
+
 async def be_noticed(run: Run) -> None:
     """Wait for an answer, answer a turn, and fail one; the third is the last one."""
     turn = SessionTurn(run, await run.send({"text": "first", "message_id": "first"}))
@@ -944,6 +982,26 @@ SCENARIOS = {
         ],
         policy=ASKING,
         deed=withdraw,
+        conversation=True,
+    ),
+    "stopped_conversation": Scenario(
+        [write_and_hang, write_and_hang],
+        deed=stop_text,
+        conversation=True,
+    ),
+    "branched_conversation": Scenario(
+        [
+            calls(call("add", "c1", a=1, b=2)),
+            PlanResult.final("the first", memory={"said": "first"}),
+            lambda turn: (
+                calls(call("wipe", "w1", disk="a"), call("add", "c2", a=1, b=2))
+                if turn.messages[-1].text == "second"
+                else PlanResult.final("the second")
+            ),
+            PlanResult.final("the last"),
+        ],
+        policy=ASKING,
+        deed=branch,
         conversation=True,
     ),
     "cut_off_calls_conversation": Scenario(

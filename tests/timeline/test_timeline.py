@@ -12,7 +12,17 @@ from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_call import ArgumentReading, ToolRequest
 from sojourn.contracts.tool_error import RetryHint, ToolError
 from sojourn.contracts.tool_result import RunLink, ToolResult
-from sojourn.timeline import Call, End, Plan, Timeline, TimelineTree, UserMessage, WaitEnd, describe_verdict
+from sojourn.timeline import (
+    Call,
+    End,
+    Plan,
+    Timeline,
+    TimelineTree,
+    UserMessage,
+    WaitEnd,
+    describe_verdict,
+    events_of_branch,
+)
 
 BEGIN = datetime(2027, 1, 2, tzinfo=UTC)
 
@@ -359,3 +369,66 @@ def test_a_wait_that_is_opened_again_is_the_newest_one():
     note = events.PlannerNoteEvent(run_id="r", event_id="0-000004-00000", time=BEGIN, text="x")
     tree.feed(note)
     assert tree.wait_opened_by(note) is None
+
+
+def test_a_timeline_has_the_turns_of_all_branches_and_the_path_of_the_present_one(feed):
+    """A turn follows the end of another; those that began at the same point are siblings, also in a part without the beginning."""
+
+    def turn(message_id: str, text: str) -> str:
+        feed(events.MessageReceivedEvent, message_id=message_id, message=Message.user(text))
+        feed(events.TurnStartedEvent, message_ids=[message_id])
+        return feed(events.TurnFailedEvent, error=ToolError.new("x")).last_event_id
+
+    def said(turns) -> list[str]:
+        return [each.messages[0].message.text for each in turns]
+
+    start = feed(events.RunStartedEvent).last_event_id
+    first = turn("m1", "one")
+    second = turn("m2", "two")
+    assert said(feed.timeline.path) == ["one", "two"]
+    feed(events.ConversationBranchedEvent, at=first, message_id="m2", number=1)
+    third = turn("m2", "TWO")
+    timeline = feed.timeline
+    assert (said(timeline.path), said(timeline.siblings(timeline.path[1]))) == (
+        ["one", "TWO"],
+        ["two", "TWO"],
+    )
+    assert [timeline.tip(each) for each in timeline.siblings(timeline.path[1])] == [second, third]
+    assert timeline.tip(timeline.path[0]) == third
+    assert timeline.delivered["m2"].event.message.text == "TWO"
+    feed(events.ConversationBranchedEvent, at=second, number=2)
+    last = turn("m3", "three")
+    assert said(timeline.path) == ["one", "two", "three"]
+    assert (timeline.head, timeline.turns[0].follows, timeline.branches) == (last, start, 2)
+    feed(events.ConversationBranchedEvent, at=start, message_id="m1", number=3)
+    assert (timeline.path, len(timeline.turns)) == ([], 4)
+
+
+def test_the_events_of_a_branch_are_those_of_its_turns(feed):
+    """Those of other branches are left out, with the messages that opened their turns."""
+    found = []
+
+    def fed(kind, **fields):
+        feed.count += 1
+        place = {"run_id": "r", "event_id": f"0-{int(feed.count):06}-00000", "turn_id": "t1"}
+        found.append(kind(**place, time=BEGIN, **fields))
+        return found[-1].event_id
+
+    fed(events.RunStartedEvent)
+    ends = []
+    for number, text in enumerate(("one", "two", "TWO"), 1):
+        if number == 3:
+            fed(events.ConversationBranchedEvent, at=ends[0], message_id="m2", number=1)
+        name = f"m{min(number, 2)}"
+        fed(events.MessageReceivedEvent, message_id=name, message=Message.user(text))
+        fed(events.TurnStartedEvent, message_ids=[name])
+        fed(events.AssistantMessageEvent, message=Message.assistant(text))
+        ends.append(fed(events.TurnFailedEvent, error=ToolError.new("x")))
+    kept = events_of_branch("r", found)
+    assert [
+        event.message.text for event in kept if event.type in ("message_received", "assistant_message")
+    ] == [
+        *("one", "one"),
+        *("TWO", "TWO"),
+    ]
+    assert len(kept) == len(found) - 4

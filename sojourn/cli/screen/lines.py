@@ -14,6 +14,7 @@ from sojourn.contracts.event import (
     AgentRunStartedEvent,
     AssistantMessageEvent,
     AwaitAnsweredEvent,
+    ConversationBranchedEvent,
     Event,
     LimitReachedEvent,
     MemoryChangedEvent,
@@ -97,7 +98,10 @@ def usage_text(output: RunOutput) -> str:
 
 
 def spoken_lines(message: Message, *, is_partial: bool = False) -> list[Line]:
-    """Return the text of a message with calls or of a stopped one, as the end of a run has its answer."""
+    """Return the text of a message with calls, or of a stopped one.
+
+    The end of a run has its answer.
+    """
     if not message.text or not (message.tool_calls or is_partial):
         return []
     lines = text_lines(message.text, "italic", "“ ")
@@ -193,6 +197,15 @@ def _withdrawal_lines(event: MessageWithdrawnEvent) -> list[Line]:
     return [Line(f"· message {plain(event.message_id)} was withdrawn{_by(event)}", "dim")]
 
 
+def _branch_lines(event: ConversationBranchedEvent) -> list[Line]:
+    what = (
+        f"message {plain(event.message_id)} is answered anew"
+        if event.message_id
+        else "another branch goes on"
+    )
+    return [Line(f"· {what}, from {plain(event.at)} on", "dim")]
+
+
 def _turn_failed(event: TurnFailedEvent) -> list[Line]:
     if is_interruption(event):
         return [Line(f"✗ {plain(event.error.message, 1_000)}", "bold red")]
@@ -238,6 +251,7 @@ _LINES: dict[str, Callable[[Any], list[Line]]] = {
     "run_resumed": _resume_lines,
     "message_received": _message_lines,
     "message_withdrawn": _withdrawal_lines,
+    "conversation_branched": _branch_lines,
     "turn_completed": _completion_lines,
     "turn_failed": _turn_failed,
     "run_completed": _completion_lines,

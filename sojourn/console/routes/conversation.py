@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from sojourn.answers import Answer, WaitRef, WaitView, parse_answer
 from sojourn.attachments import Upload
 from sojourn.client.run import Run
+from sojourn.client.session import opened_by
 from sojourn.console.answering import VERDICTS, find_wait, submit_form
 from sojourn.console.form import File, Form, form_with_files, message_in, most_bytes
 from sojourn.console.live import Live, part
@@ -26,6 +27,7 @@ from sojourn.console.views.text import ago_now
 from sojourn.console.views.waits import WaitForm, waits_below, waits_of
 from sojourn.console.watched import Changes, News, RenderedPart, WatchedTalk
 from sojourn.contracts.ids import place_of
+from sojourn.contracts.message import Message, TextPart
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import ApprovalVoid, AwaitClosed, InvalidInput, RunNotFound, SojournError
 from sojourn.http.answering import submit_answer, withdraw_message
@@ -102,14 +104,16 @@ async def _page(
     before = visit.event_id("before") if visit.request.method == "GET" else ""
     talk = await visit.console.talks.look(run.id, 0)
     shown = await read_conversation(visit.service.client, run.id, before=before) if before else talk.timeline
-    turns, origin = shown.turns[-TURNS:], shown.started and shown.started.forked_from
+    path = shown.path
+    turns, origin = path[-TURNS:], shown.started and shown.started.forked_from
     await prepare(text for turn in turns for text in markdown_of_turn(turn))
     values = _values(visit, agent_id, session_id, talk)
     values |= {
         "turns": [
-            visit.render("talk_turn.html", turn=turn, **{**values, "refused": refused}) for turn in turns
+            visit.render("talk_turn.html", turn=turn, **{**values, "before": before, "refused": refused})
+            for turn in turns
         ],
-        "earlier": turns[0].key if len(shown.turns) > TURNS else turns_before(shown),
+        "earlier": turns[0].key if len(path) > TURNS else turns_before(shown),
         "forked_from": origin.run_id if origin else "",
         "begin": turns[0].key if turns else "",
         "mark": talk.mark,
@@ -206,13 +210,15 @@ def _news(visit: Visit, talk: WatchedTalk, values: dict[str, Any], seen: int, be
         return talk.once((*visit.audience, name), of, lambda: visit.render(template, **values, **more))
 
     def html_of(turn: UserTurn) -> str:
-        return ago_now(render(turn.key, turn.version, "talk_turn.html", turn=turn).html, datetime.now(UTC))
+        name = f"{turn.key}-{talk.timeline.branches}"
+        return ago_now(render(name, turn.version, "talk_turn.html", turn=turn).html, datetime.now(UTC))
 
-    turns = talk.timeline.turns
-    if seen < 0:
-        wanted = [turn for turn in turns if not begin or place_of(turn.key) >= place_of(begin)][-MAX_TURNS:]
+    turns, is_whole = talk.timeline.path, seen < 0 or talk.timeline.branched_in > seen
+    if is_whole:
+        is_one = not begin or bool(talk.timeline.branches)
+        wanted = [turn for turn in turns if is_one or place_of(turn.key) >= place_of(begin)][-MAX_TURNS:]
         yield part("turns", visit.render("talk_turns.html", turns=map(html_of, wanted)))
-    for turn in turns if seen >= 0 else ():
+    for turn in () if is_whole else turns:
         if turn.born > seen:
             yield part("turns", html_of(turn), "beforeend")
         elif turn.version > seen:
@@ -262,6 +268,8 @@ async def _do(
     acts: dict[str, Callable[[], Awaitable[object]]] = {
         "stop": lambda: _stop(run, form.text("turn_id"), reason, by),
         "close": lambda: run.close(reason, by=by),
+        "edit": lambda: _edit(visit, agent_id, session_id, form),
+        "switch": lambda: _switch(visit, agent_id, session_id, form),
         "withdraw": lambda: withdraw_message(run, visit.asking, form.text("message_id")),
     }
     if act := acts.get(form.text("do")):
@@ -277,6 +285,28 @@ async def _do(
     if not visit.is_part:
         await heard()
     return ""
+
+
+async def _edit(visit: Visit, agent_id: str, session_id: str, form: Form) -> None:
+    """Send other words for a message, or have it answered again if the form has none."""
+    session = await visit.service.session(visit.asking, agent_id, session_id)
+    message_id, number = form.text("message_id"), form.text("branches")
+    message: Message | None = None
+    if "text" in form:
+        turn = opened_by(await session.timeline(), message_id)
+        parts = turn.messages[0].message.parts if turn else []
+        files = [part for part in parts if not isinstance(part, TextPart)]
+        words = [TextPart(type="text", text=text)] if (text := form.text("text")).strip() else []
+        message = Message(role="user", parts=[*words, *files])
+        if not message.parts:
+            raise Problem(422, "invalid_input", "the message is empty", then="Enter the new words.")
+    seen = int(number) if number.isdecimal() else None
+    await session.edit(message_id, message, by=visit.asking.subject, branches=seen)
+
+
+async def _switch(visit: Visit, agent_id: str, session_id: str, form: Form) -> None:
+    session = await visit.service.session(visit.asking, agent_id, session_id)
+    await session.switch(form.text("at"))
 
 
 async def _stop(run: Run, turn_id: str, reason: str, by: str) -> None:

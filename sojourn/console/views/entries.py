@@ -88,6 +88,9 @@ def note_text(note: Note) -> NoteText:
         case events.PolicyDecisionEvent(decision=decision):
             changes = decision.model_dump(mode="json", exclude_defaults=True, exclude={"reason"})
             return NoteText("policy", "The policy changed", decision.reason or "", value=changes)
+        case events.ConversationBranchedEvent(message_id=message_id):
+            title = "Message edited or answered again" if message_id else "Switched to another branch"
+            return NoteText("fork", title, message_id)
         case events.MessageWithdrawnEvent(message_id=message_id, by=by):
             return NoteText("canceled", "Message withdrawn", message_id, by or "")
         case events.RunPausedEvent(text=text, by=by):

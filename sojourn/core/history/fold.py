@@ -9,6 +9,7 @@ from sojourn.contracts.dispatch import REPEATED, WRONG_WORKER
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     AssistantMessageEvent,
+    ConversationBranchedEvent,
     Event,
     LimitReachedEvent,
     MemoryChangedEvent,
@@ -38,7 +39,7 @@ from sojourn.contracts.run import RunInput, RunOutput, RunStatus, Spent
 from sojourn.contracts.tasks import ApproverTask, EditTask, PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import RunLink, ToolResult, ToolTelemetry
-from sojourn.contracts.wire_names import CHILD_SPENT, PLAN
+from sojourn.contracts.wire_names import CHILD_SPENT, PLAN, READ_BRANCH
 from sojourn.core.history.fold_step import StepFold, StepSoFar
 from sojourn.core.history.fold_waits import WaitFold
 from sojourn.core.history.record import FoldState, HistoryRecord, OpenCall
@@ -194,6 +195,12 @@ class Fold:
 
     def _read_started(self, record: HistoryRecord) -> Iterator[Event]:
         self._began = record.time
+        if isinstance(record.value, Continuation) and (branch := record.value.branch):
+            self._take_over(record.value)
+            number = self._fold.state.branches
+            yield self._fold.event(
+                record, ConversationBranchedEvent, at=branch.at, message_id=branch.message_id, number=number
+            )
         if self._has_begun:
             return
         self._has_begun = True
@@ -390,6 +397,9 @@ class Fold:
 
     def _read_failed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
+        if record.name == READ_BRANCH:
+            yield from self._waits.drop_branch(record)
+            return
         if not opened:
             yield from self._waits.take_verdict(record)
             return
@@ -397,8 +407,9 @@ class Fold:
         is_moving = record.error is not None and record.error.code == WRONG_WORKER
         if not opened.call.tool_call_id:
             self._is_moving = is_moving
-            if isinstance(record.value, list):
-                self._fold.state = self._fold.state.plan_canceled(cast("list[Any]", record.value))
+            details: Any = record.value
+            if isinstance(details, list):
+                self._fold.state = self._fold.state.plan_canceled(cast("list[Any]", details))
             return
         if is_moving:
             self._step.asking[opened.call.tool_call_id] = (opened.call, opened.since)

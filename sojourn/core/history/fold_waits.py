@@ -18,6 +18,7 @@ from sojourn.contracts.ids import place_in
 from sojourn.contracts.tasks import ApproverTask, ApproverVerdict, EditTask, EditVerdict, PlanOutcome
 from sojourn.contracts.tool_call import CallEdit
 from sojourn.contracts.wire_names import (
+    BRANCH,
     CLOSE,
     INTERRUPT,
     PAUSE,
@@ -46,6 +47,7 @@ from sojourn.core.awaits.steering import (
 from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.record import FoldState, HistoryRecord
+from sojourn.core.run.branches import branch_fault, drop_branch, read_branch, request_branch
 from sojourn.core.run.inbox import (
     NO_CONVERSATION,
     Closing,
@@ -107,6 +109,8 @@ class WaitFold:
         elif record.name == REMEMBER:
             remembered = read_remember(record.value)
             self._remember(record, "" if isinstance(remembered, Refused) else remembered)
+        elif record.name == BRANCH and record.judged:
+            yield from self._branch(record)
         elif record.name == INTERRUPT:
             yield from self._interrupt(record)
         elif record.name == CLOSE:
@@ -115,6 +119,25 @@ class WaitFold:
             yield from self._set_aside(record)
         elif record.name == WITHDRAW and record.judged:
             yield from self._withdraw(record)
+
+    # Branches of a conversation.
+
+    def _branch(self, record: HistoryRecord) -> Iterator[Event]:
+        state = self._fold.state
+        asked = read_branch(record.value, state)
+        if isinstance(asked, Refused):
+            return
+        after, sent = request_branch(state, asked, place_in(state.executions, record.id))
+        self._go_on_with(record, after)
+        for waiting in state.inbox.waiting:
+            yield self._fold.event(record, MessageWithdrawnEvent, message_id=waiting.message_id)
+        if sent is not None:
+            yield self.received_event(record, sent)
+
+    def drop_branch(self, record: HistoryRecord) -> Iterator[Event]:
+        """Stay in a branch, since the point to go on from could not be read."""
+        self._fold.state = drop_branch(self._fold.state)
+        yield self._note(record, branch_fault(record.error))
 
     # Messages to a conversation.
 

@@ -16,6 +16,7 @@ from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.run.inbox import BranchRequest
 from sojourn.core.run.state import RunState
 from sojourn.core.run.transcript import Packed, Segments
 from sojourn.values.wire import size_of
@@ -88,6 +89,8 @@ class Continuation:
     """How far those calls are."""
     forked: ForkedStep | None = None
     """In a fork: the step that the next plan judges in place of asking the planner."""
+    branch: BranchRequest | None = None
+    """In a conversation: the earlier point from which this execution goes on."""
 
 
 _CONTINUATION: TypeAdapter[Continuation] = TypeAdapter(Continuation)

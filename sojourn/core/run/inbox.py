@@ -222,6 +222,16 @@ class Interruption:
 
 
 @dataclass(frozen=True)
+class BranchRequest:
+    """A request to go on from an earlier point of the conversation."""
+
+    at: str
+    """The event at which the point is."""
+    message_id: str = ""
+    """The message that goes on from there, or empty."""
+
+
+@dataclass(frozen=True)
 class Closing:
     """A request to end the conversation once no message waits."""
 
@@ -303,6 +313,14 @@ class Inbox:
             return self
         withdrawn = (*self.withdrawn, digest_of(message_id))[-MAX_WITHDRAWN:]
         return copy_with(self, waiting=rest, withdrawn=withdrawn)
+
+    def forgetting(self, message_id: str) -> "Inbox":
+        """Return the inbox to which the id of a message is new again."""
+        digest = digest_of(message_id)
+        known = {each: place for each, place in self.known.items() if each != digest}
+        return copy_with(
+            self, known=known, withdrawn=tuple(each for each in self.withdrawn if each != digest)
+        )
 
     def withdrawal_fault(self, request: Withdrawal, starter: Principal | None) -> Refused | None:
         """Return why a message cannot be withdrawn, or None.

@@ -36,7 +36,7 @@ from sojourn.core.run.effects import (
     without_steps,
 )
 from sojourn.core.run.ids import turn_after
-from sojourn.core.run.inbox import Inbox
+from sojourn.core.run.inbox import BranchRequest, Inbox
 from sojourn.core.run.limits import (
     caps_left,
     exhausted_limit,
@@ -173,6 +173,10 @@ class RunState:
     """In a conversation: the totals of those turns."""
     interrupted: str | None = None
     """In a conversation: why the present turn is being ended, or None."""
+    branching: BranchRequest | None = None
+    """In a conversation: from where it goes on once the present turn has ended, or None."""
+    branches: int = 0
+    """In a conversation: how often it went on, or was to go on, from an earlier point."""
     closing: str | None = None
     """Why a conversation ends once no message waits, or None if it stays open."""
     resume_messages: tuple[Message, ...] = ()
@@ -356,7 +360,10 @@ class RunState:
         )
 
     def plan_canceled(self, details: Sequence[Any]) -> "RunState":
-        """Keep the text that a canceled plan had streamed, which its activity reports as the only detail."""
+        """Keep the text that a canceled plan had streamed.
+
+        Its activity reports the text as the only detail.
+        """
         text = details[0] if len(details) == 1 else None
         return copy_with(self, partial=text) if isinstance(text, str) else self
 

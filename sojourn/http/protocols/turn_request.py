@@ -24,9 +24,10 @@ from sojourn.answers import (
 )
 from sojourn.client.client import Client
 from sojourn.client.run import Run
+from sojourn.client.session import Session, SessionTurn, opened_by
 from sojourn.contracts.principal import Principal
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound, SojournError
-from sojourn.http.answering import require_same, submit_answer
+from sojourn.http.answering import MESSAGE_EDITED, require_same, submit_answer
 from sojourn.http.event_streams import DisconnectCallback
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import IncomingMessage
@@ -160,6 +161,11 @@ class TurnRequest:
     """Results that the client has seen last, or made itself. Those of external calls go to the run."""
     seen: Sequence[str] = ()
     """Ids of waits whose answers the client has seen."""
+    edits: Literal["", "words", "again"] = ""
+    """What the last message means if the conversation has one of its id.
+
+    `words` edits that message if its words differ, `again` has it answered again, and otherwise other words are refused.
+    """
 
 
 async def begin(
@@ -189,8 +195,7 @@ async def begin(
     if sent and "user" in asking.roles:
         await subscribe_early(service.client, session.run)
         for each in sent:
-            turn = await session.send(each.whole, message_id=each.message_id, by=asking.subject)
-            await require_same(turn, each.message, may_have_context=each.context is not None)
+            turn = await _send(session, each, asking, request.edits if each is sent[-1] else "")
             after, message_id, is_new = (
                 turn.after,
                 None if turn.is_answer else each.message_id,
@@ -204,6 +209,24 @@ async def begin(
         had &= {each.id for each in waits_of_status(await run.status())}
     known = await submit_answers(service, asking, run, given, {each.id: each for each in waits})
     return TurnStream(service.feeds, run, Begin(after, message_id, frozenset(had)), known)
+
+
+async def _send(session: Session, sent: IncomingMessage, asking: Principal, edits: str) -> SessionTurn:
+    """Send a message, which may edit the one that the conversation has under its id."""
+    turn = await session.send(sent.whole, message_id=sent.message_id, by=asking.subject)
+    if edits == "again" and turn.is_repeated:
+        timeline = await session.timeline()
+        answered = opened_by(timeline, sent.message_id)
+        if answered is None or not answered.is_over:
+            return turn
+        return await session.edit(sent.message_id, by=asking.subject, branches=timeline.branches)
+    try:
+        await require_same(turn, sent.message, may_have_context=sent.context is not None)
+    except Problem as problem:
+        if problem.code != MESSAGE_EDITED or edits != "words":
+            raise
+        return await session.edit(sent.message_id, sent.whole, by=asking.subject)
+    return turn
 
 
 async def _without_old(run: Run, answers: Sequence[ClientAnswer]) -> Sequence[ClientAnswer]:

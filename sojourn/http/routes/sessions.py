@@ -20,14 +20,16 @@ from sojourn.http.answering import needs_answer, require_same, withdraw_message
 from sojourn.http.bodies import (
     NO_REASON,
     PRESENT_TURN,
+    EditBody,
     InterruptBody,
     MessageBody,
     ReasonBody,
     SessionBody,
+    SwitchBody,
     WithdrawBody,
 )
 from sojourn.http.problems import Problem
-from sojourn.http.replies import AcceptedMessage, Acknowledgement
+from sojourn.http.replies import AcceptedMessage, Acknowledgement, Alternatives, AlternativeTurn
 from sojourn.http.routes.attachments import FORM, FilesRoute
 from sojourn.http.routes.events import EVENTS, After, Children, Deltas, Most, events_answer
 from sojourn.http.routes.parameters import (
@@ -143,6 +145,86 @@ async def withdraw(
 
 
 @routes.post(
+    "/{agent_id}/{session_id:path}/edit",
+    status_code=201,
+    response_model=AcceptedMessage,
+    responses=_ACCEPTED,
+    summary="Edit a message, or have it answered again",
+)
+async def edit_message(
+    agent_id: AgentId,
+    session_id: SessionId,
+    body: EditBody,
+    asking: Asking,
+    service: Serving,
+    scope: CurrentScope,
+    wait: WaitSeconds = 0,
+) -> Response:
+    """Go on from the point before a message's turn, in another branch. A turn under way is interrupted, and messages that wait are withdrawn."""
+    require(asking, "user")
+    await _conversation(service, asking, agent_id, session_id)
+    session = await service.session(asking, agent_id, session_id)
+    if wait:
+        scope.count()
+    message = body.message
+    if body.attachments and isinstance(message, Message | str):
+        given = Message.user(message) if isinstance(message, str) else message
+        message = await session.run.client.with_attachments(
+            given, body.attachments, run_id=session.run.id, principal=asking
+        )
+    turn = await session.edit(body.message_id, message, by=asking.subject, branches=body.branches)
+    audit.bind(run_id=session.run.id)
+    return await _accepted(scope, turn, wait)
+
+
+@routes.post(
+    "/{agent_id}/{session_id:path}/switch",
+    response_model=Acknowledgement,
+    responses=problems(400, 404, 409, 429),
+    summary="Go on in another branch",
+)
+async def switch_branch(
+    agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving, body: SwitchBody
+) -> Response:
+    """Let the next message come after the end of another branch. A turn under way is interrupted, and messages that wait are withdrawn."""
+    require(asking, "user")
+    run = await _conversation(service, asking, agent_id, session_id)
+    await (await service.session(asking, agent_id, session_id)).switch(body.at)
+    return json_of(Acknowledgement(run_id=run.id, done="switched", by=asking.subject))
+
+
+@routes.get(
+    "/{agent_id}/{session_id:path}/alternatives",
+    response_model=Alternatives,
+    responses=problems(404, 502),
+    summary="Read the branches of a conversation",
+)
+async def get_alternatives(
+    agent_id: AgentId, session_id: SessionId, asking: Asking, service: Serving
+) -> Response:
+    """Return the turns of the present branch that have others in their place, such as other answers to a message."""
+    require(asking, "viewer")
+    run = await _conversation(service, asking, agent_id, session_id)
+    timeline = await (await service.session(asking, agent_id, session_id)).timeline()
+    path = timeline.path
+    found = [
+        [
+            AlternativeTurn(
+                turn_id=each.id,
+                message_id=each.messages[0].message_id if each.messages else "",
+                text=each.messages[0].message.text if each.messages else "",
+                is_present=each in path,
+                at=timeline.tip(each),
+            )
+            for each in turns
+        ]
+        for turn in path
+        if len(turns := timeline.siblings(turn)) > 1
+    ]
+    return json_of(Alternatives(run_id=run.id, branches=timeline.branches, alternatives=found))
+
+
+@routes.post(
     "/{agent_id}/{session_id:path}/interrupt",
     response_model=Acknowledgement,
     responses=problems(400, 404, 409),
@@ -247,7 +329,11 @@ async def _send(
     turn = await session.send(sends, message_id=body.message_id, mode=body.mode, by=asking.subject)
     audit.bind(run_id=session.run.id)
     await require_same(turn, message)
-    sent = AcceptedMessage(run_id=session.run.id, message_id=turn.message_id, after=turn.after)
+    return await _accepted(scope, turn, wait)
+
+
+async def _accepted(scope: RequestScope, turn: SessionTurn, wait: float) -> Response:
+    sent = AcceptedMessage(run_id=turn.run.id, message_id=turn.message_id, after=turn.after)
     reply = sent.model_copy(update=await _reply_fields(scope, turn, wait) if wait else {})
     return json_of(reply, 200 if turn.is_repeated else 201)
 

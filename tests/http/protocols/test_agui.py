@@ -292,18 +292,31 @@ async def test_a_late_decision_is_told_who_decided_and_when(served, thread):
         assert problem["await_id"] == wait["await_id"]
 
 
-async def test_an_edited_message_gets_no_old_answer(served, thread):
-    """Another text under the same id is refused, with what to do; the same text is not, whatever the page says beside it."""
+async def test_an_edited_message_gets_an_answer_of_its_own(served, thread):
+    """Another text under the same id is another branch of the thread; the same text is not, whatever the page says beside it."""
     message = {"id": "m-1", "role": "user", "content": "hello"}
     body = {"threadId": thread, "runId": "run-1", "messages": [message], "context": [{"value": "one"}]}
     for beside in ([{"value": "one"}], [{"value": "two"}, {"value": "three"}], []):
         read = events(await served.post("/agui/shop.clerk", body | {"context": beside}))
         assert read[-1]["type"] == "RUN_FINISHED"
-    for content in ("hello, edited", [{"type": "text", "text": "hello"}, {"type": "text", "text": "you"}]):
-        edited = await served.post("/agui/shop.clerk", body | {"messages": [message | {"content": content}]})
-        assert (edited.status_code, edited.json()["code"]) == (409, "message_edited")
-        assert "an id of its own" in edited.json()["then"]
     assert (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()["turns"] == 1
+    edited = body | {"messages": [message | {"content": "think"}]}
+    for _ in range(2):
+        read = events(await served.post("/agui/shop.clerk", edited))
+        assert [each["delta"] for each in read if each["type"] == "TEXT_MESSAGE_CONTENT"] == ["s-3"]
+    read = events(await served.post("/agui/shop.clerk", edited | {"forwardedProps": {"regenerate": True}}))
+    assert [each["delta"] for each in read if each["type"] == "TEXT_MESSAGE_CONTENT"] == ["s-3"]
+    assert (await served.http.get(f"/v1/sessions/shop.clerk/{thread}")).json()["turns"] == 3
+    (snapshot,) = [
+        each["messages"]
+        for each in events(await served.post("/agui/shop.clerk", body | {"messages": []}))
+        if each["type"] == "MESSAGES_SNAPSHOT"
+    ]
+    assert [(each["role"], each["content"]) for each in snapshot] == [
+        ("user", "think"),
+        ("reasoning", "The site is s-3."),
+        ("assistant", "s-3"),
+    ]
 
 
 async def test_a_message_behind_a_question_shows_the_question(served, thread):

@@ -162,17 +162,56 @@ async def test_a_child_runs_call_has_a_card_of_its_own(page):
     assert (card["state"], card["output"], known[1]["requests"]) == ("output-available", "wiped b", 2)
 
 
-@pytest.mark.parametrize("step", [["edit", "m-1", "hello, edited"], ["regenerate"]])
-async def test_no_old_answer_for_an_edited_message(served, page, chat, step):
-    """An edited message, and another answer to the same message, are refused, with what to do."""
-    known = await page(["send", "hello"], step)
-    assert known[-1]["status"] == "error"
-    assert (
-        "as a new message" in known[-1]["error"] or "as a message with an id of its own" in known[-1]["error"]
-    )
-    assert texts(known[-1])[1:] in ([], ["hello"])
+async def test_an_edited_message_is_another_branch_of_the_chat(served, page, chat):
+    """It is answered without what came after it, a reloaded page has that branch, and a repeated request changes nothing."""
+    known = await page(["send", "hello"], ["send", "rounds 1"], ["edit", "m-1", "bye"], ["send", "more"])
+    assert known[-1].get("error") is None
+    assert texts(known[-1]) == ["bye", "bye", "more", "more"]
+    (again,) = await page(["look"], load=True)
+    assert bare(again["messages"]) == bare(known[-1]["messages"])
+    events = (await served.http.get(f"/v1/sessions/shop.clerk/{chat}/events")).json()
+    assert [event["message_ids"] for event in events if event["type"] == "turn_started"] == [
+        ["m-1"],
+        ["m-2"],
+        ["m-1"],
+        ["m-3"],
+    ]
+
+
+async def test_a_message_is_answered_again(served, page, chat):
+    """`regenerate` of an answered message is another branch, also after a failed turn."""
+    known = await page(["send", "hello"], ["send", "fail"], ["regenerate"], ["edit", "m-2", "again"])
+    assert "closed" in known[2]["error"]
+    assert texts(known[-1]) == ["hello", "hello", "again", "again"]
+    found = (await served.http.get(f"/v1/sessions/shop.clerk/{chat}/alternatives")).json()
+    (turns,) = found["alternatives"]
+    assert [(turn["text"], turn["is_present"]) for turn in turns] == [
+        ("fail", False),
+        ("fail", False),
+        ("again", True),
+    ]
+    switched = await served.post(f"/v1/sessions/shop.clerk/{chat}/switch", {"at": turns[0]["at"]})
+    assert (switched.status_code, switched.json()["done"]) == (200, "switched")
+
+
+async def test_an_edit_leaves_an_open_card(served, page, chat):
+    """The call of the branch that is left is not run, and nothing waits any more."""
+    known = await page(["send", "wipe"], ["edit", "m-1", "hello"])
+    assert texts(known[-1]) == ["hello", "hello"]
     status = (await served.http.get(f"/v1/sessions/shop.clerk/{chat}")).json()
-    assert status["turns"] == 1
+    assert (status["status"], status["awaits"]) == ("idle", [])
+
+
+async def test_a_changed_text_without_an_edit_is_refused(served, chat):
+    """A page that counts its messages anew does not edit the first one of a chat by chance."""
+    body = {
+        "id": chat,
+        "messages": [{"id": "m-1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}],
+    }
+    await served.post("/vercel/shop.clerk", body)
+    body["messages"][0]["parts"][0]["text"] = "other"
+    answer = await served.post("/vercel/shop.clerk", body)
+    assert (answer.status_code, answer.json()["code"]) == (409, "message_edited")
 
 
 async def test_a_page_that_stops_ends_the_turn_where_it_says_so(served, shop, page, chat):

@@ -94,6 +94,13 @@ class AguiBody(CamelBody):
     """What goes with the last message of the user, each as a document."""
     tools: Annotated[list[AguiTool], Field(max_length=1_000, default_factory=list[AguiTool])]
     """Tools that the page carries out. They are only tools of the agent with results from outside."""
+    forwarded_props: Any = None
+    """`{"regenerate": true}` asks for another answer to the last message, in another branch of the thread."""
+
+    @property
+    def regenerates(self) -> bool:
+        given: Any = self.forwarded_props
+        return isinstance(given, dict) and cast("dict[str, Any]", given).get("regenerate") is True
 
 
 def read(body: AguiBody) -> TurnRequest:
@@ -111,6 +118,7 @@ def read(body: AguiBody) -> TurnRequest:
             for each in body.resume or ()
         ],
         results=() if body.resume else _results(body.messages),
+        edits="again" if body.regenerates else "words",
     )
 
 

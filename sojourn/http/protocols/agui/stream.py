@@ -58,7 +58,7 @@ from sojourn.http.protocols.turn_events import (
 )
 from sojourn.http.protocols.waits import ClientWait
 from sojourn.http.security.limits import heavy_read
-from sojourn.reader import Feeds
+from sojourn.reader import Feeds, branch_events
 from sojourn.timeline import Call, EntryChange, Timeline, UserMessage
 from sojourn.values.numbers import write_exact
 
@@ -365,7 +365,10 @@ async def _replay_turns(
     """
     native, turn_key = encoder.native, ""
     try:
-        async with heavy_read(begins_free=True) as take_turn, aclosing(run.events(follow=False)) as events:
+        async with (
+            heavy_read(begins_free=True) as take_turn,
+            aclosing(branch_events(run)) as events,
+        ):
             count = 0
             async for event in events:
                 if (count := count + 1) == FREE:

@@ -36,7 +36,7 @@ from sojourn.http.protocols.vercel.request import ANSWER
 from sojourn.http.protocols.vercel.stream import VercelEncoder
 from sojourn.http.protocols.waits import client_waits, waits_of_status
 from sojourn.http.security.limits import heavy_read
-from sojourn.reader import Feeds
+from sojourn.reader import Feeds, branch_events
 from sojourn.timeline import EntryChange, Timeline, UserMessage
 
 __all__ = ["ChatHistory", "read_history"]
@@ -143,7 +143,10 @@ async def _replay(
     """
     timeline = encoder.native.timeline
     try:
-        async with heavy_read(begins_free=True) as take_turn, aclosing(run.events(follow=False)) as events:
+        async with (
+            heavy_read(begins_free=True) as take_turn,
+            aclosing(branch_events(run)) as events,
+        ):
             count = 0
             async for event in events:
                 if (count := count + 1) == FREE:

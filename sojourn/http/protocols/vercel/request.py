@@ -66,7 +66,9 @@ class VercelBody(CamelBody):
     messages: Annotated[list[VercelMessage], Field(min_length=1, max_length=10_000)]
     """The messages of the chat."""
     trigger: str = ""
-    """`regenerate-message` asks for another answer to the last message of the user, which is refused once it has one."""
+    """`regenerate-message` asks for another answer to the last message of the user, in another branch of the chat."""
+    message_id: str | None = None
+    """With `submit-message`, the message of the user that was edited."""
 
 
 @dataclass(frozen=True, slots=True)

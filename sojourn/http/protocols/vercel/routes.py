@@ -13,12 +13,8 @@ from starlette.responses import JSONResponse
 
 from sojourn.answers import wait_view
 from sojourn.client.run import Run
-from sojourn.contracts.principal import Principal
 from sojourn.errors import RunNotFound
 from sojourn.http.event_streams import FrameResponse
-from sojourn.http.problems import Problem
-from sojourn.http.protocols.messages import token_of_delivery
-from sojourn.http.protocols.reply import read as read_reply
 from sojourn.http.protocols.reply import read_timeline
 from sojourn.http.protocols.reply_token import ReplyToken
 from sojourn.http.protocols.turn import Begin, TurnStream
@@ -44,7 +40,9 @@ async def send_messages(agent_id: AgentId, body: VercelBody, endpoint: TurnRoute
     """Send the last message of the chat, decisions on its calls or an answer to its question, and read what follows."""
     service, asking, chat = endpoint.service, endpoint.asking, read(body.messages)
     if body.trigger == "regenerate-message":
-        await _require_open(service, asking, agent_id, body.id, chat)
+        chat = replace(chat, edits="again")
+    elif body.message_id == body.messages[-1].id:
+        chat = replace(chat, edits="words")
     if chat.replies:
         run = await service.conversation(asking, agent_id, body.id)
         if not await _is_reply(run, chat):
@@ -94,29 +92,6 @@ async def read_messages(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
     return JSONResponse(await history.read_history(run, service.feeds))
 
 
-async def _require_open(
-    service: Service, asking: Principal, agent_id: str, chat_id: str, chat: ChatRequest
-) -> None:
-    """Check that a message that a page wants answered again has no answer yet."""
-    try:
-        run = await service.conversation(asking, agent_id, chat_id)
-        tree = await read_timeline(service, ReplyToken(run.id))
-    except RunNotFound:
-        return
-    delivery = tree.delivered.get(chat.sent[-1].message_id) if chat.sent else None
-    if delivery is None:
-        return
-    if (await read_reply(service, token_of_delivery(run.id, delivery))).state in ("open", "asked"):
-        return
-    raise Problem(
-        409,
-        "message_answered",
-        f"the message {delivery.event.message_id!r} has its answer, and a conversation keeps it",
-        then="Send the words again as a new message. A conversation has no branches.",
-        run_id=run.id,
-    )
-
-
 async def _is_reply(run: Run, chat: ChatRequest) -> bool:
     """Return whether a text answers a question, which is open or has this answer."""
     (reply,) = chat.replies
@@ -128,7 +103,7 @@ async def _is_reply(run: Run, chat: ChatRequest) -> bool:
 
 async def _newest(service: Service, run: Run) -> tuple[Begin, str] | None:
     tree = await read_timeline(service, ReplyToken(run.id))
-    turns = [(turn, [*(each.message_id for each in turn.messages), *turn.missing]) for turn in tree.top.turns]
+    turns = [(turn, [*(each.message_id for each in turn.messages), *turn.missing]) for turn in tree.top.path]
     turn, (message_id, *_) = next(((turn, ids) for turn, ids in reversed(turns) if ids), (None, ("",)))
     if turn is None:
         return None

@@ -32,6 +32,8 @@ _BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "message": ("/v1/sessions/shop.clerk/x/messages", {"text": "hello"}),
     "session": ("/v1/sessions/shop.clerk/x", {"text": "hello"}),
     "withdraw": ("/v1/sessions/shop.clerk/x/withdraw", {"message_id": "m"}),
+    "edit": ("/v1/sessions/shop.clerk/x/edit", {"message_id": "m"}),
+    "switch": ("/v1/sessions/shop.clerk/x/switch", {"at": "0-000001-00000"}),
     "interrupt": ("/v1/sessions/shop.clerk/x/interrupt", {}),
     "close": ("/v1/sessions/shop.clerk/x/close", {}),
 }

@@ -150,6 +150,27 @@ _PATHS: list[tuple[str, str, int, str, Any]] = [
         {"message_id": "m-1"},
     ),
     (
+        "POST /v1/sessions/{agent_id}/{session_id}/edit",
+        "/v1/sessions/shop.clerk/$talk/edit",
+        404,
+        "run_not_found",
+        {"message_id": "m-1", "text": "other"},
+    ),
+    (
+        "POST /v1/sessions/{agent_id}/{session_id}/switch",
+        "/v1/sessions/shop.clerk/$talk/switch",
+        404,
+        "run_not_found",
+        {"at": "0-000001-00000"},
+    ),
+    (
+        "GET /v1/sessions/{agent_id}/{session_id}/alternatives",
+        "/v1/sessions/shop.clerk/$talk/alternatives",
+        404,
+        "run_not_found",
+        None,
+    ),
+    (
         "POST /v1/sessions/{agent_id}/{session_id}/interrupt",
         "/v1/sessions/shop.clerk/$talk/interrupt",
         404,

@@ -1,0 +1,127 @@
+"""Go on from an earlier point of a conversation, in the same run.
+
+An edited message is answered as if nothing had been said after the point before it. The turns after that point are
+another branch, which stays in the history. An activity reads the state at the point, and the run continues as new with
+it. So each branch begins an execution of its own, and the id of the conversation names the newest one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sojourn.contracts.ids import place_of
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.wire_names import BRANCH
+from sojourn.core.awaits.envelope import Refused
+from sojourn.core.run.inbox import BranchRequest, Inbox, SentMessage, read_send
+from sojourn.core.run.state import RunState
+from sojourn.core.run.turns import interrupt_turn, receive_message
+from sojourn.values.frozen import copy_with
+
+__all__ = [
+    "BRANCHED",
+    "Branching",
+    "branch_fault",
+    "drop_branch",
+    "read_branch",
+    "request_branch",
+    "rewind",
+]
+
+BRANCHED = "the conversation goes on from an earlier message"
+"""Why a turn is interrupted that is under way then."""
+
+_OWN = ("at", "number")
+_BUSY = Refused("the conversation is at another branching; try again", "SessionBusy")
+_LATE = Refused("the conversation went on from another message meanwhile; look at it again", "AwaitClosed")
+_NO_PLACE = Refused("`at` is the id of the event at which a turn ended, or the run started")
+_NO_NUMBER = Refused("`number` is the number of the conversation's branchings so far")
+
+
+@dataclass(frozen=True)
+class Branching:
+    """A request to go on from a point, with a message or without one."""
+
+    at: BranchRequest
+    sent: SentMessage | None
+
+
+def read_branch(values: Sequence[Any], run: RunState) -> Branching | Refused:
+    """Read `{"at", "number"}`, with the fields of a message or without them."""
+    if len(values) != 1 or not isinstance(values[0], dict):
+        return Refused(f"{BRANCH} takes one object")
+    fields = dict(cast("dict[str, Any]", values[0]))
+    at, number = (fields.pop(name, None) for name in _OWN)
+    if not (isinstance(at, str) and _is_place(at)):
+        return _NO_PLACE
+    if not isinstance(number, int) or isinstance(number, bool):
+        return _NO_NUMBER
+    sent = read_send([fields], Inbox(), run.opening.tenant) if "text" in fields or "parts" in fields else None
+    if isinstance(sent, Refused):
+        return sent
+    if run.branching is not None:
+        return _BUSY
+    if number != run.branches:
+        return _LATE
+    return Branching(BranchRequest(at, sent.message_id if sent else ""), sent)
+
+
+def _is_place(text: str) -> bool:
+    try:
+        place_of(text)
+    except ValueError:
+        return False
+    return bool(text)
+
+
+def request_branch(run: RunState, asked: Branching, after: str) -> tuple[RunState, SentMessage | None]:
+    """Interrupt the present turn, and hold the message of the new branch.
+
+    Messages that wait belong to the branch that is left: they are withdrawn.
+    """
+    state = interrupt_turn(run, BRANCHED)
+    inbox = state.inbox
+    for waiting in inbox.waiting:
+        inbox = inbox.withdrawing(waiting.message_id)
+    sent = asked.sent
+    if sent is not None:
+        inbox = inbox.forgetting(sent.message_id)
+    state = copy_with(state, inbox=inbox, branching=asked.at, branches=run.branches + 1)
+    return receive_message(state, sent, after) if sent is not None else (state, None)
+
+
+def drop_branch(run: RunState) -> RunState:
+    """Return the state that goes on where it is, since the point cannot be read."""
+    return copy_with(run, branching=None)
+
+
+def branch_fault(error: ToolError | None) -> str:
+    """Return the note that a conversation stays where it is."""
+    return f"{BRANCH} refused: {error.message if error else 'canceled'}"[:500]
+
+
+def rewind(run: RunState, point: RunState) -> RunState:
+    """Return the state of a run that goes on from a point.
+
+    What planners read is that of the point. What was spent and decided since then still counts, and its effects are carried.
+    """
+    return copy_with(
+        run,
+        branching=None,
+        planned_from=point.planned_from,
+        turn_start=point.turn_start,
+        opened_after=point.opened_after,
+        unseen=point.unseen,
+        new=point.new,
+        resume_messages=point.resume_messages,
+        set_aside=point.set_aside,
+        memory=point.memory,
+        safeguards=point.safeguards,
+        artifacts=point.artifacts,
+        unsettled=point.unsettled,
+        unexecuted=point.unexecuted,
+        carried=point.carried,
+        doubts={},
+        partial="",
+        phase="idle",
+    )
