@@ -33,7 +33,7 @@ from sojourn.client.forking import (
 )
 from sojourn.client.listing import Selection, find_runs, with_labels
 from sojourn.client.run import Run
-from sojourn.client.schedule import Schedule, create_schedule, list_schedules, message_of_schedule, spec_of
+from sojourn.client.schedule import Schedule, create_schedule, list_schedules, spec_of, template_of
 from sojourn.client.session import Session
 from sojourn.client.start import RUN_ID_RULE, as_messages, generate_id, start_workflow, validate_input
 from sojourn.connection import settings
@@ -45,7 +45,6 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.principal import Principal, Visibility
 from sojourn.contracts.run import RunOutput, RunStatus, ScheduleStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
-from sojourn.core.run.scheduled_time import format_fault, has_scheduled_time
 from sojourn.errors import (
     InvalidInput,
     NotApprover,
@@ -523,11 +522,7 @@ class Client(Access):
             policy=policy,
             principal=principal,
         )
-        if fault := format_fault(run.messages):
-            raise InvalidInput(fault)
-        if has_scheduled_time(run.messages):
-            run = run.model_copy(update={"time_zone": time_zone or "UTC"})
-        sends = message_of_schedule(run, by) if session_id else run
+        sends = template_of(run, time_zone or "UTC", by)
         try:
             queue = self.task_queue or await queue_of(self.temporal, agent_id, schedule_id)
             if self.task_queue and not await self.worker_soon(queue):

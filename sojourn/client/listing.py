@@ -19,8 +19,9 @@ from sojourn.client.conversation_id import is_conversation
 from sojourn.client.readable_run import limit_of_end, status_name
 from sojourn.connection.rpc_errors import translate_error
 from sojourn.contracts.run import ForkedFrom, RunInput, RunStatus
-from sojourn.contracts.wire_names import MESSAGE, STARTED_AT, STARTED_BY
+from sojourn.contracts.wire_names import MESSAGE, STARTED_AT, STARTED_BY, TIME_ZONE
 from sojourn.core.run.continuation import Continuation
+from sojourn.core.run.scheduled_time import fill_text
 from sojourn.errors import InvalidInput
 from sojourn.events.history import HistoryReader
 
@@ -57,9 +58,10 @@ async def start_of(found: WorkflowExecution) -> datetime:
 async def message_of(found: WorkflowExecution) -> str:
     """Return the beginning of the last user message that the run was started with.
 
-    Empty if the memo cannot be read or is not Sojourn's.
+    Empty if the memo cannot be read or is not Sojourn's. `{scheduled_at}` is filled in.
     """
-    return await _memo_of(found, MESSAGE)
+    text, time_zone = await _memo_of(found, MESSAGE), await _memo_of(found, TIME_ZONE)
+    return fill_text(text, time_zone, found.id) if time_zone else text
 
 
 async def _memo_of(found: WorkflowExecution, name: str) -> str:

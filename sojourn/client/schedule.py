@@ -32,11 +32,12 @@ from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.converter.codec import UnreadableError
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.run.inbox import Inbox, read_send
-from sojourn.core.run.run_input import summarize
+from sojourn.core.run.run_input import messages_fault, summarize
+from sojourn.core.run.scheduled_time import fill_longest, format_fault, has_scheduled_time
 from sojourn.errors import InvalidInput, RunError, ScheduleAlreadyExists, ScheduleNotFound
 from sojourn.values.text import clip, count_noun
 
-__all__ = ["Schedule", "create_schedule", "list_schedules", "message_of_schedule", "spec_of"]
+__all__ = ["Schedule", "create_schedule", "list_schedules", "spec_of", "template_of"]
 
 CATCH_UP = timedelta(hours=1)
 """How late a schedule may still act if the server was down at its time."""
@@ -120,7 +121,26 @@ def spec_of(every: timedelta | None, cron: str | Sequence[str] | None, time_zone
     )
 
 
-def message_of_schedule(run: RunInput, by: str | None) -> ScheduledMessage:
+def template_of(run: RunInput, time_zone: str, by: str | None) -> RunInput | ScheduledMessage:
+    """Return what a schedule starts or sends each time: a run, or with a session a message to the conversation.
+
+    With the time filled in, its messages are within their limits too.
+    """
+    if fault := format_fault(run.messages):
+        raise InvalidInput(fault)
+    if not has_scheduled_time(run.messages):
+        return _message_of(run, by) if run.session_id else run
+    run = run.model_copy(update={"time_zone": time_zone})
+    filled = run.model_copy(update={"messages": fill_longest(run.messages, time_zone)})
+    if run.session_id:
+        _message_of(filled, by)
+        return _message_of(run, by)
+    if fault := messages_fault(filled.messages):
+        raise InvalidInput(f"with the time filled in, {fault}")
+    return run
+
+
+def _message_of(run: RunInput, by: str | None) -> ScheduledMessage:
     """Return the message that a schedule sends to a conversation."""
     if len(run.messages) != 1 or run.messages[0].role != "user":
         raise InvalidInput("a schedule sends one user message to a conversation")

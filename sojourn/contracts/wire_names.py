@@ -46,6 +46,7 @@ __all__ = [
     "STOP_ASKING",
     "STORE_TRANSCRIPT",
     "TENANT",
+    "TIME_ZONE",
     "TRANSCRIPT",
     "TURN_ENDED",
     "VISIBLE_TO",
@@ -150,6 +151,8 @@ STARTED_BY: Final = "started_by"
 """The subject of the principal that started the run."""
 VISIBLE_TO: Final = "visible_to"
 """Marks of the principals who may see a run of the visibility `subject`."""
+TIME_ZONE: Final = "time_zone"
+"""The zone of `{scheduled_at}`, in what a schedule starts."""
 STARTED_AT: Final = "started_at"
 """Start time of a run of several executions, in ISO 8601."""
 TURN_ENDED: Final = "turn_ended"
@@ -162,7 +165,7 @@ IN_DOUBT: Final = "in_doubt"
 """A run was canceled while a call might have taken effect."""
 
 MEMOS: Final = frozenset(
-    {MESSAGE, FORKED_FROM, TENANT, STARTED_BY, VISIBLE_TO, STARTED_AT, TURN_ENDED, IN_DOUBT}
+    {MESSAGE, FORKED_FROM, TENANT, STARTED_BY, VISIBLE_TO, TIME_ZONE, STARTED_AT, TURN_ENDED, IN_DOUBT}
 )
 
 SEARCH_ATTRIBUTES: Final = {

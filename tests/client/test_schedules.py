@@ -24,6 +24,7 @@ from sojourn import (
     RunPolicyOverride,
     SessionPolicy,
 )
+from sojourn.client.listing import message_of
 from sojourn.errors import ScheduleAlreadyExists, ScheduleNotFound
 
 DAY = timedelta(days=1)
@@ -92,7 +93,7 @@ async def test_a_schedule_starts_runs(client, schedule, until):
 
 
 async def test_the_message_has_the_time_of_the_schedule(client, schedule, until):
-    """The planner, the events and the transcript have the due time in the zone of the schedule, not the placeholder."""
+    """The planner, the events, the transcript and lists have the due time in the zone of the schedule, not the placeholder."""
     made = await schedule("{{scheduled_at}} {scheduled_at}", cron="0 8 1 1 *", time_zone="Asia/Tokyo")
     await made.trigger()
     (run_id,) = await ids(made, until)
@@ -104,6 +105,7 @@ async def test_the_message_has_the_time_of_the_schedule(client, schedule, until)
     events = [event async for event in run.events(follow=False)]
     assert events[0].message.text == text
     assert (await run.transcript())[0].text == text
+    assert await message_of(await client.temporal.get_workflow_handle(run_id).describe()) == text
 
 
 async def test_a_message_to_a_conversation_has_the_time_of_the_schedule(client, schedule, until):
@@ -258,6 +260,9 @@ async def test_a_bad_schedule_is_refused_at_once(schedule, subtests):
         ({"every": DAY, "schedule_id": "x" * 151}, "at most 150"),
         ({"every": DAY, "schedule_id": "an id"}, "run_id must begin"),
         ({"every": DAY, "text": "{scheduled_at:" + "x" * 101 + "}"}, "at most 100"),
+        ({"every": DAY, "text": "{scheduled_at:%100000d}"}, "follows each %"),
+        ({"every": DAY, "text": "{scheduled_at}" * 50_000}, "with the time filled in"),
+        ({"every": DAY, "session_id": "s", "text": "{scheduled_at}" * 15_000}, "at most 256,000"),
         ({"every": DAY, "session_id": "it's"}, "session_id"),
         ({"every": DAY, "session_id": "s", "text": " "}, "is empty"),
         ({"every": DAY, "session_id": "s", "text": "x" * 300_000}, "at most 256,000"),

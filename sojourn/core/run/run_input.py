@@ -15,7 +15,7 @@ from sojourn.contracts.ids import AGENT_ID, SESSION_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.principal import MARK_CHARS, OPERATOR, Principal, mark_of, principal_fault
 from sojourn.contracts.run import RunInput
-from sojourn.contracts.wire_names import FORKED_FROM, MESSAGE, STARTED_BY, TENANT, VISIBLE_TO
+from sojourn.contracts.wire_names import FORKED_FROM, MESSAGE, STARTED_BY, TENANT, TIME_ZONE, VISIBLE_TO
 from sojourn.values.text import CUT, clip
 from sojourn.values.timers import duration_fault
 from sojourn.values.visible import code, fence, visible
@@ -237,6 +237,7 @@ def summarize(run: RunInput, tool: str | None = None, message: str = "") -> RunS
             **({FORKED_FROM: origin.run_id} if origin else {}),
             **({TENANT: run.tenant} if run.tenant else {}),
             **({STARTED_BY: run.principal.subject} if run.principal else {}),
+            **({TIME_ZONE: run.time_zone} if run.time_zone else {}),
             **({VISIBLE_TO: list(viewers)} if (viewers := viewers_of(run)) else {}),
         },
         summary=f"{run.agent_id}: {what}" if what else run.agent_id,

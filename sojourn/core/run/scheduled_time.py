@@ -12,7 +12,14 @@ from zoneinfo import ZoneInfo
 from sojourn.contracts.message import Message, Part, TextPart
 from sojourn.contracts.run import RunInput
 
-__all__ = ["fill_message", "fill_opening", "format_fault", "has_scheduled_time"]
+__all__ = [
+    "fill_longest",
+    "fill_message",
+    "fill_opening",
+    "fill_text",
+    "format_fault",
+    "has_scheduled_time",
+]
 
 _PLACEHOLDER = re.compile(r"\{(\{scheduled_at(?::[^{}]*)?\})\}|\{scheduled_at(?::([^{}]*))?\}")
 """A placeholder in doubled braces is text."""
@@ -22,6 +29,12 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
 MAX_FORMAT = 100
 """Longest format of the time, in characters."""
+
+_FORMAT = re.compile(r"(?:[^%]|%[-_0^#]?[A-Za-z%])*")
+"""A format of `strftime` without widths, which would make a time of any length."""
+
+_LONGEST = datetime(2026, 9, 30, 22, 58, 59, tzinfo=UTC)
+"""A Wednesday in September, whose names are the longest in English."""
 
 
 def has_scheduled_time(messages: Sequence[Message]) -> bool:
@@ -35,7 +48,14 @@ def format_fault(messages: Sequence[Message]) -> str | None:
         for match in _PLACEHOLDER.finditer(text):
             if len(match[2] or "") > MAX_FORMAT:
                 return f"the format of {{scheduled_at}} has at most {MAX_FORMAT} characters"
+            if not _FORMAT.fullmatch(match[2] or ""):
+                return f"in the format of {{scheduled_at}} a letter or a % follows each %, unlike in {match[2]!r}"
     return None
+
+
+def fill_longest(messages: Sequence[Message], time_zone: str) -> list[Message]:
+    """Return the messages with a long time filled in, to check their size."""
+    return [_fill_in(each, _LONGEST.astimezone(_zone(time_zone))) for each in messages]
 
 
 def fill_opening(run: RunInput, workflow_id: str) -> RunInput:
@@ -54,7 +74,15 @@ def fill_message(message: Message, time_zone: str, workflow_id: str) -> Message:
     match = _TIME.search(workflow_id)
     if match is None:
         return message
-    due = datetime.fromisoformat(match[0]).astimezone(_zone(time_zone))
+    return _fill_in(message, datetime.fromisoformat(match[0]).astimezone(_zone(time_zone)))
+
+
+def fill_text(text: str, time_zone: str, workflow_id: str) -> str:
+    """Return the text of a message with the time at which the workflow was due."""
+    return fill_message(Message.user(text), time_zone, workflow_id).text
+
+
+def _fill_in(message: Message, due: datetime) -> Message:
     parts: list[Part] = [
         part.model_copy(update={"text": _fill(part.text, due)}) if isinstance(part, TextPart) else part
         for part in message.parts

@@ -49,4 +49,7 @@ def test_a_placeholder_is_found_and_its_format_checked():
     assert has_scheduled_time([Message.user("{{scheduled_at}}")])
     assert not has_scheduled_time([Message.user("scheduled_at {scheduled}")])
     assert format_fault([Message.user("{scheduled_at:%d}")]) is None
+    assert format_fault([Message.user("{scheduled_at:%-d. %B, %H:%M %% %Z}")]) is None
+    for text in ("%100000d", "%d %", "%5Y", "%é"):
+        assert "follows each %" in format_fault([Message.user(f"{{scheduled_at:{text}}}")])
     assert "at most 100" in format_fault([Message.user("{scheduled_at:" + "%d" * 51 + "}")])
