@@ -128,10 +128,17 @@ async def test_a_run_that_gave_up_is_not_shown_as_completed(desk, visit, until):
     page = await visit(f"{desk.url}/runs?session={session}", script=False)
     await expect(page.locator(f"[id='run-{stopped.id}'] .status.is-gave_up")).to_have_text("Gave up")
     await expect(page.locator("#count-gave_up b")).to_have_text("1")
-    await expect(page.locator("#count-completed b")).to_have_text("1")
-    await page.locator("#count-completed a").click()
+    await expect(page.locator("#count-answered b")).to_have_text("1")
+    await page.locator("#count-answered a").click()
     await expect(page.locator(f"[id='run-{answered.id}']")).to_be_visible()
     await expect(page.locator(f"[id='run-{stopped.id}']")).to_have_count(0)
+    async with http_client(base_url=desk.url, timeout=60) as http:
+        for status in ("completed", "answered", "gave_up"):
+            query = {"session": session, "status": status}
+            listed = (await http.get("/runs", params=query)).text
+            api = (await http.get("/v1/runs", params={"session_id": session, "status": status})).json()
+            found = {run.id for run in (stopped, answered) if f'id="run-{run.id}"' in listed}
+            assert found == {run["run_id"] for run in api["runs"]}
     await page.goto(f"{desk.url}/runs/{stopped.id}")
     await expect(page.locator("#head .state")).to_contain_text("max tool rounds")
 

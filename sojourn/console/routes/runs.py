@@ -44,7 +44,7 @@ FRESH = 1.0
 SORTED_FRESH = 5.0
 """Seconds for which the runs that are sorted are cached."""
 
-COUNTED = ("running", "paused", "idle", "completed", "gave_up", "failed")
+COUNTED = ("running", "paused", "idle", "answered", "gave_up", "failed")
 """Statuses that the store counts for the line above the list.
 
 `waiting` and `stuck` are counted otherwise.
@@ -113,7 +113,7 @@ class RunFilters(Filters):
         return Selection(
             self.agent or None,
             self.session or None,
-            _status(self.status) if self.status in WORDS and self.status != "stuck" else None,
+            self.status if self.status in WORDS and self.status != "stuck" else None,
             since,
             children=bool(self.children or self.fork_of),
             fork_of=self.fork_of or None,
@@ -171,19 +171,11 @@ async def list_runs(
     return page
 
 
-def _status(status: str) -> str:
-    """Return the status in the store. A run that gave up is not shown as completed."""
-    return "answered" if status == "completed" else status
-
-
 async def _counts(visit: Visit, selection: Selection) -> dict[str, int]:
     among, service = replace(selection, text=""), visit.service
     waiting, *others = await asyncio.gather(
         service.count_waiting(visit.asking, among, fresh=FRESH),
-        *(
-            service.count(visit.asking, replace(among, status=_status(status)), fresh=FRESH)
-            for status in COUNTED
-        ),
+        *(service.count(visit.asking, replace(among, status=status), fresh=FRESH) for status in COUNTED),
     )
     return {"waiting": waiting, **dict(zip(COUNTED, others, strict=True))}
 

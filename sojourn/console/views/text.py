@@ -110,6 +110,7 @@ WORDS = {
     "idle": "Idle",
     "stuck": "Stuck",
     "completed": "Completed",
+    "answered": "Answered",
     "gave_up": "Gave up",
     "failed": "Failed",
     "canceled": "Canceled",
@@ -118,7 +119,8 @@ WORDS = {
 }
 """The word for each status.
 
-`stuck` is a running run that makes no progress, `gave_up` a completed one that a limit or a safeguard ended.
+`stuck` is a running run that makes no progress. Of the completed runs, `answered` ones have an answer, and a limit or a
+safeguard ended those that `gave_up`.
 """
 
 OPEN = (*OPEN_STATUSES, "stuck")
