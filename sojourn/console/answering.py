@@ -247,7 +247,8 @@ def _in_words(
 
 def _answer(view: WaitForm, form: Form) -> tuple[GivenAnswer | None, WaitForm]:
     sent = check_answer(view.wait.form, read_fields(view.fields, form))
-    words = read_fields([view.words], form) if view.words else FilledForm((), {})
+    is_blank = view.words is not None and not form.text(view.words.key).strip()
+    words = read_fields([view.words], Form({}) if is_blank else form) if view.words else FilledForm((), {})
     view = replace(view, words=words.fields[0] if words.fields else None, fields=sent.fields)
     said: Any = words.values.get("answer")
     if said is not None and not words.has_faults:
@@ -317,15 +318,13 @@ async def submit_form(visit: Visit, view: WaitForm, form: Form) -> WaitForm | No
     """Submit a form to the run.
 
     Returns:
-        None if the run accepted the answer. Else the wait as it is now, with the submitted values, their
+        None if the run accepted the answer, now or before. Else the wait as it is now, with the submitted values, their
         errors, and the HTTP status of the response.
 
     Raises:
         ApprovalVoid: The tool was changed since it was displayed. The call needs a new approval.
         Problem: The role is missing.
     """
-    if view.found is None:
-        return replace(view, http_status=409)
     given, typed = read_answer(view, form)
     if given is None:
         return typed
@@ -343,7 +342,7 @@ async def submit_form(visit: Visit, view: WaitForm, form: Form) -> WaitForm | No
         if isinstance(error, EditRefused):
             typed = replace(typed, fields=_place_faults(typed.fields, error.faults))
         return await _refresh(visit, typed, problem)
-    if view.is_only:
+    if view.is_only and view.is_open:
         service.note_answered(visit.asking)
     return None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields
 from http import HTTPStatus
@@ -251,6 +252,10 @@ class Pages:
 
 
 class _Counted(Route):
+    def __init__(self, path: str, endpoint: Callable[..., Any], methods: list[str]) -> None:
+        super().__init__(path, endpoint, methods=methods)
+        self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)  # ids of waits may have line breaks
+
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         match, found = super().matches(scope)
         return match, {**found, "route": self} if match is Match.FULL else found

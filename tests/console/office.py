@@ -138,6 +138,8 @@ async def plan(turn: Turn) -> PlanResult:
         )
     if word == "which" and is_new:
         return PlanResult.ask(AwaitClarification(question=f"Which one?\n\n{rest}".strip()))
+    if word == "odd" and is_new:
+        return PlanResult.ask(AwaitClarification(id=rest, question="Which one?"))
     if word == "weigh" and rounds == 0:
         return PlanResult.calls(weigh.call(Parcel(number="P-1")))
     if word == "both" and rounds == 0:

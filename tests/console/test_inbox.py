@@ -3,6 +3,7 @@
 import asyncio
 import re
 import uuid
+from urllib.parse import quote
 
 import pytest
 from playwright.async_api import expect
@@ -422,6 +423,29 @@ async def test_who_answers_too_late_is_told_who_was_first(office, visit, script)
     assert "denied" in (await run.result()).text
 
 
+async def test_a_form_that_is_sent_again_has_succeeded(office):
+    """The same decision of the same person is told as made already; another one is refused with how it was decided."""
+    run, wait = await office.asks("refund Ana")
+    async with http_client(base_url=office.url, headers={"Origin": office.url}, timeout=60) as http:
+        at, form = f"/inbox/{run.id}/{wait.id}", {"do": "deny", "digest": wait.payload_digest}
+        for told in ("<p>Denied.", "<p>Already denied."):
+            answer = await http.post(at, data=form, follow_redirects=True)
+            assert (answer.status_code, told in answer.text) == (200, True)
+        other = await http.post(at, data={**form, "do": "approve"})
+        assert (other.status_code, "Denied by <bdi>local" in other.text) == (409, True)
+
+
+@pytest.mark.parametrize("await_id", ["a\nb", "a\r\nb", "a@/c0", "a/b?#%", "a\u2028b"])
+async def test_a_question_of_any_id_has_a_page(office, await_id):
+    """Its form answers it, whatever a planner calls it."""
+    run, wait = await office.asks(f"odd {await_id}")
+    async with http_client(base_url=office.url, headers={"Origin": office.url}, timeout=60) as http:
+        at = f"/inbox/{run.id}/{quote(wait.id, safe='')}"
+        assert "Which one?" in (await http.get(at)).text
+        answer = await http.post(at, data={"do": "answer", "answer": "this"}, follow_redirects=True)
+        assert (answer.status_code, "<p>Answered." in answer.text) == (200, True)
+
+
 @pytest.mark.parametrize("script", [True, False])
 async def test_a_decision_on_other_arguments_is_refused_and_shows_those_that_are_so_now(
     office, visit, script
@@ -536,8 +560,11 @@ async def test_a_form_that_does_not_fit_is_told_and_changes_nothing(office):
     run, wait = await office.asks("which")
     async with http_client(base_url=office.url, headers={"Origin": office.url}) as http:
         at = f"/inbox/{run.id}/{wait.id}"
-        for form in ({"do": "approve"}, {"do": "answer"}, {"do": "answer", "answer": "x" * 200_000}):
+        for form in ({"do": "approve"}, {"do": "answer", "answer": "x" * 200_000}):
             assert (await http.post(at, data=form)).status_code == 422, form["do"]
+        for text in ("", " \n"):
+            empty = await http.post(at, data={"do": "answer", "answer": text})
+            assert (empty.status_code, "This is required." in empty.text) == (422, True)
         for path in ("/inbox/none/none", "/inbox/none", f"/inbox/{run.id}/none"):
             assert (await http.get(path)).status_code == 404, path
     assert (await run.status()).awaits

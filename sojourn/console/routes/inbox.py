@@ -132,7 +132,8 @@ async def settle(visit: Visit, path: str) -> Response:
     back = form.text("back") if _is_of(run_id, form.text("back")) else ""
     given = " ".join(results_in(view, form))
     path = _path(run_id, view.wait.await_id)
-    return visit.go(path, done=form.text("do"), given=given, next=then, back=back, **filters.query)
+    done = {"done": form.text("do"), "before": "" if view.is_open else "yes"}
+    return visit.go(path, **done, given=given, next=then, back=back, **filters.query)
 
 
 def _is_of(run_id: str, other: str) -> bool:
@@ -144,7 +145,8 @@ def _is_of(run_id: str, other: str) -> bool:
 async def live(visit: Visit) -> Response:
     """What changes in the inbox, and whether the open wait is still as it was seen."""
     filters, cursor = _filters(visit), visit.query("cursor")
-    run_id, await_id, digest = visit.query("run"), visit.query("wait"), visit.query("digest")
+    run_id, digest = visit.query("run"), visit.query("digest")
+    await_id = visit.request.query_params.get("wait", "")  # ids of waits may begin or end with white space
     if run_id:
         await visit.service.run_with_wait(visit.asking, run_id, await_id)
 
@@ -233,7 +235,9 @@ def _confirmation(visit: Visit, view: WaitForm) -> str:
         return ""
     if view.found is not None:
         return "Saved. Waiting for the other results" if done == "provide" else ""
-    return DONE[done] if view.ended and verdict_word(view.ended) == VERDICTS[done] else ""
+    if view.ended is None or verdict_word(view.ended) != VERDICTS[done]:
+        return ""
+    return f"Already {DONE[done].lower()}" if visit.query("before") else DONE[done]
 
 
 def _back(visit: Visit, view: WaitForm | None) -> list[tuple[str, str]]:
