@@ -20,7 +20,14 @@ from sojourn.answers.submitting import (
     refusal_of_closed,
     submit,
 )
-from sojourn.answers.texts import Verdict, parse_answer, parse_payload, read_verdict
+from sojourn.answers.texts import (
+    NO_EDIT_HERE,
+    Verdict,
+    parse_answer,
+    parse_decision,
+    parse_payload,
+    read_verdict,
+)
 from sojourn.answers.wait_view import (
     Asker,
     Disclosure,
@@ -35,11 +42,10 @@ from sojourn.answers.wait_view import (
     status_view,
     wait_view,
 )
-from sojourn.core.awaits.confirmation import NO_EDIT
 from sojourn.core.awaits.deciding import may_look
 
 __all__ = [
-    "NO_EDIT",
+    "NO_EDIT_HERE",
     "AlreadyAnswered",
     "Answer",
     "Answered",
@@ -65,6 +71,7 @@ __all__ = [
     "may_look",
     "open_waits",
     "parse_answer",
+    "parse_decision",
     "parse_payload",
     "read_verdict",
     "refusal_of_closed",

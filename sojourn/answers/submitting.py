@@ -16,9 +16,10 @@ from sojourn.client.run import Run
 from sojourn.contracts.awaits import AwaitConfirmation, KindName
 from sojourn.contracts.event import AwaitAnsweredEvent, Event, ToolEndEvent, wait_in
 from sojourn.contracts.principal import ROLES, Principal
+from sojourn.core.awaits.clarification import is_equal_answer
 from sojourn.core.awaits.confirmation import is_void
 from sojourn.core.awaits.deciding import APPROVER, describe_deciders, refusal_of
-from sojourn.core.awaits.envelope import write_json
+from sojourn.core.awaits.external_tools import result_digest
 from sojourn.core.awaits.principals import is_same
 from sojourn.core.awaits.waits import is_repeated_question
 from sojourn.core.payload.parse import arguments_digest
@@ -255,7 +256,7 @@ async def find_earlier_answer(
 def is_same_answer(end: WaitEnd, answer: GivenAnswer, principal: Principal | None = None) -> bool:
     """Return whether a wait was answered so by this principal, or by any.
 
-    The history has no results of external calls to compare, so any results count as the same.
+    Answers are compared as JSON values. An archived event of an earlier version has no digests of results.
     """
     event = end.event
     if principal is not None:
@@ -269,11 +270,11 @@ def is_same_answer(end: WaitEnd, answer: GivenAnswer, principal: Principal | Non
         case Declined():
             return event.code == "declined"
         case Answer(value=value):
-            return event.code is None and event.text == (
-                value if isinstance(value, str) else write_json(value)
-            )
-        case Results():
-            return event.code is None
+            return event.code is None and is_equal_answer(event.text or "", value)
+        case Results(results=results):
+            known = event.result_digests
+            given = {str(each.get("tool_call_id")): result_digest(each) for each in results}
+            return event.code is None and (not known or given.items() <= known.items())
 
 
 def _is_same_edit(end: WaitEnd, answer: Decision) -> bool:

@@ -5,21 +5,29 @@ many words: everything else denies, since it may be about something else.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, cast
 
 from sojourn.answers.submitting import Answer, Decision, Declined, GivenAnswer
 from sojourn.answers.wait_view import WaitView
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.core.awaits.clarification import EMPTY
+from sojourn.core.awaits.confirmation import NO_EDIT
 from sojourn.errors import InvalidInput, StaleDigest
+from sojourn.values.numbers import restore_exact
 
-__all__ = ["Verdict", "parse_answer", "parse_payload", "read_verdict"]
+__all__ = ["NO_EDIT_HERE", "Verdict", "parse_answer", "parse_decision", "parse_payload", "read_verdict"]
 
 YES = frozenset({"yes", "y", "approve", "approved", "ok", "okay"})
 """Words of an approval, in any case. A text may add only the code and a full stop."""
 
 NO = frozenset({"no", "n", "deny", "denied"})
 """Words of a denial."""
+
+NO_EDIT_HERE = f"arguments cannot be edited here: {NO_EDIT}"
+"""The advice to the sender of other arguments by a protocol that has no field for them."""
 
 _NAMED = re.compile(r"[\s`'\"]*(\w+)[\s,:`'\"]+([0-9a-f]{12})\b[\s.,:;!`'\"]*(.*)", re.DOTALL | re.IGNORECASE)
 
@@ -67,9 +75,11 @@ def parse_answer(view: WaitView, text: str) -> GivenAnswer:
     """Return a text as the answer to a wait.
 
     Raises:
-        InvalidInput: No text answers a wait of this kind.
+        InvalidInput: No text answers a wait of this kind, or the text is blank.
         StaleDigest: The text decides on another call.
     """
+    if not text.strip():
+        raise InvalidInput(EMPTY.format(view.await_id), run_id=view.run_id)
     match view.wait:
         case AwaitClarification():
             return Answer(text)
@@ -100,6 +110,54 @@ def parse_payload(view: WaitView, value: Any, *, declined: bool = False, reason:
         case AwaitExternalTools():
             message = f"{view.await_id} waits for results of calls"
     raise InvalidInput(message, run_id=view.run_id)
+
+
+def parse_decision(
+    view: WaitView,
+    fields: Mapping[str, Any],
+    known: Sequence[str],
+    *,
+    approved: Any = None,
+    edited_as: str = "",
+) -> Decision:
+    """Return the fields of a decision on a call, bound to the call as displayed.
+
+    A malformed decision is refused, so that it does not become a denial, and so is a further field, which would be
+    ignored: such a field is mostly an attempt to run the call with other arguments.
+
+    Args:
+        view: The call.
+        fields: What the client sent: `approved`, and perhaps `reason` and `scope`.
+        known: The fields that the protocol knows.
+        approved: The verdict, if the protocol has another field for it.
+        edited_as: The field for edited arguments, if the protocol has one.
+
+    Raises:
+        InvalidInput: A field is unknown, or not of its type.
+    """
+    known = (*known, *filter(None, [edited_as]))
+    for name in fields:
+        if name not in known:
+            how = f"edited arguments are sent as `{edited_as}`" if edited_as else NO_EDIT_HERE
+            message = f"a decision on a call has no field {name[:80]!r}, but {', '.join(known)}; {how}"
+            raise InvalidInput(message, run_id=view.run_id)
+    approved = fields.get("approved") if approved is None else approved
+    reason, scope = fields.get("reason"), fields.get("scope", "call")
+    edited = fields.get(edited_as) if edited_as else None
+    wrong = ""
+    if not isinstance(approved, bool):
+        wrong = "`approved` is true or false"
+    elif not isinstance(reason, (str, NoneType)):
+        wrong = "`reason` is a text"
+    elif scope not in ("call", "tool") or (scope == "tool" and not approved):
+        wrong = "`scope` is `call`, or with an approval `tool`"
+    elif not isinstance(edited, (dict, NoneType)):
+        wrong = f"`{edited_as}` is an object with all arguments of the call"
+    if wrong:
+        example = '{"approved": true}, or {"approved": false, "reason": "..."}'
+        raise InvalidInput(f"{wrong}: decide on {view.await_id} by {example}", run_id=view.run_id)
+    arguments = None if edited is None else restore_exact(edited, view.payload)
+    return Decision(approved is True, view.digest, reason or "", scope, arguments)
 
 
 def _decision(view: WaitView, text: str) -> Decision:

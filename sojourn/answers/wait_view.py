@@ -76,9 +76,10 @@ class WaitRef:
 
         It is unique among the waits of that run and of its child runs.
 
-        `confirm-c1@/c0#DIGEST` is the approval `confirm-c1` of the child run that answers the call `c0`.
+        `confirm-c1@/c0#DIGEST` is the approval `confirm-c1` of the child run that answers the call `c0`. Only for an id with
+        `@/` does the token name the run `root` too, by an empty path.
         """
-        below = self.run_id.removeprefix(root)
+        below = self.run_id.removeprefix(root) or ("/" if "@/" in self.await_id else "")
         of = f"{self.await_id}@{below}" if below else self.await_id
         bound = self.digest or self.call_id
         return f"{of}#{bound}" if bound else of
@@ -104,7 +105,7 @@ class WaitRef:
         await_id, mark, below = token.rpartition("@/")
         if mark:
             path, _, bound = below.partition("#")
-            return cls(f"{root}/{path}", await_id, *_cut(bound))
+            return cls(f"{root}/{path}" if path else root, await_id, *_cut(bound))
         await_id, mark, bound = token.rpartition("#")
         if not mark or bound.isdigit():  # `question#2` is the second wait with that name
             return cls(root, token)
@@ -398,9 +399,12 @@ def wait_view(
     )
 
 
-def open_waits(status: RunStatus) -> list[WaitView]:
-    """Return the open waits of a run and its child runs."""
-    given = [call.tool_call_id for call in status.calls if call.state not in _AWAITED]
+def open_waits(status: RunStatus, *, with_given: bool = False) -> list[WaitView]:
+    """Return the open waits of a run and its child runs.
+
+    `with_given` includes external calls whose result the run has.
+    """
+    given = [] if with_given else [call.tool_call_id for call in status.calls if call.state not in _AWAITED]
     own = [wait_view(wait, status.run_id, status=status).without_calls(given) for wait in status.awaits]
     own = [view for view in own if view.calls or view.kind != "tool_results"]
     below = [

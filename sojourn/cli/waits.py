@@ -60,24 +60,27 @@ async def find_wait(
     *,
     command: str,
     noun: str,
+    is_shown: bool = False,
 ) -> WaitView:
-    """Return the open wait with this id, or the only one that fits.
+    """Return the open wait with this id, or the only open one.
 
-    `noun` names the kind of wait that fits.
+    `noun` names the kind of wait that fits. With `is_shown` the command shows the wait before the user decides, so
+    that waits of other kinds may be open too.
     """
     status = await client.get_run(run_id).status()
     found = open_waits(status)
     named = [each for each in found if await_id is None or each.await_id == await_id]
     fitting = [each for each in named if fits(each)]
-    if len(fitting) == 1:
+    among = fitting if is_shown or await_id is not None else found
+    if len(fitting) == len(among) == 1:
         require_worker(status)
         return fitting[0]
     if fitting:
         raise CommandError(
-            list_waits(f"{run_id} waits for several answers; choose one by its id:", fitting, command),
+            list_waits(f"{run_id} waits for several answers; choose one by its id:", among, command),
             exit_code=USAGE,
             run_id=run_id,
-            open=[to_json(each, command) for each in fitting],
+            open=[to_json(each, command) for each in among],
         )
     if not found:
         text = nothing_open(status)

@@ -93,7 +93,7 @@ class Run(ReadableRun):
         """Answer a question of the run, and return the await's id.
 
         Args:
-            await_id: The wait, or its id; None, or left out, while exactly one question is open.
+            await_id: The wait, or its id; None, or left out, while it is the only open wait of the run.
             answer: Text, or values by field.
             by: Name to record, unchecked; by default the principal's subject.
             principal: The principal that answers, as your program has authenticated it. For calls that need
@@ -281,7 +281,7 @@ class Run(ReadableRun):
         """Send results of external calls, all or some, and return the await's id.
 
         Args:
-            await_id: The wait's id; None while exactly one is open.
+            await_id: The wait's id; None while it is the only open wait for results.
             results: For each call `tool_call_id` and `result`, or `error` (a text, or an object with `message` and
                 `code`) and perhaps `retry_hint`.
             by: Name to record, unchecked; by default the principal's subject.

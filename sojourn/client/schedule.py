@@ -122,7 +122,7 @@ def spec_of(every: timedelta | None, cron: str | Sequence[str] | None, time_zone
 
 
 def template_of(run: RunInput, time_zone: str, by: str | None) -> RunInput | ScheduledMessage:
-    """Return what a schedule starts or sends each time: a run, or with a session a message to the conversation.
+    """Return what a schedule starts, or with a session sends, each time.
 
     With the time filled in, its messages are within their limits too.
     """

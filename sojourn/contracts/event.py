@@ -239,6 +239,8 @@ class AwaitAnsweredEvent(BaseEvent):
     """The id of the message that was the answer, if its sender gave one."""
     principal: Principal | None = None
     """The principal who answered or decided, as the sending program had authenticated it, or None."""
+    result_digests: dict[str, str] = {}
+    """For results from outside: a digest of each one as it was sent, by call id."""
 
 
 class _Steered(BaseEvent):

@@ -130,7 +130,7 @@ class AnswerBody(_RequestBody):
     model_config = _example(await_id="ask-1", answer="yes, please")
 
     await_id: Name
-    """The wait."""
+    """The wait. An empty id means the only open wait of the run."""
     answer: str | dict[str, Any] | None = None
     """A text, or values by field."""
     declined: StrictBool = False
@@ -155,7 +155,7 @@ class ApprovalBody(_RequestBody):
     model_config = _example(await_id="confirm-call_1", approved=True, digest="3f1c…", scope="call")
 
     await_id: Name
-    """The wait."""
+    """The wait. An empty id means the only open wait of the run."""
     approved: StrictBool
     """Whether the call may run."""
     digest: Name | None = None
@@ -190,7 +190,7 @@ class ToolResultsBody(_RequestBody):
     )
 
     await_id: Name
-    """The wait."""
+    """The wait. An empty id means the only open wait of the run."""
     results: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1_000)]
     """For each call `tool_call_id` and `result`, or `error` (a text, or an object with `message` and `code`), and perhaps `retry_hint`."""
 

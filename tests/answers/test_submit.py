@@ -97,6 +97,33 @@ async def test_another_answer_is_refused(waiting) -> None:
             await submit(asking, ANA, question, other)
 
 
+async def test_an_equal_answer_is_the_same(waiting) -> None:
+    """Values are compared as JSON, in any order of the fields and with 5.0 for 5; another value is another answer, also of an external call."""
+    (adding, question), (weighing, outside) = await waiting("form"), await waiting("weigh")
+    call = {"tool_call_id": outside.calls[0].tool_call_id}
+    await submit(adding, ANA, question, Answer({"a": 5, "b": 2}))
+    await submit(weighing, ANA, outside, Results([{**call, "result": 5}]))
+    await adding.result()
+    await weighing.result()
+    for same in (Answer({"b": 2.0, "a": 5.0}), Answer('{"b": 2, "a": 5}')):
+        assert type(await submit(adding, ANA, question, same)) is AlreadyAnswered
+    assert type(await submit(weighing, ANA, outside, Results([{**call, "result": 5.0}]))) is AlreadyAnswered
+    with pytest.raises(AwaitClosed, match="was already answered by ana"):
+        await submit(adding, ANA, question, Answer({"a": 5, "b": 3}))
+    for other in ({"result": 6}, {"error": "no scale"}):
+        with pytest.raises(AwaitClosed, match="was already answered by ana"):
+            await submit(weighing, ANA, outside, Results([{**call, **other}]))
+
+
+async def test_an_answer_that_says_nothing_is_refused(waiting) -> None:
+    """A blank text answers no question, which stays open, with the same words as an empty one."""
+    run, wait = await waiting("ask")
+    for text in ("", " ", "\n\t"):
+        with pytest.raises(InvalidInput, match="is a text or an object of values by field, and not empty"):
+            await submit(run, ANA, wait, Answer(text))
+    assert (await run.status()).awaits
+
+
 async def test_a_decision_is_about_what_was_seen(waiting) -> None:
     """A stale digest decides nothing and says the present one; an approval by id alone names its digest."""
     run, wait = await waiting("wipe")

@@ -1,8 +1,11 @@
 """What a person's text says about a wait."""
 
+import re
+from typing import Any
+
 import pytest
 
-from sojourn.answers import Answer, Decision, Verdict, parse_answer, read_verdict, wait_view
+from sojourn.answers import Answer, Decision, Verdict, parse_answer, parse_decision, read_verdict, wait_view
 from sojourn.contracts.awaits import (
     AwaitClarification,
     AwaitConfirmation,
@@ -49,5 +52,31 @@ def test_a_text_is_read_as_the_kind_of_its_wait() -> None:
     assert parse_answer(call, "later") == Decision(approved=False, digest="d1", reason="later")
     with pytest.raises(StaleDigest, match="another call"):
         parse_answer(call, f"yes {CODE}")
+    for view in (question, call, outside):
+        with pytest.raises(InvalidInput, match=f"the answer to {view.await_id} is a text .* and not empty"):
+            parse_answer(view, " \n")
     with pytest.raises(InvalidInput, match="e waits for results of calls, and not for a text"):
         parse_answer(outside, "yes")
+
+
+MALFORMED = [
+    ({}, "`approved` is true or false"),
+    ({"approved": "true"}, "`approved` is true or false"),
+    ({"approved": 1}, "`approved` is true or false"),
+    ({"approved": None}, "`approved` is true or false"),
+    ({"approved": False, "reason": ["no"]}, "`reason` is a text"),
+    ({"approved": False, "scope": "tool"}, "`scope` is `call`"),
+    ({"approved": True, "scope": "run"}, "`scope` is `call`"),
+    ({"approved": True, "args": {}}, "has no field 'args'"),
+]
+
+
+@pytest.mark.parametrize(("fields", "told"), MALFORMED)
+def test_a_malformed_decision_denies_nothing(fields: dict[str, Any], told: str) -> None:
+    """It is refused, with what to send."""
+    call = wait_view(AwaitConfirmation(id="c", tool_call_id="c1", tool="a.b.c", payload_digest="d1"), "r")
+    with pytest.raises(InvalidInput, match=re.escape(told)):
+        parse_decision(call, fields, ("approved", "reason", "scope"))
+    assert parse_decision(call, {"approved": False, "reason": None}, ("approved", "reason")) == Decision(
+        approved=False, digest="d1"
+    )

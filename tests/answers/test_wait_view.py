@@ -142,6 +142,9 @@ def test_a_token_is_read_back(subtests: pytest.Subtests) -> None:
         (WaitRef("r/c0", "ask#2"), "ask#2@/c0"),
         (WaitRef("r/c0/c1", "confirm-c2", DIGEST), f"confirm-c2@/c0/c1#{DIGEST}"),
         (WaitRef("r/c0", "external", call_id="c1"), "external@/c0#c1"),
+        (WaitRef("r", "which@/c0"), "which@/c0@/"),
+        (WaitRef("r", "which\n@/c0#2", DIGEST), f"which\n@/c0#2@/#{DIGEST}"),
+        (WaitRef("r/c1", "which@/c0"), "which@/c0@/c1"),
     ]
     for ref, token in rows:
         with subtests.test(ref=ref, token=token):

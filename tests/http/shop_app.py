@@ -117,6 +117,7 @@ CALLS = {
     "wipe_and_add": lambda _: [wipe.call(disk="a"), add.call(a=1, b=2)],
     "count": lambda n: [count.call(disk=n)],
     "weigh": lambda _: [weigh.call(Weigh(disk="a"))],
+    "weigh_both": lambda _: [weigh.call(Weigh(disk="a")), weigh.call(Weigh(disk="b"))],
     "drop": lambda _: [drop.call()],
     "hang": lambda _: [hang.call()],
     "measure": lambda _: [measure.call(count=3)],

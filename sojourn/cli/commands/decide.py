@@ -231,6 +231,7 @@ def _decide(options: DecideOptions) -> int:
                 options.await_id,
                 command=options.verb,
                 noun="an approval",
+                is_shown=True,
             )
             _require_id(options, found)
         except CommandError:

@@ -11,20 +11,26 @@ from sojourn.core.awaits.disclosure import describe_expiry, disclose, fence_sign
 from sojourn.core.awaits.envelope import Channel, Refused, answer_digest, read_text, write_json
 from sojourn.core.awaits.form import mismatch_of, values_of
 from sojourn.core.awaits.principals import answerer_of
+from sojourn.core.payload.parse import arguments_digest
 from sojourn.values.json_fault import json_fault
-from sojourn.values.json_text import duplicate_name, name_given_twice
+from sojourn.values.json_text import duplicate_name, loads, name_given_twice
 from sojourn.values.visible import fence, visible
 from sojourn.values.wire import MAX_ANSWER_CHARS
 
 __all__ = [
     "DECLINED",
+    "EMPTY",
     "Clarified",
     "clarification_digest",
     "format_clarification",
+    "is_equal_answer",
     "read_clarification",
     "sample_clarification",
     "wanted_fields",
 ]
+
+EMPTY = "the answer to {} is a text or an object of values by field, and not empty"
+"""The refusal of an answer that says nothing, such as a blank text."""
 
 DECLINED = "declined"
 """The code of an answer that declines a question."""
@@ -70,6 +76,25 @@ def read_clarification(
     return read if isinstance(read, Refused) or principal is None else replace(read, principal=principal)
 
 
+def is_equal_answer(recorded: str, answer: str | dict[str, Any]) -> bool:
+    """Return whether an answer is the one whose text was recorded.
+
+    Values by field are equal as JSON: in any order, with 5.0 for 5, and as an object or its text.
+    """
+    if answer == recorded:
+        return True
+    one, other = _values_in(recorded), answer if isinstance(answer, dict) else _values_in(answer)
+    return one is not None and other is not None and arguments_digest(one) == arguments_digest(other)
+
+
+def _values_in(text: str) -> dict[str, Any] | None:
+    try:
+        value = loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
 def clarification_digest(fields: dict[str, Any]) -> str:
     """Return the digest that `Clarified` would have for a message."""
     declined, answer = fields.get("declined") is True, fields.get("answer")
@@ -85,10 +110,9 @@ def _read(
         return reason if isinstance(reason, Refused) else Clarified(question.id, reason, by, declined=True)
     answer = fields.get("answer")
     is_yes = answer == {} and question.tool_call_id is not None  # an empty form needs no values
-    if not isinstance(answer, (str, dict)) or not (answer or is_yes):
-        return Refused(
-            f"the answer to {question.id} is a text or an object of values by field, and not empty"
-        )
+    is_blank = channel == "update" and isinstance(answer, str) and not answer.strip()
+    if not isinstance(answer, (str, dict)) or is_blank or not (answer or is_yes):
+        return Refused(EMPTY.format(question.id))
     text = answer if isinstance(answer, str) else write_json(answer)
     if len(text) > MAX_ANSWER_CHARS:
         return Refused(f"an answer has at most {MAX_ANSWER_CHARS:,} characters; this one has {len(text):,}")

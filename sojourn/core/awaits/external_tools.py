@@ -1,6 +1,6 @@
 """Read and show the results of external calls."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,12 +13,23 @@ from sojourn.contracts.wire_names import PROVIDE_TOOL_RESULTS
 from sojourn.core.awaits.disclosure import describe_expiry, disclose, fence_signal, indent_lines, join_lines
 from sojourn.core.awaits.envelope import Channel, Refused, write_json
 from sojourn.core.awaits.principals import answerer_of
+from sojourn.core.payload.parse import arguments_digest
 from sojourn.values.json_fault import json_fault
 from sojourn.values.text import echo
 from sojourn.values.visible import fence, visible
 from sojourn.values.wire import MAX_RESULT_BYTES
 
-__all__ = ["Supplied", "format_external_calls", "missing_result", "read_results", "sample_results"]
+__all__ = [
+    "Supplied",
+    "format_external_calls",
+    "missing_result",
+    "read_results",
+    "result_digest",
+    "sample_results",
+]
+
+_PARTS = ("result", "error", "retry_hint")
+"""The fields of a result beside the id of its call."""
 
 _MAX_SHOWN = 10
 """Calls shown; further ones are counted."""
@@ -64,6 +75,11 @@ def read_results(
     return _refuse_too_large(by_call) or Supplied(wait.id, by_call, by, principal)
 
 
+def result_digest(result: Mapping[str, Any]) -> str:
+    """Return the digest of a result of a call, which is equal for an equal JSON value."""
+    return arguments_digest({name: result[name] for name in _PARTS if name in result})
+
+
 def _refuse_too_large(by_call: dict[str, dict[str, Any]]) -> Refused | None:
     # The limit applies to each result, and to all of them together.
     size = _size(by_call)
@@ -96,7 +112,7 @@ def _one_result(value: Any, call_ids: set[str]) -> tuple[str, dict[str, Any]] | 
         return Refused(f"call {call_id} is answered by either `result` or `error`")
     if "error" in fields and not _is_error(fields["error"]):
         return Refused(f"the error of call {call_id} is a text, or an object with a `message`")
-    answer = {name: fields[name] for name in ("result", "error", "retry_hint") if name in fields}
+    answer = {name: fields[name] for name in _PARTS if name in fields}
     for name, part in answer.items():
         if fault := json_fault(part, max_bytes=None):
             return Refused(f"the {name} of call {call_id} cannot be used: {fault.message}")

@@ -4,7 +4,7 @@ The workflow and the fold share this one value. The workflow continues with an a
 makes events of the waits.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeGuard, cast
@@ -18,7 +18,7 @@ from sojourn.contracts.tool_spec import ShownTool
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.deciding import may_decide
 from sojourn.core.awaits.envelope import Channel, Refused
-from sojourn.core.awaits.external_tools import Supplied
+from sojourn.core.awaits.external_tools import Supplied, result_digest
 from sojourn.core.awaits.kinds import KINDS_BY_NAME, Answer, WaitKind, digest_of_answer, kind_of, read_answer
 from sojourn.values.frozen import copy_with
 from sojourn.values.undecodable import Undecodable
@@ -149,8 +149,8 @@ class Waits:
         await_id = fields.get("id") or ""
         of_kind = [wait for wait in self.open.values() if kind_of(wait) is known]
         wait = self.open.get(await_id) if isinstance(await_id, str) and await_id else None
-        if wait is None and not await_id and len(of_kind) == 1:
-            wait = of_kind[0]
+        if not await_id and len(of_kind) == 1 and (channel != "update" or self._is_meant(of_kind[0])):
+            (wait,) = of_kind  # a recorded message was accepted if no other wait of its kind was open
         if wait is None or wait not in of_kind:
             return self._not_open(await_id, fields, known, of_kind, channel)
         answer = read_answer(wait, fields, channel)
@@ -268,8 +268,17 @@ class Waits:
         parts = self.parts.get(await_id)
         return parts is None or tool_call_id in parts.done
 
+    def result_digests(self, await_id: str) -> dict[str, str]:
+        """Return a digest of each external result that was accepted, by call id."""
+        taken = self.parts[await_id].taken
+        return {call_id: result_digest(result) for call_id, result in taken.items()}
+
     def _with_parts(self, parts: "_Parts") -> "Waits":
         return copy_with(self, parts={**self.parts, parts.wait.id: parts})
+
+    def _is_meant(self, wait: Await) -> bool:
+        # Results name their calls. The sender of another answer without an id may mean any open wait.
+        return len(self.open) == 1 or isinstance(wait, AwaitExternalTools)
 
     def _not_open(
         self, await_id: Any, fields: dict[str, Any], kind: WaitKind, of_kind: list[Await], channel: Channel
@@ -299,9 +308,9 @@ class Waits:
             return Refused(f"{shown} was answered before, or is given up", "AwaitClosed")
         if not of_kind:
             return Refused("the run waits for nothing of this kind", "AwaitNotOpen")
-        listed = ", ".join(wait.id for wait in of_kind[:5]) + (" ..." if len(of_kind) > 5 else "")
+        listed = _list_ids(of_kind)
         if not await_id:
-            return Refused(f"say which by `id`; open are {listed}")
+            return Refused(f"say which by `id`; open are {_list_ids(list(self.open.values()))}")
         return Refused(f"nothing called {shown} is open; open are {listed}", "AwaitNotOpen")
 
     def _is_repeated(self, await_id: str, kind: WaitKind, fields: dict[str, Any]) -> bool:
@@ -365,6 +374,10 @@ def _names(released: Released, wait: AwaitConfirmation) -> bool:
 def is_repeated_question(wait: Await, await_id: str) -> TypeGuard[AwaitConfirmation]:
     """Check whether a wait repeats the question of an earlier wait about a call."""
     return isinstance(wait, AwaitConfirmation) and bool(wait.changes) and _first(wait.id) == _first(await_id)
+
+
+def _list_ids(waits: Sequence[Await]) -> str:
+    return ", ".join(wait.id for wait in waits[:5]) + (" ..." if len(waits) > 5 else "")
 
 
 def _first(await_id: str) -> str:

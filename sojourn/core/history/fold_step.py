@@ -396,7 +396,10 @@ class StepFold:
             return
         yield from self.answer(record, result, opened.since)
         if was_open and self.external not in self.waits.open:
-            yield self._fold.event(record, AwaitAnsweredEvent, await_id=self.external, **self.supplier)
+            digests = self.waits.result_digests(self.external)
+            yield self._fold.event(
+                record, AwaitAnsweredEvent, await_id=self.external, result_digests=digests, **self.supplier
+            )
 
     def _may_ask_again(self, call_id: str) -> bool:
         self._asked_by[call_id] = self._asked_by.get(call_id, 0) + 1

@@ -295,8 +295,9 @@ async def answer_reply(
 ) -> ReplyToken | None:
     """Answer the wait at the end of a reply once, and return the next reply's token.
 
-    Return None if the reply had no wait, or the question has another answer. `shown` is what the client has
-    displayed of the reply, if the protocol knows it: a question that it does not end with is displayed again.
+    Return None if the reply had no wait, or the question has another answer and no wait is open. If one is open, the
+    answer came too late for the question that it is about: the next reply displays the open wait. `shown` is what
+    the client has displayed of the reply, if the protocol knows it: a question that it does not end with is displayed again.
     """
     await service.run(asking, previous.run_id)
     reply = await read(service, previous)
@@ -311,7 +312,9 @@ async def answer_reply(
         await _submit(service, asking, view, message, previous.run_id)
     except AwaitClosed as error:
         if view.call is None or not verdict.is_plain:
-            return None
+            tree = await read_timeline(service, ReplyToken(previous.run_id))
+            opened = next((each for each in tree.open_waits.values() if each.wait.is_for_people), None)
+            return opened and ReplyToken(previous.run_id, opened.before)
         raise Problem(
             409,
             "await_closed",

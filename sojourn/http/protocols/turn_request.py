@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, cast
 from fastapi import Header
 
 from sojourn.answers import (
+    NO_EDIT_HERE,
     Answer,
     Decision,
     GivenAnswer,
@@ -18,6 +19,7 @@ from sojourn.answers import (
     check_may_answer,
     find_closed_wait,
     is_same_answer,
+    parse_decision,
     parse_payload,
     refusal_of_closed,
     wait_view,
@@ -32,12 +34,12 @@ from sojourn.http.event_streams import DisconnectCallback
 from sojourn.http.problems import Problem
 from sojourn.http.protocols.messages import IncomingMessage
 from sojourn.http.protocols.turn import Begin, TurnStream
-from sojourn.http.protocols.waits import NO_EDIT_HERE, ClientWait, check_fields, waits_of_status
+from sojourn.http.protocols.waits import ClientWait, waits_of_status
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 from sojourn.live.transport import topic_of
 from sojourn.timeline import WaitEnd
-from sojourn.values.numbers import is_same, restore_exact, write_exact
+from sojourn.values.numbers import is_same, write_exact
 
 __all__ = [
     "ClientAnswer",
@@ -110,23 +112,13 @@ class ClientAnswer:
         return parse_payload(view, self.payload, declined=self.is_declined, reason=self._reason)
 
     def _decision(self, view: WaitView) -> Decision:
-        fields, edit = self._fields, self.edited_as
-        check_fields((*fields, *self.more), (*DECISION, *filter(None, [edit])), edit)
         if self.arguments is not None and not is_same(self.arguments, write_exact(view.payload)):
             raise InvalidInput(f"the decision shows other arguments than those of the call; {NO_EDIT_HERE}")
-        approved, scope = fields.get("approved"), fields.get("scope", "call")
+        fields = {**self._fields, **self.more}
         if self.is_declined:
-            return Decision(approved=False, digest=view.digest, reason=self._reason)
-        if not isinstance(approved, bool) or scope not in ("call", "tool"):
-            raise InvalidInput(
-                f"the answer to {self.id} is an object with `approved`, true or false, and perhaps `reason`",
-                run_id=view.run_id,
-            )
-        edited = fields.get(edit)
-        if edited is not None and not isinstance(edited, dict):
-            raise InvalidInput(f"`{edit}` is an object with all arguments of the call", run_id=view.run_id)
-        edited = None if edited is None else restore_exact(edited, view.payload)
-        return Decision(approved, view.digest, self._reason, scope, edited)
+            fields.pop(self.edited_as, None)
+            fields |= {"approved": False, "reason": self._reason, "scope": "call"}
+        return parse_decision(view, fields, DECISION, edited_as=self.edited_as)
 
     @property
     def _fields(self) -> dict[str, Any]:
@@ -264,7 +256,7 @@ async def submit_answers(
         submitted.setdefault((wait.view.run_id, wait.view.await_id), []).append(answer.id)
     for answer in answers:
         if answer.id not in waits:
-            key = await _check_repeated(run, asking, answer)
+            key = await _check_repeated(service, run, asking, answer)
             submitted.setdefault(key, []).append(answer.id)
     return submitted
 
@@ -286,16 +278,24 @@ async def find_closed(run: Run, id: str) -> tuple[WaitEnd, WaitView] | None:
     return (found[0], wait_view(found[0].wait, found[0].event.run_id)) if found and found[0].wait else None
 
 
-async def _check_repeated(run: Run, asking: Principal, answer: ClientAnswer) -> tuple[str, str]:
+async def _check_repeated(
+    service: Service, run: Run, asking: Principal, answer: ClientAnswer
+) -> tuple[str, str]:
     """Check that a closed wait has this answer from before, and return its run and id."""
     ref = WaitRef.parse(answer.id, run.id)
+    is_of_call = "#" in answer.id and not ref.digest
+    for wait in waits_of_status(await run.status(), with_given=True) if is_of_call else ():
+        if wait.id == answer.id:  # its call has a result, and others of the wait have none: the run compares
+            await submit_answer(service, asking, wait.view, _submission_of(answer, wait))
+            return wait.view.run_id, wait.view.await_id
     check_may_answer(asking, ref, Decision(approved=False) if ref.digest else Answer(""))
     found = await find_closed(run, answer.id)
     if found is None:
         message = "the conversation waits for no such answer: look at what it waits for now"
         raise AwaitClosed(message, run_id=run.id, await_id=ref.await_id)
     end, view = found
-    given = answer.as_given(view)
+    (given_ref,) = (each for each, _ in view.refs() if each.token(run.id) == answer.id)
+    given = answer.as_given(view, given_ref.call_id)
     if not is_same_answer(end, given, asking):
         raise refusal_of_closed(end, given)
     return view.run_id, view.await_id

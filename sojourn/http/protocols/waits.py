@@ -3,13 +3,12 @@
 A user interface gets an id and JSON, a chat gets text. `sojourn.answers` describes the wait.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.answers import NO_EDIT, WaitView, disclose, open_waits
+from sojourn.answers import WaitView, disclose, open_waits
 from sojourn.contracts.run import RunStatus
-from sojourn.errors import InvalidInput
 from sojourn.http.answering import needs_answer
 from sojourn.http.protocols.reply_token import remove_marks
 from sojourn.http.service import Service
@@ -17,11 +16,9 @@ from sojourn.values.numbers import write_exact
 from sojourn.values.visible import fence, inert, visible
 
 __all__ = [
-    "NO_EDIT_HERE",
     "ClientWait",
     "chat_prompt",
     "chat_text",
-    "check_fields",
     "client_waits",
     "explain_external_calls",
     "is_blocked",
@@ -73,8 +70,13 @@ def client_waits(view: WaitView, root: str) -> Iterator[ClientWait]:
         yield ClientWait(ref.token(root), of_call, below or own)
 
 
-def waits_of_status(status: RunStatus) -> list[ClientWait]:
-    return [each for view in open_waits(status) for each in client_waits(view, status.run_id)]
+def waits_of_status(status: RunStatus, *, with_given: bool = False) -> list[ClientWait]:
+    """Return the open waits of a run as a client has them.
+
+    `with_given` includes external calls whose result the run has.
+    """
+    views = open_waits(status, with_given=with_given)
+    return [each for view in views for each in client_waits(view, status.run_id)]
 
 
 def is_blocked(status: RunStatus) -> bool:
@@ -128,22 +130,3 @@ def chat_prompt(view: WaitView) -> str:
         "denies it where the client sends this text back or names this response; elsewhere this is shown again."
     )
     return f"{chat_text(view)}\n\n{how}"
-
-
-NO_EDIT_HERE = f"arguments cannot be edited here: {NO_EDIT}"
-"""The advice to the sender of other arguments by a protocol that has no field for them."""
-
-
-def check_fields(given: Iterable[str], known: Iterable[str], edited_as: str = "") -> None:
-    """Refuse fields of a decision that would be ignored.
-
-    A client that sends other arguments, under whatever name, would else have the call run with those that were shown.
-    `edited_as` is the field that a protocol has for them.
-    """
-    known = tuple(known)
-    for name in given:
-        if name not in known:
-            how = f"edited arguments are sent as `{edited_as}`" if edited_as else NO_EDIT_HERE
-            raise InvalidInput(
-                f"a decision on a call has no field {name[:80]!r}, but {', '.join(known)}; {how}"
-            )

@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from sojourn.answers import AlreadyAnswered, WaitRef
+from sojourn.answers import WaitRef
 from sojourn.client.listing import Selection
 from sojourn.contracts.awaits import KindName
 from sojourn.contracts.principal import Principal
-from sojourn.errors import AwaitClosed
 from sojourn.http.answering import submit_answer
 from sojourn.http.bodies import AnswerBody, ApprovalBody, ToolResultsBody
 from sojourn.http.replies import Acknowledgement, WaitPage
@@ -71,8 +70,6 @@ async def _acknowledge(
     service: Service, asking: Principal, run_id: str, body: AnswerBody | ApprovalBody | ToolResultsBody
 ) -> Response:
     done = await submit_answer(service, asking, WaitRef(run_id, body.await_id), body.submission)
-    if isinstance(done, AlreadyAnswered):
-        raise AwaitClosed(f"you have {done.done} it before", run_id=run_id, await_id=body.await_id)
     return json_of(
         Acknowledgement(run_id=done.run_id, done=done.done, by=asking.subject, await_id=done.await_id)
     )

@@ -79,6 +79,18 @@ def test_without_an_id_the_only_open_wait_of_the_kind_is_answered(id: dict) -> N
     assert waits.read(PROVIDE_CLARIFICATION, {**id, "answer": "s-1"}) == Clarified("q", "s-1", None)
 
 
+def test_a_new_answer_without_an_id_needs_to_be_the_only_wait() -> None:
+    """Of several open waits, of whatever kind, the sender may have meant another one: the refusal lists them."""
+    answer = {"answer": "s-1"}
+    alone, several = opened(QUESTION), opened(QUESTION, confirm("c1"), outside("c2"))
+    assert alone.read(PROVIDE_CLARIFICATION, answer, "update") == Clarified("q", "s-1", None)
+    refused = Refused("say which by `id`; open are q, confirm-c1, out")
+    assert several.read(PROVIDE_CLARIFICATION, answer, "update") == refused
+    assert several.read(PROVIDE_CLARIFICATION, answer, "accepted") == Clarified("q", "s-1", None)
+    results = {"results": [{"tool_call_id": "c2", "result": 1}]}
+    assert several.read(PROVIDE_TOOL_RESULTS, results, "update").results == {"c2": {"result": 1}}
+
+
 def test_an_answer_to_one_of_several_open_waits_names_it() -> None:
     """With several open waits an answer without an id is refused, and the refusal lists at most five of them."""
     waits = opened(*(confirm(f"c{n}") for n in range(6)))

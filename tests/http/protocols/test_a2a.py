@@ -176,7 +176,7 @@ async def test_a_message_beside_an_open_approval_is_a_task_of_its_own(served, ht
 
 
 async def test_a_denial_is_none_the_less_for_its_reason(served, http):
-    """What data denies is denied, whatever its reason says; data with other arguments decides nothing."""
+    """What data denies is denied, whatever its reason says; malformed data, and data with other arguments, decides nothing."""
     peer = await peer_of(served.url, http)
     (asked,) = await peer.send("wipe")
     call = asked.task.status.message.parts[1].data.struct_value
@@ -190,6 +190,11 @@ async def test_a_denial_is_none_the_less_for_its_reason(served, http):
 
     refused = await sent(approved=True, digest=call["digest"], payload={"disk": "b"})
     assert "no field 'payload'" in refused["error"]["message"]
+    for malformed in ({"approved": "true"}, {"approved": "false"}, {"approved": None}, {"reason": 5}):
+        assert '{"approved": true}' in (await sent(**malformed))["error"]["message"]
+    data = {"await_id": call["await_id"]}
+    assert "not empty" in (await sent())["error"]["message"]
+    data |= {"approved": False, "reason": "yes"}
     await sent()
     assert text_of(await peer.task(asked.task.id)) == "None"
 

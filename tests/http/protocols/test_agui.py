@@ -195,6 +195,21 @@ async def test_the_same_request_again_reads_the_same_messages(served, thread):
     assert (other.status_code, other.json()["code"]) == (409, "await_closed")
 
 
+async def test_a_result_that_the_run_has_is_compared(served, thread):
+    """While another call of the wait still waits, and once none does: an equal one is passed over, another one refused."""
+    message = {"id": "m-1", "role": "user", "content": "weigh_both"}
+    body = {"threadId": thread, "runId": "run-1", "messages": [message]}
+    waits = events(await served.post("/agui/shop.clerk", body))[-1]["outcome"]["interrupts"]
+
+    async def give(wait: dict[str, Any], result: Any) -> int:
+        resume = [{"interruptId": wait["id"], "status": "resolved", "payload": result}]
+        return (await served.post("/agui/shop.clerk", body | {"resume": resume})).status_code
+
+    for wait in waits:
+        assert [await give(wait, result) for result in (5, 5.0, 6)] == [200, 200, 409]
+    assert [await give(waits[0], result) for result in (5, 6)] == [200, 409]
+
+
 async def test_an_answer_is_bound_to_what_was_seen(served, thread):
     """An approval of other arguments than those that are open, and a payload that does not fit, approve nothing."""
     message = {"id": "m-1", "role": "user", "content": "wipe"}

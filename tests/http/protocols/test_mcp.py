@@ -224,17 +224,25 @@ async def test_a_client_without_forms_approves_nothing(served, status_when):
         assert no.content[0].text == "None"
 
 
-async def test_a_form_with_other_arguments_decides_nothing(served):
-    """A response to the form of a call has a decision and a reason; with anything else the call stays open."""
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({"decision": "approve", "args": '{"disk": "b"}'}, "cannot be edited"),
+        ({"decision": "Approve"}, "is `approve` or `deny`"),
+        ({"reason": "no"}, "is `approve` or `deny`"),
+    ],
+)
+async def test_a_malformed_form_decides_nothing(served, content, told):
+    """A response to the form of a call has a decision, in one of its two words, and a reason; with anything else the call stays open."""
 
     async def elicit(_context, _params):
-        return ElicitResult(action="accept", content={"decision": "approve", "args": '{"disk": "b"}'})
+        return ElicitResult(action="accept", content=content)
 
     session = uuid.uuid4().hex
     async with connect(served.url, elicitation_callback=elicit) as client:
         result = await call(client, "wipe", session_id=session)
     assert result.is_error
-    assert "cannot be edited" in result.content[0].text
+    assert told in result.content[0].text
     assert len((await served.client.session("shop.clerk", session).run.status()).awaits) == 1
 
 

@@ -411,6 +411,18 @@ async def test_a_response_streams(client, shop):
     assert [event async for event in again][-1].response.output_text == "The site is dark."
 
 
+async def test_a_late_answer_shows_the_question_that_is_open(client):
+    """It answers no other question than its own, and the reply does not wait behind one that the client has not seen."""
+    first = await client.responses.create(model=MODEL, input="interview 2")
+    named = {"model": MODEL, "previous_response_id": first.id}
+    second = await client.responses.create(**named, input="red")
+    late = await client.responses.create(**named, input="zap")
+    assert second.output_text.startswith("Question 2?")
+    assert late.output_text == second.output_text
+    last = await client.responses.create(model=MODEL, previous_response_id=late.id, input="blue")
+    assert last.output_text == "red blue"
+
+
 async def test_a_response_in_the_background_is_polled_and_cancelled(client, session, until):
     """A response in the background is there at once; it can be polled, and cancelled."""
     started = await client.responses.create(

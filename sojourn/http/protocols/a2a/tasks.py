@@ -18,6 +18,7 @@ from sojourn.answers import (
     WaitView,
     is_same_answer,
     parse_answer,
+    parse_decision,
     read_verdict,
     refusal_of_closed,
     wait_view,
@@ -39,7 +40,7 @@ from sojourn.http.protocols.messages import (
 )
 from sojourn.http.protocols.reply import AgentReply, read
 from sojourn.http.protocols.reply_token import ReplyToken, remove_marks
-from sojourn.http.protocols.waits import chat_text, check_fields, client_waits
+from sojourn.http.protocols.waits import chat_text, client_waits
 from sojourn.http.security.principals import require
 from sojourn.http.service import Service
 
@@ -60,6 +61,9 @@ ANSWER = "answer"
 
 MAX_DATA = 512_000
 """Most bytes of artifact data in one task. Further artifacts have only their references."""
+
+DECISION = ("await_id", "approved", "digest", "reason", "text")
+"""The fields of a decision on a call."""
 
 _STATES: dict[str, TaskState] = {
     "open": "working",
@@ -294,21 +298,21 @@ def _id_of(message: Message) -> str:
 def _answer_of(view: WaitView, fields: dict[str, Any], text: str) -> GivenAnswer:
     """Read data and text as the answer to a wait.
 
-    An approval names the call that was displayed, by its digest or its code.
+    An approval names the call that was displayed, by its digest or its code. Data that has nothing but the wait's id
+    leaves the decision to the text.
     """
     if view.call is None:
         return parse_answer(view, text)
-    check_fields(fields, ("await_id", "approved", "digest", "reason", "text", EDITED), EDITED)
     digest, verdict = view.digest or "", read_verdict(text)
+    decision: Decision | None = None
     is_seen, approved = verdict.code == view.ref.code, verdict.is_approved
-    if "approved" in fields:
-        is_seen, approved = str(fields.get("digest"))[:12] == digest[:12], fields["approved"] is True
+    if fields.keys() - {"await_id", "text"}:
+        decision = parse_decision(view, fields, DECISION, edited_as=EDITED)
+        is_seen, approved = str(fields.get("digest"))[:12] == digest[:12], decision.approved
     if approved and not is_seen:
         message = f"an approval names the call that was seen: answer yes {view.ref.code}, once it was seen"
         raise StaleDigest(message, run_id=view.run_id, await_id=view.await_id, digest=digest)
-    if "approved" in fields:
-        return Decision(approved, digest, str(fields.get("reason") or ""), arguments=fields.get(EDITED))
-    return parse_answer(view, text)
+    return decision or parse_answer(view, text)
 
 
 def _data_of(part: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 The content is results, progress and elicitations.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, unquote
@@ -21,16 +22,16 @@ from mcp_types import (
     TextContent,
 )
 
-from sojourn.answers import Decision, GivenAnswer, WaitView, parse_payload
+from sojourn.answers import GivenAnswer, WaitView, parse_decision, parse_payload
 from sojourn.contracts.event import Event, PlanStartedEvent, ToolStartEvent, ToolUpdateEvent
 from sojourn.contracts.principal import Principal
-from sojourn.errors import NotApprover, SojournError
+from sojourn.errors import InvalidInput, NotApprover, SojournError
 from sojourn.forms import elicitation_schema
 from sojourn.http.answering import submit_answer
 from sojourn.http.problems import Problem, problem_of
 from sojourn.http.protocols.reply import AgentReply
 from sojourn.http.protocols.reply_token import ReplyToken, remove_tokens
-from sojourn.http.protocols.waits import chat_text, check_fields
+from sojourn.http.protocols.waits import chat_text
 from sojourn.http.routes.parameters import RequestScope
 from sojourn.http.security import audit
 from sojourn.http.security.principals import principal_of
@@ -58,6 +59,10 @@ __all__ = [
 
 ARTIFACTS = "sojourn://artifacts/"
 """Prefix of the URIs of artifacts. The artifact's reference follows."""
+
+
+DECISIONS = ("approve", "deny")
+"""The decisions on a call, as a form offers them."""
 
 
 def result_of(reply: AgentReply) -> CallToolResult:
@@ -114,7 +119,7 @@ def elicitation_of(view: WaitView) -> ElicitRequest:
     if view.call is None:
         schema = _form_of(view) or _object({"answer": {"type": "string"}}, ["answer"])
     else:
-        decision: dict[str, Any] = {"type": "string", "enum": ["approve", "deny"]}
+        decision: dict[str, Any] = {"type": "string", "enum": list(DECISIONS)}
         schema = _object({"decision": decision, "reason": {"type": "string"}}, ["decision"])
     return ElicitRequest(params=ElicitRequestFormParams(message=chat_text(view), requested_schema=schema))
 
@@ -140,12 +145,18 @@ async def respond(
 def _answer_of(view: WaitView, response: ElicitResult) -> GivenAnswer:
     content = dict(response.content or {})
     if view.call:
-        check_fields(content, ("decision", "reason"))
-        approved = response.action == "accept" and content.get("decision") == "approve"
-        return Decision(approved, view.digest, "" if approved else str(content.get("reason") or ""))
+        return _decision_of(view, content, is_declined=response.action == "decline")
     values = {name: value for name, value in content.items() if value is not None}
     given = values if _form_of(view) else str(content.get("answer") or "")
     return parse_payload(view, given, declined=response.action == "decline")
+
+
+def _decision_of(view: WaitView, content: dict[str, Any], *, is_declined: bool) -> GivenAnswer:
+    word = "deny" if is_declined else content.get("decision")
+    if word not in DECISIONS:
+        message = f"`decision` on {view.await_id} is `approve` or `deny`, and not {json.dumps(word)[:80]}"
+        raise InvalidInput(message, run_id=view.run_id)
+    return parse_decision(view, content, ("decision", "reason"), approved=word == "approve")
 
 
 def _form_of(view: WaitView) -> dict[str, Any] | None:

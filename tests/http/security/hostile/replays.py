@@ -59,7 +59,7 @@ async def _decide(world: World, run_id: str, wait: Any, **fields: Any) -> Answer
     return await world.send("POST", f"/v1/runs/{run_id}/approvals", body)
 
 
-@story("an answer again", 409, "await_closed")
+@story("an answer again", 200)
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("ask")
     body = {"await_id": wait["await_id"], "answer": "yes"}
@@ -82,7 +82,7 @@ async def _(world: World) -> Answer:
     return await _decide(world, run_id, {**wait, "digest": "0" * 64})
 
 
-@story("an approval again", 409, "await_closed")
+@story("an approval again", 200)
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("wipe")
     assert (await _decide(world, run_id, wait)).status == 200
@@ -140,13 +140,24 @@ async def _(world: World) -> Answer:
     return await _decide(world, run_id, wait, approved=["true"])
 
 
-@story("results again", 409, "await_closed")
+@story("results again", 200)
 async def _(world: World) -> Answer:
     run_id, wait = await world.waiting("weigh")
     results = [{"tool_call_id": wait["calls"][0]["tool_call_id"], "result": 1.5}]
     body = {"await_id": wait["await_id"], "results": results}
     assert (await world.send("POST", f"/v1/runs/{run_id}/tool-results", body)).status == 200
     await world.ended(run_id)
+    return await world.send("POST", f"/v1/runs/{run_id}/tool-results", body)
+
+
+@story("other results after the first", 409, "await_closed")
+async def _(world: World) -> Answer:
+    run_id, wait = await world.waiting("weigh")
+    result = {"tool_call_id": wait["calls"][0]["tool_call_id"], "result": 1.5}
+    body = {"await_id": wait["await_id"], "results": [result]}
+    assert (await world.send("POST", f"/v1/runs/{run_id}/tool-results", body)).status == 200
+    await world.ended(run_id)
+    body["results"] = [{**result, "result": 2.5}]
     return await world.send("POST", f"/v1/runs/{run_id}/tool-results", body)
 
 
