@@ -6,7 +6,7 @@ recognizes one that the same principal gave before, so a client that got no repl
 answer again.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -148,6 +148,7 @@ async def submit(
     message_id: str = "",
     conversation: Run | None = None,
     trusted: bool = False,
+    recent: Iterable[Event] = (),
 ) -> Answered:
     """Send an answer to a wait, and return `Answered`.
 
@@ -163,6 +164,7 @@ async def submit(
         conversation: The conversation above the run, which remembers the message too.
         trusted: Whether the caller writes to the namespace itself, as commands do: then questions and external calls need
             no role. The check of who may decide on a call applies anyway.
+        recent: Events of the run that the caller has at hand, in which an earlier answer is looked for first.
 
     Raises:
         ApprovalVoid: The tool has changed since it was displayed, so the call did not run.
@@ -188,13 +190,10 @@ async def submit(
     except ApprovalVoid:
         raise
     except AwaitClosed:
-        earlier = await find_earlier_answer(run, principal, ref, answer)
+        earlier = await find_earlier_answer(run, principal, ref, answer, recent=recent)
         if earlier is None:
             raise
         return earlier
-    if message_id:
-        # Temporal returns the outcome of the first update with this id, whatever the present one says.
-        await find_earlier_answer(run, principal, WaitRef(run.id, await_id), answer)
     if message_id and conversation is not None and conversation.id != run.id:
         with suppress(InvalidInput):  # raised if the run above is not a conversation, which gets no message
             await conversation.remember(message_id)
@@ -228,8 +227,11 @@ async def find_earlier_answer(
     answer: GivenAnswer,
     *,
     children: bool = False,
+    recent: Iterable[Event] = (),
 ) -> AlreadyAnswered | None:
     """Return this answer if a closed wait has it already, or None without such a wait.
+
+    `children` and `recent` are as for `find_closed_wait`.
 
     Raises:
         ApprovalVoid: The tool was changed since the approval, so that the call did not run.
@@ -237,7 +239,9 @@ async def find_earlier_answer(
     """
     ref = _ref(run, wait)
     try:
-        found = await find_closed_wait(run, lambda view: view.await_id == ref.await_id, children=children)
+        found = await find_closed_wait(
+            run, lambda view: view.await_id == ref.await_id, children=children, recent=recent
+        )
     except (InvalidInput, RunNotFound, RunUnreadable):
         return None
     if found is None:
@@ -287,36 +291,61 @@ def _is_same_edit(end: WaitEnd, answer: Decision) -> bool:
 
 
 async def find_closed_wait(
-    run: Run, is_it: Callable[[WaitView], bool], *, children: bool = False
+    run: Run, is_it: Callable[[WaitView], bool], *, children: bool = False, recent: Iterable[Event] = ()
 ) -> tuple[WaitEnd, ApprovalVoid | None] | None:
     """Find a wait that was answered, in the events of its run.
 
-    Return its end, and why the call did not run by an approval of it. The present execution is read first.
+    Return its end, and why the call did not run by an approval of it. The caller's `recent` events come first, then
+    those of the present execution, then all others.
     """
-    if not children and (
-        found := await _find_closed(present_events(run.client.temporal, run.id), run.id, is_it)
-    ):
-        return found
-    return await _find_closed(run.events(follow=False, children=children), run.id, is_it)
+    search = _Search(run.id, is_it)
+    for event in recent:
+        search.feed(event)
+    if search.end is not None:
+        return search.end, search.void
+    if not children:
+        search = await _read(_Search(run.id, is_it), present_events(run.client.temporal, run.id))
+        if search.end is not None or search.has_start:
+            return search.end and (search.end, search.void)
+    search = await _read(_Search(run.id, is_it), run.events(follow=False, children=children))
+    return search.end and (search.end, search.void)
 
 
-async def _find_closed(
-    events: AsyncGenerator[Event], run_id: str, is_it: Callable[[WaitView], bool]
-) -> tuple[WaitEnd, ApprovalVoid | None] | None:
-    tree, end = TimelineTree(run_id), None
+class _Search:
+    """Looks for the end of a wait, and after an approval for its being void."""
+
+    def __init__(self, run_id: str, is_it: Callable[[WaitView], bool]) -> None:
+        self.end: WaitEnd | None = None
+        self.void: ApprovalVoid | None = None
+        self._tree = TimelineTree(run_id)
+        self._is_it = is_it
+
+    @property
+    def has_start(self) -> bool:
+        """Whether the start of the run was among the events."""
+        return self._tree.top.started is not None
+
+    @property
+    def is_over(self) -> bool:
+        return self.void is not None or (self.end is not None and _view(self.end).call is None)
+
+    def feed(self, event: Event) -> None:
+        if self.end is not None:
+            self.void = self.void or _void_after(self.end, event)
+            return
+        self._tree.feed(event)
+        last = self._tree.decisions[-1] if self._tree.decisions else None
+        if last and last.event is event and last.wait and self._is_it(_view(last)):
+            self.end = last
+
+
+async def _read(search: _Search, events: AsyncGenerator[Event]) -> _Search:
     async with aclosing(events):
         async for event in events:
-            if end is not None:
-                if void := _void_after(end, event):
-                    return end, void
-                continue
-            tree.feed(event)
-            last = tree.decisions[-1] if tree.decisions else None
-            if last and last.event is event and last.wait and is_it(_view(last)):
-                end = last
-                if _view(end).call is None:
-                    break
-    return end and (end, None)
+            search.feed(event)
+            if search.is_over:
+                break
+    return search
 
 
 def _view(end: WaitEnd) -> WaitView:

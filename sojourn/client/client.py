@@ -384,14 +384,13 @@ class Client(Access):
         opening = as_messages(messages)
         if attachments and (not opening or opening[-1].role != "user"):
             raise InvalidInput("attachments: they join the last message, which is no user's")
-        made: list[Message] = []
-        for message in opening:
-            if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] - the check of the input says so
-                made.append(message)
-                continue
-            more = attachments if message is opening[-1] else ()
-            made.append(await self.with_attachments(message, more, run_id=run_id, principal=principal))
-        return made
+        last = len(opening) - 1
+        return [
+            await self.with_attachments(
+                message, attachments if at == last else (), run_id=run_id, principal=principal
+            )
+            for at, message in enumerate(opening)
+        ]
 
     def get_run(self, run_id: str) -> "Run":
         """Return a handle of the run with this id, without a request.

@@ -31,10 +31,11 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.core.awaits.confirmation import EDIT
 from sojourn.core.awaits.envelope import Refused, update_id_of
+from sojourn.core.awaits.kinds import is_repetition
 from sojourn.core.awaits.principals import PRINCIPAL, write_principal
 from sojourn.core.run.inbox import AS_OPERATOR, Inbox, is_message_id, read_send
 from sojourn.errors import AwaitClosed, InvalidInput
-from sojourn.events.one_run import status_in_history
+from sojourn.events.one_run import find_update, status_in_history
 
 __all__ = ["Run"]
 
@@ -112,7 +113,7 @@ class Run(ReadableRun):
                 raise TypeError("run.answer takes the answer, or the wait and the answer")
         asked = _id_of(wait)
         sent: Fields = {"id": asked, "answer": answer, **_sender(by, principal)}
-        return await self._settle(PROVIDE_CLARIFICATION, sent, message_id, asked)
+        return await self._settle(PROVIDE_CLARIFICATION, sent, message_id, asked, sent)
 
     async def decline(
         self,
@@ -209,7 +210,8 @@ class Run(ReadableRun):
             return {**sent, "id": only.id, "payload_digest": only.payload_digest} if only else sent
 
         # Looked up once, without a wait's id: the decision must not apply to a call that opens later.
-        return await self._settle(PROVIDE_CONFIRMATION, named if seen else await named(), message_id, seen)
+        decided = named if seen else await named()
+        return await self._settle(PROVIDE_CONFIRMATION, decided, message_id, seen, decision)
 
     async def _settle(
         self,
@@ -217,16 +219,24 @@ class Run(ReadableRun):
         sent: Fields | Callable[[], Awaitable[Fields]],
         message_id: str | None,
         await_id: str | None,
+        said: Fields,
     ) -> str:
         if message_id is not None and not is_message_id(message_id):
             raise InvalidInput(
                 f"{self.id}: `message_id` is a text of at most {MAX_MESSAGE_ID} characters", run_id=self.id
             )
         answered = await self._send(kind, sent, update_id_of(message_id))
-        if message_id and await_id and answered != await_id:
+        if not message_id:
+            return answered
+        # Temporal returns the outcome of the first update with this id, whatever the present one says.
+        first = await find_update(self.client.temporal, self.id, message_id)
+        if await_id and answered != await_id:
             raise AwaitClosed(
                 f"{self.id}: the message {message_id[:200]!r} was the answer to {answered}", run_id=self.id
             )
+        if first is not None and not is_repetition(kind, said, first):
+            message = f"{self.id}: the message {message_id[:200]!r} was another answer to {answered}"
+            raise AwaitClosed(message, run_id=self.id)
         return answered
 
     async def _open_calls(self, await_id: str | None) -> list[AwaitConfirmation]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
@@ -42,16 +42,26 @@ __all__ = [
     "validate_input",
 ]
 
+_MESSAGES = TypeAdapter(list[Message])
+
 RUN_ID_RULE = (
     "run_id must begin with a letter or digit, and have only letters, digits and _.:@=+-, at most 200"
 )
 
 
 def as_messages(messages: str | Message | Sequence[Message]) -> list[Message]:
-    """Return the messages of an opening, with a text as the user's message."""
+    """Return the messages of an opening, with a text as the user's message.
+
+    Raises:
+        InvalidInput: One of them is no message.
+    """
     if isinstance(messages, str):
         return [Message.user(messages)]
-    return [messages] if isinstance(messages, Message) else list(messages)
+    opening = [messages] if isinstance(messages, Message) else list(messages)
+    try:
+        return _MESSAGES.validate_python(opening)
+    except ValidationError as error:
+        raise _invalid(error, "messages") from error
 
 
 def generate_id(agent_id: str) -> str:
@@ -65,15 +75,19 @@ def validate_input(run_id: str, **fields: Any) -> RunInput:
         run = RunInput(**fields)
         encode_readable(run)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InvalidInput(f"{place}: {first['msg']}", run_id=run_id) from error
+        raise _invalid(error, run_id=run_id) from error
     except ValueError as error:
         raise InvalidInput(f"the input of a run must be JSON: {str(error)[:200]}", run_id=run_id) from error
     fault = _fault_of(run_id, run)
     if fault:
         raise InvalidInput(fault, run_id=run_id)
     return run
+
+
+def _invalid(error: ValidationError, *within: str, run_id: str | None = None) -> InvalidInput:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, (*within, *first["loc"])))
+    return InvalidInput(f"{place}: {first['msg']}", run_id=run_id)
 
 
 def _fault_of(run_id: str, run: RunInput) -> str | None:

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from google.protobuf.json_format import ParseError
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.converter import StorageDriver
 from temporalio.service import RPCError, RPCStatusCode
@@ -44,6 +47,7 @@ __all__ = [
     "executions_before",
     "export_histories",
     "fetch_histories",
+    "find_update",
     "first_execution",
     "histories_in",
     "memory_in_history",
@@ -200,6 +204,37 @@ async def find_accepted(client: Client, run_id: str, message_id: str) -> Accepte
     return Accepted(message_id=message_id, after=after, repeated=True, is_answer=inbox.is_answer(message_id))
 
 
+async def find_update(client: Client, run_id: str, message_id: str) -> dict[str, Any] | None:
+    """Return the update that delivered a message to a run, or None.
+
+    The history of the present execution is read from its end, since the message was mostly sent just now.
+    """
+    request = GetWorkflowExecutionHistoryReverseRequest(
+        namespace=client.namespace, execution=WorkflowExecution(workflow_id=run_id), maximum_page_size=_PAGE
+    )
+    kind, reader = (
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED,
+        HistoryReader(client.data_converter),
+    )
+    try:
+        while True:
+            page = await client.workflow_service.get_workflow_execution_history_reverse(request)
+            for event in page.history.events:
+                record = await reader.record(event) if event.event_type == kind else None
+                if (
+                    record
+                    and record.message_id == message_id
+                    and record.value
+                    and isinstance(record.value[0], dict)
+                ):
+                    return record.value[0]
+            if not page.next_page_token:
+                return None
+            request.next_page_token = page.next_page_token
+    except RPCError as error:
+        raise translate_error(error, run_id) from error
+
+
 async def _fold_of_present(client: Client, run_id: str) -> Fold:
     fold = Fold(run_id)
     try:
@@ -328,6 +363,10 @@ async def _find_start(
     async for event in handle.fetch_history_events(page_size=1):
         return event.workflow_execution_started_event_attributes
     return None
+
+
+_PAGE = 100
+"""Events of a page of a history that is read from its end."""
 
 
 @dataclass(frozen=True)

@@ -14,24 +14,28 @@ from sojourn.answers import (
     WaitView,
     audit_facts,
     check_may_answer,
+    is_same_answer,
+    parse_answer,
     read_verdict,
     submit,
+    wait_view,
 )
 from sojourn.attachments import comparable
 from sojourn.client.run import Run
 from sojourn.client.session import SessionTurn
-from sojourn.contracts.event import AwaitAnsweredEvent, MessageReceivedEvent
+from sojourn.contracts.event import AwaitAnsweredEvent
 from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.run import RunStatus
+from sojourn.errors import InvalidInput
 from sojourn.http.problems import Problem
 from sojourn.http.security.audit import bind_answer
 from sojourn.http.security.principals import has_role
 from sojourn.http.service import Service
+from sojourn.timeline import Delivery, TimelineTree, WaitEnd
 
 __all__ = [
     "MESSAGE_EDITED",
-    "Delivered",
     "is_same_message",
     "needs_answer",
     "require_same",
@@ -41,9 +45,6 @@ __all__ = [
 
 MESSAGE_EDITED = "message_edited"
 """Problem code of a message that was sent before under its id, with other words."""
-
-Delivered = MessageReceivedEvent | AwaitAnsweredEvent
-"""Event of the message or the answer that a conversation accepted under a message id."""
 
 
 def needs_answer(status: RunStatus) -> bool:
@@ -73,7 +74,10 @@ async def submit_answer(
     else:
         check_may_answer(asking, wait, answer)
         run = await service.run(asking, wait.run_id)
-    return await submit(run, asking, wait, answer, message_id=message_id, conversation=conversation)
+    recent = service.feeds.recent(run.id)
+    return await submit(
+        run, asking, wait, answer, message_id=message_id, conversation=conversation, recent=recent
+    )
 
 
 async def withdraw_message(run: Run, asking: Principal, message_id: str) -> None:
@@ -82,17 +86,24 @@ async def withdraw_message(run: Run, asking: Principal, message_id: str) -> None
     await run.withdraw(message_id, by=asking.subject, principal=asking, as_operator=is_operator)
 
 
-def is_same_message(delivered: Delivered, message: Message, *, may_have_context: bool = False) -> bool:
+def is_same_message(delivery: Delivery, message: Message, *, may_have_context: bool = False) -> bool:
     """Return whether a message is the one that was delivered.
 
-    A decision on a call is compared by its verdict, an answer to a question by its text. With `may_have_context`,
-    documents that the page adds to the message may differ.
+    A decision on a call is compared by its verdict, another answer as its wait reads the text. With
+    `may_have_context`, documents that the page adds to the message may differ.
     """
-    if isinstance(delivered, AwaitAnsweredEvent):
-        if delivered.approved is None:
-            return delivered.text == message.text
-        return delivered.approved == read_verdict(message.text).is_approved
-    message, known = comparable(message), comparable(delivered.message)
+    event, opened = delivery.event, delivery.opened
+    if isinstance(event, AwaitAnsweredEvent):
+        if event.approved is not None:
+            return event.approved == read_verdict(message.text).is_approved
+        if opened is None:
+            return event.text == message.text
+        try:
+            answer = parse_answer(wait_view(opened.wait, event.run_id), message.text)
+        except InvalidInput:
+            return False
+        return is_same_answer(WaitEnd(event, opened), answer)
+    message, known = comparable(message), comparable(event.message)
     if not may_have_context:
         return known == message
     count = len(message.parts)
@@ -107,8 +118,8 @@ async def require_same(turn: SessionTurn, message: Message, *, may_have_context:
     """
     if not turn.is_repeated:
         return
-    delivered = await _find_delivery(turn)
-    if delivered is not None and not is_same_message(delivered, message, may_have_context=may_have_context):
+    delivery = await _find_delivery(turn)
+    if delivery is not None and not is_same_message(delivery, message, may_have_context=may_have_context):
         raise Problem(
             409,
             MESSAGE_EDITED,
@@ -118,12 +129,13 @@ async def require_same(turn: SessionTurn, message: Message, *, may_have_context:
         )
 
 
-async def _find_delivery(turn: SessionTurn) -> Delivered | None:
+async def _find_delivery(turn: SessionTurn) -> Delivery | None:
     """Return the delivery under a message's id, or None without its history."""
-    after = None if turn.is_answer else turn.after or None
+    after, tree = None if turn.is_answer else turn.after or None, TimelineTree(turn.run.id)
     events = turn.run.events(after=after, follow=False, children=turn.is_answer)
     async with aclosing(events):
         async for event in events:
-            if isinstance(event, Delivered) and event.message_id == turn.message_id:
-                return event
+            tree.feed(event)
+            if delivery := tree.delivered.get(turn.message_id):
+                return delivery
     return None

@@ -150,6 +150,15 @@ class Feeds:
                 loop = asyncio.get_running_loop()
                 self._leaving[feed] = loop.call_later(self._linger, self._leave, feed)
 
+    def recent(self, run_id: str) -> list[Event]:
+        """Return the recorded events of a run that this process still has, or none."""
+        root = run_id
+        while root and root not in self._feeds:  # the feed of a run has the events of its child runs
+            root = root.rpartition("/")[0]
+        feed = self._feeds.get(root)
+        entries = feed.since(feed.first, self._max_events) if feed else ()
+        return [entry.event for entry in entries if entry.place and entry.event.run_id == run_id]
+
     async def close(self) -> None:
         """End every stream.
 

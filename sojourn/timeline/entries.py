@@ -494,6 +494,8 @@ class Delivery:
     """Cursor before the message. For an answer, the cursor after the event that opened the wait."""
     after: str
     """Cursor after the event."""
+    opened: "OpenWait | None" = None
+    """For an answer: its wait, or None if it was opened before the first event."""
 
 
 @dataclass(slots=True, eq=False)

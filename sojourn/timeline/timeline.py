@@ -603,7 +603,7 @@ class Timeline:
         self.decisions.append(decision)
         if event.message_id:
             after = opened.after if opened else self.cursor
-            self._deliver(event.message_id, Delivery(event, after, self.cursor))
+            self._deliver(event.message_id, Delivery(event, after, self.cursor, opened))
         if entry is None:  # the wait was opened before the first event of this timeline
             self._note(event)
             return

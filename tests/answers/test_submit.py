@@ -16,10 +16,12 @@ from sojourn.answers import (
     Results,
     WaitRef,
     WaitView,
+    find_closed_wait,
     open_waits,
     submit,
 )
 from sojourn.errors import AwaitClosed, InvalidInput, MissingRole, NotApprover, OtherKind, StaleDigest
+from tests.console.counting import Asked
 from tests.http.shop_app import app
 
 ANA = Principal(subject="ana", roles=["user"])
@@ -175,3 +177,31 @@ async def test_a_message_that_answers_a_child_run_is_remembered(client, status_w
     await submit(run, ANA, wait, Answer("that one"), **answer)
     accepted = await session.run.send({"message_id": "m-7", "text": "that one"})
     assert (accepted.repeated, accepted.is_answer) == (True, True)
+
+
+async def test_a_message_is_one_answer(waiting, temporal_address) -> None:
+    """Sent again under its id with another answer, or as another principal, it is refused; and no history is read for it from the beginning."""
+    run, wait = await waiting("interview 2")
+    async with Client.connect(temporal_address, namespace=run.client.temporal.namespace) as own:
+        asked, own_run = Asked(own), own.get_run(run.id)
+        for _ in range(2):
+            done = await submit(own_run, ANA, wait, Answer("red"), message_id="m-1")
+            assert (done.await_id, done.by) == (wait.await_id, "ana")
+        assert (asked.count["history"], asked.count["get_workflow_execution_history"]) == (0, 0)
+        for principal, text in ((ANA, "blue"), (BO, "red")):
+            with pytest.raises(AwaitClosed, match="was already answered by ana"):
+                await submit(own_run, principal, wait, Answer(text), message_id="m-1")
+        with pytest.raises(AwaitClosed, match="'m-1' was another answer"):
+            await own_run.answer(wait.await_id, "blue", message_id="m-1")
+
+
+async def test_a_closed_wait_is_found_in_the_events_at_hand(waiting, client) -> None:
+    """Then no history is read: the run need not even be there."""
+    run, wait = await waiting("ask")
+    await submit(run, ANA, wait, Answer("red"))
+    await run.result()
+    recent = [event async for event in run.events(follow=False)]
+    gone = Run(None, run.id)  # type: ignore[arg-type]
+    found = await find_closed_wait(gone, lambda view: view.await_id == wait.await_id, recent=recent)
+    assert found is not None
+    assert (found[0].event.text, found[1]) == ("red", None)

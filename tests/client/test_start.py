@@ -34,6 +34,7 @@ BAD = {
     "a run id like an option": ({"run_id": "-x"}, "run_id must begin"),
     "no messages": ({"messages": []}, "at least one message"),
     "a text in the list": ({"messages": ["go"]}, "messages.0"),
+    "a text in the list, with a file": ({"messages": ["go"], "attachments": ["no-file.pdf"]}, "messages.0"),
     "a role": ({"messages": [Message(role="boss", parts=[])]}, "role is one of"),
     "no parts": ({"messages": [Message(role="user", parts=[])]}, "at least one part"),
     "3 MB": ({"messages": "x" * 3_000_000}, "at most 1,000,000"),

@@ -17,6 +17,7 @@ from sojourn.contracts.event import (
     AwaitExternalToolsEvent,
     WaitOpenedEvent,
 )
+from sojourn.contracts.principal import Principal
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import (
@@ -50,7 +51,7 @@ from sojourn.core.awaits.external_tools import (
     read_results,
     sample_results,
 )
-from sojourn.core.awaits.principals import PRINCIPAL
+from sojourn.core.awaits.principals import PRINCIPAL, is_same, principal_of
 from sojourn.values.visible import fence
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "digest_of_answer",
     "facts_of",
     "format_wait",
+    "is_repetition",
     "kind_of",
     "read_answer",
 ]
@@ -199,6 +201,14 @@ def digest_of_answer(kind: WaitKind, fields: dict[str, Any]) -> str:
         return kind.repetition(fields)
     except (ValueError, RecursionError, OverflowError):
         return NO_ANSWER
+
+
+def is_repetition(name: str, answer: dict[str, Any], first: dict[str, Any]) -> bool:
+    """Return whether a message is the same answer, by the same principal."""
+    kind, sender, known = KINDS_BY_NAME[name], principal_of(answer), principal_of(first)
+    if isinstance(sender, Principal) and isinstance(known, Principal) and not is_same(sender, known):
+        return False
+    return digest_of_answer(kind, answer) == digest_of_answer(kind, first)
 
 
 MAX_SHOWN = 10

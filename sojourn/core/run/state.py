@@ -313,23 +313,30 @@ class RunState:
 
     def output(self, plan: PlanOutcome, run_id: str, now: datetime) -> RunOutput:
         assert plan.final is not None
-        return RunOutput(
+        return self.output_with(
+            self.totals,
             run_id=run_id,
-            agent_id=self.opening.agent_id,
             final=plan.final,
             result=plan.result,
             reason=self.limit.reason if self.limit else "answered",
             error=self.in_doubt(limit_error(self.limit, self.unanswered_for)) if self.limit else None,
-            tool_calls=self.totals.tool_calls,
-            rounds=self.totals.rounds,
-            children_count=self.totals.children_count,
-            telemetry=self.totals.telemetry,
-            usage=self.totals.usage,
-            notes=list(self.notes),
-            artifacts=list(self.artifacts),
             active_time=self._active_time(now),
             may_have_acted=self.has_acted and self.limit is not None,
             also_asked_by=self._askers_beside_parent,
+        )
+
+    def output_with(self, totals: RunTotals, **fields: Any) -> RunOutput:
+        """Return an output with these figures and fields."""
+        return RunOutput(
+            agent_id=self.opening.agent_id,
+            tool_calls=totals.tool_calls,
+            rounds=totals.rounds,
+            children_count=totals.children_count,
+            telemetry=totals.telemetry,
+            usage=totals.usage,
+            notes=list(self.notes),
+            artifacts=list(self.artifacts),
+            **fields,
         )
 
     def _active_time(self, now: datetime) -> timedelta | None:

@@ -199,19 +199,12 @@ def closing_output(run: RunState, run_id: str, limit: Finalize | None = None) ->
     Its figures are the sums over its turns.
     """
     is_used_up = limit is not None and limit.reason != IDLE_TIMEOUT
-    return RunOutput(
+    return run.output_with(
+        run.earlier,
         run_id=run_id,
-        agent_id=run.opening.agent_id,
         final=Message.assistant(limit.message if limit else run.closing or ""),
         reason=limit.reason if limit else "closed",
         error=limit_error(limit) if limit and is_used_up else None,
-        tool_calls=run.earlier.tool_calls,
-        rounds=run.earlier.rounds,
-        children_count=run.earlier.children_count,
-        telemetry=run.earlier.telemetry,
-        usage=run.earlier.usage,
-        notes=list(run.notes),
-        artifacts=list(run.artifacts),
     )
 
 

@@ -95,7 +95,7 @@ class IncomingMessage:
 
     def check_same(self, delivery: Delivery, run_id: str) -> None:
         """Raise a problem if the message delivered under its id is another one."""
-        if not is_same_message(delivery.event, self.message, may_have_context=self.context is not None):
+        if not is_same_message(delivery, self.message, may_have_context=self.context is not None):
             raise reuse_problem(self.message_id, run_id)
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from sojourn.answers import WaitView, wait_view
 from sojourn.contracts.event import (
@@ -36,7 +36,6 @@ from sojourn.http.service import Service
 from sojourn.timeline import ChangeKind, Delivery, End, Plan, TimelineTree
 
 __all__ = [
-    "FREE",
     "MAX_ITEMS",
     "AgentReply",
     "HistoryMessage",
@@ -46,10 +45,13 @@ __all__ = [
     "follow",
     "read",
     "read_events",
+    "read_in_turn",
     "read_timeline",
     "read_to_end",
     "wait_to_end",
 ]
+
+T = TypeVar("T")
 
 FREE = 200
 """Events that a request may read before it must wait for its turn among the heavy reads."""
@@ -357,7 +359,7 @@ def failure_of(reply: AgentReply) -> Problem:
 async def read(service: Service, token: ReplyToken, *, is_task: bool = False) -> AgentReply:
     """Return a reply or a task as the histories have it."""
     reply = AgentReply(token, is_task=is_task)
-    async with aclosing(_read_events_in_turn(service, token)) as events:
+    async with aclosing(read_in_turn(read_events(service, token))) as events:
         async for event, cursor in events:
             reply.take(event, cursor)
             if reply.state not in ("open", "asked" if is_task else "open"):
@@ -372,7 +374,7 @@ async def read_timeline(service: Service, token: ReplyToken, *, until: str = "")
     Reading stops at the delivery under the id `until`.
     """
     tree = TimelineTree(token.run_id, MAX_ITEMS, is_conversation=True)
-    async with aclosing(_read_events_in_turn(service, token)) as events:
+    async with aclosing(read_in_turn(read_events(service, token))) as events:
         async for event, cursor in events:
             tree.feed(event, cursor)
             if until in tree.delivered:
@@ -380,10 +382,10 @@ async def read_timeline(service: Service, token: ReplyToken, *, until: str = "")
     return tree
 
 
-async def _read_events_in_turn(service: Service, token: ReplyToken) -> AsyncGenerator[tuple[Event, str]]:
-    """Yield as `recorded`, and queue for a heavy read after `FREE` events."""
+async def read_in_turn(events: AsyncGenerator[T]) -> AsyncGenerator[T]:
+    """Yield the events, after `FREE` of them as one of the heavy reads."""
     count = 0
-    async with heavy_read(begins_free=True) as take_turn, aclosing(read_events(service, token)) as events:
+    async with heavy_read(begins_free=True) as take_turn, aclosing(events):
         async for each in events:
             if (count := count + 1) == FREE:
                 await take_turn()

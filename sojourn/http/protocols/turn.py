@@ -4,7 +4,7 @@ They end when the turn ends, or waits only for people.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,12 +20,13 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.run import RunStatus
 from sojourn.events import Cursor
-from sojourn.http.protocols.reply import MAX_ITEMS
+from sojourn.http.problems import redact
+from sojourn.http.protocols.reply import MAX_ITEMS, read_in_turn
 from sojourn.http.protocols.waits import ClientWait, client_waits, is_blocked, waits_of_status
-from sojourn.reader import Feeds, SubscriberItem
+from sojourn.reader import Feeds, SubscriberItem, branch_events
 from sojourn.timeline import EntryChange, TimelineTree, is_run_end, is_turn_end
 
-__all__ = ["Begin", "Blocked", "SeenEvent", "TurnStream"]
+__all__ = ["Begin", "Blocked", "SeenEvent", "TurnStream", "replay"]
 
 QUIET = 0.1
 """Seconds without an event after which to check whether only open waits block the conversation."""
@@ -184,6 +185,14 @@ class TurnStream:
             if self._is_whole or view.run_id in self.tree.parents
         }
         return not running & done and open_now <= self._ids.keys()
+
+
+async def replay(run: Run, feed: Callable[[Event], Sequence[EntryChange]]) -> AsyncGenerator[SeenEvent]:
+    """Yield the recorded events of a conversation, with the changes from `feed`."""
+    async with aclosing(read_in_turn(branch_events(run))) as events:
+        async for event in events:
+            shown = redact(event)
+            yield SeenEvent(shown, is_shown=True, changes=feed(shown))
 
 
 async def _next(batches: AsyncGenerator[list[SubscriberItem]]) -> list[SubscriberItem] | None:

@@ -265,14 +265,14 @@ def _submission_of(answer: ClientAnswer, wait: ClientWait) -> GivenAnswer:
     return answer.as_given(wait.view, wait.view.calls[0].tool_call_id if wait.view.calls else "")
 
 
-async def find_closed(run: Run, id: str) -> tuple[WaitEnd, WaitView] | None:
+async def find_closed(service: Service, run: Run, id: str) -> tuple[WaitEnd, WaitView] | None:
     waiting = Run(run.client, WaitRef.parse(id, run.id).run_id)
 
     def is_named(view: WaitView) -> bool:
         return any(ref.token(run.id) == id for ref, _ in view.refs())
 
     try:
-        found = await find_closed_wait(waiting, is_named)
+        found = await find_closed_wait(waiting, is_named, recent=service.feeds.recent(waiting.id))
     except (InvalidInput, RunNotFound):
         return None
     return (found[0], wait_view(found[0].wait, found[0].event.run_id)) if found and found[0].wait else None
@@ -289,7 +289,7 @@ async def _check_repeated(
             await submit_answer(service, asking, wait.view, _submission_of(answer, wait))
             return wait.view.run_id, wait.view.await_id
     check_may_answer(asking, ref, Decision(approved=False) if ref.digest else Answer(""))
-    found = await find_closed(run, answer.id)
+    found = await find_closed(service, run, answer.id)
     if found is None:
         message = "the conversation waits for no such answer: look at what it waits for now"
         raise AwaitClosed(message, run_id=run.id, await_id=ref.await_id)

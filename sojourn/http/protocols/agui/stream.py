@@ -42,10 +42,9 @@ from sojourn.contracts.event import Event
 from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.errors import RunFailed, SojournError
-from sojourn.http.problems import Problem, redact
+from sojourn.http.problems import Problem
 from sojourn.http.protocols.agui.request import EDITED
-from sojourn.http.protocols.reply import FREE
-from sojourn.http.protocols.turn import Begin, SeenEvent, TurnStream
+from sojourn.http.protocols.turn import Begin, TurnStream, replay
 from sojourn.http.protocols.turn_events import (
     CallRepeated,
     Interrupts,
@@ -57,8 +56,7 @@ from sojourn.http.protocols.turn_events import (
     status_snapshot,
 )
 from sojourn.http.protocols.waits import ClientWait
-from sojourn.http.security.limits import heavy_read
-from sojourn.reader import Feeds, branch_events
+from sojourn.reader import Feeds
 from sojourn.timeline import Call, EntryChange, Timeline, UserMessage
 from sojourn.values.numbers import write_exact
 
@@ -365,20 +363,12 @@ async def _replay_turns(
     """
     native, turn_key = encoder.native, ""
     try:
-        async with (
-            heavy_read(begins_free=True) as take_turn,
-            aclosing(branch_events(run)) as events,
-        ):
-            count = 0
-            async for event in events:
-                if (count := count + 1) == FREE:
-                    await take_turn()
-                shown = redact(event)
-                changes = thread.take(shown)
+        async with aclosing(replay(run, thread.take)) as events:
+            async for seen in events:
                 if (turn := native.timeline.turn) and turn.key != turn_key:
                     turn_key = turn.key
                     encoder.begin_turn()
-                for each in native.take(SeenEvent(shown, is_shown=True, changes=changes)):
+                for each in native.take(seen):
                     yield each
     except (Problem, SojournError) as error:
         faults.append(error)

@@ -4,7 +4,7 @@ The replies are folded from the encoder's chunks, as `useChat` does it, since a 
 that the streams gave.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -28,16 +28,14 @@ from sojourn.client.run import Run
 from sojourn.contracts.event import AwaitAnsweredEvent, Event, TurnStartedEvent
 from sojourn.contracts.message import DocumentPart, ImagePart, Message
 from sojourn.errors import SojournError
-from sojourn.http.problems import Problem, redact
-from sojourn.http.protocols.reply import FREE
-from sojourn.http.protocols.turn import Begin, SeenEvent, TurnStream
+from sojourn.http.problems import Problem
+from sojourn.http.protocols.turn import Begin, SeenEvent, TurnStream, replay
 from sojourn.http.protocols.turn_events import Interrupts
 from sojourn.http.protocols.vercel.request import ANSWER
 from sojourn.http.protocols.vercel.stream import VercelEncoder
 from sojourn.http.protocols.waits import client_waits, waits_of_status
-from sojourn.http.security.limits import heavy_read
-from sojourn.reader import Feeds, branch_events
-from sojourn.timeline import EntryChange, Timeline, UserMessage
+from sojourn.reader import Feeds
+from sojourn.timeline import Timeline, UserMessage
 
 __all__ = ["ChatHistory", "read_history"]
 
@@ -143,20 +141,12 @@ async def _replay(
     """
     timeline = encoder.native.timeline
     try:
-        async with (
-            heavy_read(begins_free=True) as take_turn,
-            aclosing(branch_events(run)) as events,
-        ):
-            count = 0
-            async for event in events:
-                if (count := count + 1) == FREE:
-                    await take_turn()
-                shown = redact(event)
-                changes = timeline.feed(shown)
-                if question := _answered_question(timeline, shown, run.id):
+        async with aclosing(replay(run, timeline.feed)) as events:
+            async for seen in events:
+                if question := _answered_question(timeline, seen.event, run.id):
                     yield Interrupts(waits=question)
-                _divide(history, encoder, shown, changes, question[0].id if question else "")
-                for each in encoder.native.take(SeenEvent(shown, is_shown=True, changes=changes)):
+                _divide(history, encoder, seen, question[0].id if question else "")
+                for each in encoder.native.take(seen):
                     yield each
             for each in encoder.native.close():
                 yield each
@@ -179,12 +169,12 @@ def _answered_question(timeline: Timeline, event: Event, root: str) -> list[Any]
 def _divide(
     history: ChatHistory,
     encoder: VercelEncoder,
-    event: Event,
-    changes: Sequence[EntryChange],
+    seen: SeenEvent,
     question: str,
 ) -> None:
     """Add what people said, and begin the reply to it."""
-    said = [entry for entry, kind in changes if isinstance(entry, UserMessage) and kind == "taken"]
+    event = seen.event
+    said = [entry for entry, kind in seen.changes if isinstance(entry, UserMessage) and kind == "taken"]
     is_start = isinstance(event, TurnStartedEvent) and bool(event.message_ids)
     if question or is_start:
         history.end()

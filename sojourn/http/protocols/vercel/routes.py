@@ -45,7 +45,7 @@ async def send_messages(agent_id: AgentId, body: VercelBody, endpoint: TurnRoute
         chat = replace(chat, edits="words")
     if chat.replies:
         run = await service.conversation(asking, agent_id, body.id)
-        if not await _is_reply(run, chat):
+        if not await _is_reply(service, run, chat):
             chat = chat.as_message()
     turn = await endpoint.begin(agent_id, body.id, chat)
     encoder = (await load_stream("vercel")).VercelEncoder(turn, chat.message_id, chat.calls)
@@ -92,12 +92,12 @@ async def read_messages(agent_id: AgentId, chat_id: ChatId, asking: Asking, serv
     return JSONResponse(await history.read_history(run, service.feeds))
 
 
-async def _is_reply(run: Run, chat: ChatRequest) -> bool:
+async def _is_reply(service: Service, run: Run, chat: ChatRequest) -> bool:
     """Return whether a text answers a question, which is open or has this answer."""
     (reply,) = chat.replies
     if any(each.id == reply.id for each in waits_of_status(await run.status())):
         return True
-    found = await find_closed(run, reply.id)
+    found = await find_closed(service, run, reply.id)
     return found is not None and found[0].event.text == reply.payload
 
 
