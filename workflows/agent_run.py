@@ -24,7 +24,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.wire_names import AGENT_RUN, IN_DOUBT, READ_BRANCH, STORE_TRANSCRIPT
 from sojourn.converter.failures import chain_of
 from sojourn.core.awaits.envelope import Refused
-from sojourn.core.awaits.steering import Paused, Resumed
+from sojourn.core.awaits.steering import PauseRequest, ResumeRequest
 from sojourn.core.awaits.waits import Released
 from sojourn.core.run.branches import branch_fault, drop_branch, rewind
 from sojourn.core.run.continuation import (
@@ -435,7 +435,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._plans.local.count_wait()
         self._state = self._state.answered(plan, answer)
 
-    def steer(self, message: Paused | Resumed | Released) -> None:
+    def steer(self, message: PauseRequest | ResumeRequest | Released) -> None:
         """Pause, resume, or stop asking about tools."""
         if isinstance(message, Released):
             self.awaits.release(message)

@@ -15,7 +15,7 @@ from temporalio.exceptions import FailureError
 from sojourn.contracts.run import Spent
 from sojourn.contracts.tool_result import RunLink
 from sojourn.contracts.wire_names import CHILD_SPENT, PAUSE, RESUME
-from sojourn.core.awaits.steering import NUMBER, Paused, Resumed
+from sojourn.core.awaits.steering import NUMBER, PauseRequest, ResumeRequest
 
 from .current_state import patched
 
@@ -24,7 +24,7 @@ class Children:
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
         self._signals: set[asyncio.Task[None]] = set()
-        self._last: Paused | Resumed | None = None
+        self._last: PauseRequest | ResumeRequest | None = None
         self._number = 0
         self._spent: dict[str, Spent] = {}
 
@@ -38,7 +38,7 @@ class Children:
 
     def signal_started(self, run_id: str) -> None:
         """Signal a child run that this run was paused while the child was starting."""
-        if isinstance(self._last, Paused) and patched("told-again"):
+        if isinstance(self._last, PauseRequest) and patched("told-again"):
             self._send(run_id, self._last)
 
     def record_spent(self, run_id: str, spent: Spent) -> None:
@@ -49,23 +49,23 @@ class Children:
     def take_spent(self, run_id: str) -> Spent | None:
         return self._spent.pop(run_id, None)
 
-    def signal(self, message: Paused | Resumed) -> None:
+    def signal(self, message: PauseRequest | ResumeRequest) -> None:
         """Signal every child run to pause or to resume, without waiting for the signals."""
         self._last = message
         self._number += 1
         for run_id in self._ids:
             self._send(run_id, message)
 
-    def _send(self, run_id: str, message: Paused | Resumed) -> None:
+    def _send(self, run_id: str, message: PauseRequest | ResumeRequest) -> None:
         task = asyncio.create_task(_signal(run_id, message, self._number))
         self._signals.add(task)
         task.add_done_callback(self._signals.discard)
 
 
-async def _signal(run_id: str, message: Paused | Resumed, number: int) -> None:
+async def _signal(run_id: str, message: PauseRequest | ResumeRequest, number: int) -> None:
     """Signal a child run. One that has ended ignores the signal."""
-    name, text_field = (PAUSE, "reason") if isinstance(message, Paused) else (RESUME, "note")
-    text = message.reason if isinstance(message, Paused) else message.note
+    name, text_field = (PAUSE, "reason") if isinstance(message, PauseRequest) else (RESUME, "note")
+    text = message.reason if isinstance(message, PauseRequest) else message.note
     with contextlib.suppress(FailureError):
         await workflow.get_external_workflow_handle(run_id).signal(
             name, {text_field: text, "by": message.by, NUMBER: number}

@@ -39,8 +39,8 @@ from sojourn.core.awaits.envelope import NOT_VISIBLE, Refused, message_id_of
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import facts_of
 from sojourn.core.awaits.steering import (
-    Paused,
-    Resumed,
+    PauseRequest,
+    ResumeRequest,
     idle_fault,
     read_pause,
     read_release,
@@ -74,7 +74,7 @@ from .current_state import CurrentState
 from .open_awaits import OpenAwaits
 from .undecodable import accept_values, require_decoded
 
-_Steering = Paused | Resumed | Released | Refused
+_Steering = PauseRequest | ResumeRequest | Released | Refused
 
 _NO_CONVERSATION = Refused(NO_CONVERSATION)
 
@@ -96,7 +96,7 @@ class MessageHandlers(ABC):
     """Number of signals received, of the names below."""
 
     @abstractmethod
-    def steer(self, message: Paused | Resumed | Released) -> None:
+    def steer(self, message: PauseRequest | ResumeRequest | Released) -> None:
         """Apply an operator's request."""
 
     @property
@@ -190,7 +190,7 @@ class MessageHandlers(ABC):
     @resume_by_update.validator
     def _check_resume(self, *values: Any) -> None:
         message = self._resume(values)
-        if isinstance(message, Resumed) and not self.current.state.admits(message.principal):
+        if isinstance(message, ResumeRequest) and not self.current.state.admits(message.principal):
             self._check(_HIDDEN)
         self._check(refuse_ignored_fields(RESUME, values) or message)
 
@@ -470,7 +470,7 @@ class MessageHandlers(ABC):
 
     # Shared by all handlers.
 
-    def _resume(self, values: Sequence[Any]) -> Resumed | Refused:
+    def _resume(self, values: Sequence[Any]) -> ResumeRequest | Refused:
         state = self.current.state
         is_paused = state.paused is not None
         message = read_resume(values, is_paused=is_paused, tenant=state.opening.tenant)

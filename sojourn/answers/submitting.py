@@ -81,7 +81,7 @@ class Decision:
     kind: ClassVar[KindName] = "approval"
 
     @property
-    def done(self) -> str:
+    def outcome(self) -> str:
         return "approved" if self.approved else "denied"
 
 
@@ -91,7 +91,7 @@ class Answer:
 
     value: str | dict[str, Any]
     kind: ClassVar[KindName] = "question"
-    done: ClassVar[str] = "answered"
+    outcome: ClassVar[str] = "answered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Declined:
 
     reason: str = ""
     kind: ClassVar[KindName] = "question"
-    done: ClassVar[str] = "declined"
+    outcome: ClassVar[str] = "declined"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Results:
 
     results: Sequence[Mapping[str, Any]]
     kind: ClassVar[KindName] = "tool_results"
-    done: ClassVar[str] = "provided"
+    outcome: ClassVar[str] = "provided"
 
 
 GivenAnswer = Decision | Answer | Declined | Results
@@ -123,7 +123,7 @@ GivenAnswer = Decision | Answer | Declined | Results
 class Answered:
     run_id: str
     await_id: str
-    done: str
+    outcome: str
     """The outcome in one word, such as `approved`."""
     by: str = ""
     """Name of the principal that answered."""
@@ -197,7 +197,7 @@ async def submit(
     if message_id and conversation is not None and conversation.id != run.id:
         with suppress(InvalidInput):  # raised if the run above is not a conversation, which gets no message
             await conversation.remember(message_id)
-    return Answered(run.id, await_id, answer.done, _name(principal, by))
+    return Answered(run.id, await_id, answer.outcome, _name(principal, by))
 
 
 def check_may_answer(principal: Principal | None, wait: WaitView | WaitRef, answer: GivenAnswer) -> None:
@@ -254,7 +254,7 @@ async def find_earlier_answer(
         raise refusal_of_closed(end, answer)
     if void:
         raise void
-    return AlreadyAnswered(event.run_id, event.await_id, answer.done, event.by or "")
+    return AlreadyAnswered(event.run_id, event.await_id, answer.outcome, event.by or "")
 
 
 def is_same_answer(end: WaitEnd, answer: GivenAnswer, principal: Principal | None = None) -> bool:

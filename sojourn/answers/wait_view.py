@@ -327,12 +327,12 @@ class WaitView(_Shape):
         return role_options(self.call) if self.call else ""
 
     @property
-    def changed_since(self) -> list[str]:
+    def changes_in_words(self) -> list[str]:
         """Changes of the tool since it was last displayed: one line, or none."""
         return describe_changes(self.call) if self.call else []
 
     @property
-    def wanted(self) -> list[str]:
+    def fields_in_words(self) -> list[str]:
         """The fields that the answer to a question should give, with their types."""
         return wanted_fields(self.question) if self.question else []
 

@@ -27,7 +27,13 @@ from sojourn.authoring.options import (
     list_of,
     show_value,
 )
-from sojourn.authoring.runnable import RemoteToolset, Runnable, instructions_of, left_out_of, why_left_out
+from sojourn.authoring.runnable import (
+    RemoteToolset,
+    Runnable,
+    instructions_of,
+    unusable_tools_of,
+    why_left_out,
+)
 from sojourn.authoring.sources import Executor, Interceptor, Services
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.attachment import AttachmentLimits
@@ -324,7 +330,7 @@ class App:
         remote = [toolset for toolset in (agent.uses if agent else ()) if isinstance(toolset, RemoteToolset)]
         return {toolset.id: text for toolset in remote if (text := instructions_of(toolset))}
 
-    def left_out(self, agent_id: str | None = None) -> dict[str, Mapping[str, str]]:
+    def unusable_tools(self, agent_id: str | None = None) -> dict[str, Mapping[str, str]]:
         """Return the remote tools that cannot be used, with reasons, by toolset.
 
         They are those of all toolsets, or of an agent's.
@@ -332,7 +338,7 @@ class App:
         agent = self._agents.get(agent_id or "")
         toolsets = self._toolsets.values() if agent_id is None else agent.uses if agent else ()
         remote = [toolset for toolset in toolsets if isinstance(toolset, RemoteToolset)]
-        return {toolset.id: left_out for toolset in remote if (left_out := left_out_of(toolset))}
+        return {toolset.id: tools for toolset in remote if (tools := unusable_tools_of(toolset))}
 
     def unknown_toolsets(self, agent_id: str) -> list[str]:
         """Return an agent's remote toolsets whose tools this process does not know."""

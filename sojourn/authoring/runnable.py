@@ -22,9 +22,9 @@ __all__ = [
     "RemoteToolset",
     "Runnable",
     "instructions_of",
-    "left_out_of",
     "progress",
     "reporter",
+    "unusable_tools_of",
     "why_left_out",
 ]
 
@@ -123,7 +123,7 @@ class RemoteToolset(Protocol):
     async def close(self) -> None: ...
 
 
-def left_out_of(toolset: RemoteToolset) -> Mapping[str, str]:
+def unusable_tools_of(toolset: RemoteToolset) -> Mapping[str, str]:
     """Return the tools of a toolset that cannot be used, with the reasons by name."""
     return getattr(toolset, "left_out", {})
 
@@ -135,10 +135,10 @@ def instructions_of(toolset: RemoteToolset) -> str:
 
 def why_left_out(toolset: RemoteToolset, tool_id: str) -> str | None:
     id_of: Callable[[str], str] | None = getattr(toolset, "id_of", None)
-    for name, why in left_out_of(toolset).items():
+    for name, why in unusable_tools_of(toolset).items():
         if tool_id in (f"{toolset.id}.{name}", id_of(name) if id_of else ""):
             return f"it is left out: {why}"
-    why = left_out_of(toolset).get(LISTING)
+    why = unusable_tools_of(toolset).get(LISTING)
     if not why:
         return None
     ids = {name: str(tool.spec.id) for name, tool in toolset.tools.items()}

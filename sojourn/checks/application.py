@@ -57,7 +57,7 @@ async def check_toolsets(app: App) -> list[Check]:
     """Connect to the app's MCP servers, and return a check for each fault, or one."""
     await app.open()
     try:
-        unavailable, left_out = app.unavailable(), app.left_out()
+        unavailable, left_out = app.unavailable(), app.unusable_tools()
         has_remote = any(spec.kind == "mcp" for spec in _specs(app))
     finally:
         await app.close()

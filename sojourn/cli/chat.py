@@ -191,7 +191,7 @@ class TerminalChat:
             if line.startswith("/"):
                 known = self._commands.get(word)
                 await (known[0] if known else self._unknown)(rest.strip())
-            elif line and (wait := self._view.bar.asked):
+            elif line and (wait := self._view.bar.first_wait):
                 await self._answer(wait, line)
             elif line:
                 await self._send(line)

@@ -35,19 +35,19 @@ class ChatBar:
         """Keys of waits whose answers were accepted; their events may not have come yet."""
 
     @property
-    def asked(self) -> WaitView | None:
+    def first_wait(self) -> WaitView | None:
         return next(iter(self._waits(for_people=True)), None)
 
     @property
     def prompt(self) -> str:
-        if (wait := self.asked) is None:
+        if (wait := self.first_wait) is None:
             return "> "
         return "approve? [y/n/a] " if wait.kind == "approval" else "answer> "
 
     @property
     def text(self) -> str:
         """The open wait with the effect of the next line, or the agent's progress."""
-        if (wait := self.asked) is not None:
+        if (wait := self.first_wait) is not None:
             return self._asking(wait)
         top = self._timelines.top
         if top.is_paused:

@@ -284,14 +284,14 @@ class RunPolicy(Limits, Declaration):
             return self
         changes = {
             name: value
-            for name, theirs in override.given().items()
+            for name, theirs in override.set_fields().items()
             if (value := stricter(name, ours := getattr(self, name), theirs)) != ours
         }
         return self.model_copy(update=changes) if changes else self
 
     def overridden(self, override: "RunPolicyOverride | None") -> "RunPolicy":
         """This policy with the override's fields in place of its own, looser ones too."""
-        return self.model_copy(update=override.given()) if override else self
+        return self.model_copy(update=override.set_fields()) if override else self
 
 
 class RunPolicyOverride(Declaration):
@@ -340,7 +340,7 @@ class RunPolicyOverride(Declaration):
     session: SessionPolicy | None = None
     """In a conversation: the limits of the whole; the stricter of each counts."""
 
-    def given(self) -> dict[str, Any]:
+    def set_fields(self) -> dict[str, Any]:
         """Return the fields that are set."""
         return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
 
@@ -349,7 +349,7 @@ class RunPolicyOverride(Declaration):
         if other is None:
             return self
         changes = {
-            name: stricter(name, getattr(self, name), theirs) for name, theirs in other.given().items()
+            name: stricter(name, getattr(self, name), theirs) for name, theirs in other.set_fields().items()
         }
         return self.model_copy(update=changes)
 

@@ -244,7 +244,9 @@ class ModelPlanner:
         """
         while True:
             try:
-                return await self._response(requests.sent, requests.parameters, requests.settings, names)
+                return await self._response(
+                    requests.outgoing_messages, requests.parameters, requests.settings, names
+                )
             except ApplicationError as error:
                 if requests.withhold(error):
                     continue

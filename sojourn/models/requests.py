@@ -268,7 +268,7 @@ class Requests:
         self._has_own = False
 
     @property
-    def sent(self) -> list[ModelMessage]:
+    def outgoing_messages(self) -> list[ModelMessage]:
         return with_plain_ids(self.messages) if self.plain_ids else self.messages
 
     @property

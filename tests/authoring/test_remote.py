@@ -68,7 +68,7 @@ def test_a_server_that_is_down_is_the_first_reason():
 def test_what_is_left_out_and_said_is_told_by_agent():
     """Of a toolset that knows neither, nothing is told; of an unknown agent neither."""
     app = app_of(toolset(plain="no reason"), Plain())
-    assert app.left_out() == app.left_out("desk.agent") == {"desk.files": {"plain": "no reason"}}
+    assert app.unusable_tools() == app.unusable_tools("desk.agent") == {"desk.files": {"plain": "no reason"}}
     assert app.server_instructions("desk.agent") == {"desk.files": "List first."}
-    assert app.server_instructions("desk.nobody") == app.left_out("desk.nobody") == {}
+    assert app.server_instructions("desk.nobody") == app.unusable_tools("desk.nobody") == {}
     assert app.why_unknown("desk.agent", "desk.plain.x") is None

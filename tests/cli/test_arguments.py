@@ -90,7 +90,7 @@ def test_a_policy_is_read_from_a_file(tmp_path):
     """The limits are those of the file."""
     (tmp_path / "limits.json").write_text('{"max_tool_calls": 5, "time_budget": "PT10M"}')
     policy = read_policy(str(tmp_path / "limits.json"))
-    assert policy.given() == {"max_tool_calls": 5, "time_budget": timedelta(minutes=10)}
+    assert policy.set_fields() == {"max_tool_calls": 5, "time_budget": timedelta(minutes=10)}
 
 
 @pytest.mark.parametrize(

@@ -40,18 +40,18 @@ def test_the_next_line_answers_the_oldest_question():
         " question: your next line answers it · 1 more waits after it · /say TEXT"
     )
     both.timelines.feed(event("await_answered", await_id="q1"))
-    assert both.bar.asked == wait_view(AwaitClarification(id="q2", question="Which?"), "a.b@s/c1")
+    assert both.bar.first_wait == wait_view(AwaitClarification(id="q2", question="Which?"), "a.b@s/c1")
     assert "after it" not in both.bar.text
     both.timelines.feed(event("await_answered", await_id="q2", **BELOW))
-    assert (both.bar.asked, both.bar.text, both.bar.prompt) == (None, " so far", "> ")
+    assert (both.bar.first_wait, both.bar.text, both.bar.prompt) == (None, " so far", "> ")
 
 
 def test_a_question_is_not_asked_again_after_its_answer_was_sent():
     """The next line is a message then, although the event of the answer has not come yet."""
     waiting = Conversation(asked("q1"))
-    assert waiting.bar.asked is not None
-    waiting.bar.forget(waiting.bar.asked)
-    assert (waiting.bar.asked, waiting.bar.prompt) == (None, "> ")
+    assert waiting.bar.first_wait is not None
+    waiting.bar.forget(waiting.bar.first_wait)
+    assert (waiting.bar.first_wait, waiting.bar.prompt) == (None, "> ")
 
 
 def test_results_from_outside_are_waited_for():
@@ -67,10 +67,10 @@ def test_a_question_ends_with_its_run_and_with_its_turn():
     """A child run that was cut short asks nobody any more, and a turn that has ended neither."""
     cut = Conversation(asked("q1", **BELOW))
     cut.timelines.feed(event("run_stream_end", **BELOW))
-    assert (cut.bar.asked, cut.bar.text) == (None, BUSY)
+    assert (cut.bar.first_wait, cut.bar.text) == (None, BUSY)
     over = Conversation(asked("q1"))
     over.timelines.feed(event("turn_failed", error={"message": "the turn was interrupted"}))
-    assert (over.bar.asked, over.bar.text) == (None, " idle · Ctrl-D leaves")
+    assert (over.bar.first_wait, over.bar.text) == (None, " idle · Ctrl-D leaves")
 
 
 def test_a_pause_is_that_of_the_conversation():

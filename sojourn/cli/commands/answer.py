@@ -88,7 +88,7 @@ def answer(
         value = by_field if text is None else text
         given = parse_payload(found, value, declined=decline, reason=why)
         done = await submit(run, principal, found, given, by=who, trusted=True)
-        return print_done(done.done, run.id, as_json=as_json, by=who, await_id=found.await_id)
+        return print_done(done.outcome, run.id, as_json=as_json, by=who, await_id=found.await_id)
 
     return with_client(send)
 

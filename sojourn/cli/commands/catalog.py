@@ -53,7 +53,7 @@ async def _print_catalog(app: "App", out: Path | None, *, as_json: bool) -> None
     try:
         for reason in app.unavailable():
             print(f"sojourn: {reason}; its tools are not in the catalog", file=sys.stderr)
-        for toolset_id, reasons in app.left_out().items():
+        for toolset_id, reasons in app.unusable_tools().items():
             for name, why in reasons.items():
                 print(
                     f"sojourn: toolset {toolset_id}: {plain(name, 100)} is left out: {why}", file=sys.stderr

@@ -180,10 +180,6 @@ class DecideOptions:
     def verb(self) -> str:
         return "approve" if self.approved else "deny"
 
-    @property
-    def done(self) -> str:
-        return "approved" if self.approved else "denied"
-
 
 def _parse_edit(text: str | None, *, for_run: bool) -> dict[str, Any] | None:
     from sojourn.values.json_text import loads
@@ -256,7 +252,7 @@ def _decide(options: DecideOptions) -> int:
         if isinstance(done, AlreadyAnswered):
             return _print_earlier(options, done)
         return print_done(
-            done.done,
+            done.outcome,
             run.id,
             as_json=options.as_json,
             by=who,
@@ -304,7 +300,7 @@ async def _merge_into_closed(options: DecideOptions, decision: "Decision", run: 
 
 
 def _print_earlier(options: DecideOptions, earlier: "AlreadyAnswered") -> int:
-    done, run_id = f"{earlier.done} before", earlier.run_id
+    done, run_id = f"{earlier.outcome} before", earlier.run_id
     return print_done(done, run_id, as_json=options.as_json, by=earlier.by or None, await_id=earlier.await_id)
 
 

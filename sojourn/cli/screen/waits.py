@@ -26,12 +26,12 @@ class WaitTexts:
 
 def _words_lines(wait: WaitView, whole: bool) -> list[Line]:
     asker = f"{plain(wait.server)} asks: " if wait.server else ""
-    fields = [Line(f"  wanted: {field}", "yellow") for field in wait.wanted]
+    fields = [Line(f"  wanted: {field}", "yellow") for field in wait.fields_in_words]
     return [*text_lines(asker + wait.summary, "bold yellow", "? ", whole=whole), *fields]
 
 
 def _words_about(wait: WaitView) -> list[str]:
-    fields = f" (wanted: {', '.join(wait.wanted)})" if wait.missing_fields else ""
+    fields = f" (wanted: {', '.join(wait.fields_in_words)})" if wait.missing_fields else ""
     return [plain(wait.summary, 300) + fields]
 
 
@@ -108,7 +108,7 @@ def call_lines(wait: WaitView, *, whole: bool = False) -> tuple[list[str], Discl
     shown = disclose(wait.payload or {}, whole=whole)
     cut = [] if shown.is_whole else ["  the call is not shown whole; --full shows all of it"]
     prompt = [visible(wait.prompt)] if wait.prompt else []
-    changes = [f"  {line}" for line in wait.changed_since]
+    changes = [f"  {line}" for line in wait.changes_in_words]
     if wait.deciders:
         changes.append(f"  decided by {wait.deciders}")
     tool = f"  {visible(wait.tool or '')}"

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from sojourn.authoring.agent import Agent
 from sojourn.authoring.app import App
-from sojourn.authoring.runnable import RemoteToolset, left_out_of
+from sojourn.authoring.runnable import RemoteToolset, unusable_tools_of
 from sojourn.checks.workers import ServedQueue
 from sojourn.console.page import Pages, Visit
 from sojourn.console.views.text import money
@@ -150,7 +150,7 @@ def toolsets_of(app: App, agent: Agent) -> list[ToolsetCard]:
                 for spec in specs.get(toolset.id, [])
             ],
             is_remote=isinstance(toolset, RemoteToolset),
-            left_out=left_out_of(toolset) if isinstance(toolset, RemoteToolset) else {},
+            left_out=unusable_tools_of(toolset) if isinstance(toolset, RemoteToolset) else {},
             unavailable=(toolset.unavailable or "") if isinstance(toolset, RemoteToolset) else "",
         )
         for toolset in agent.uses

@@ -22,8 +22,8 @@ from sojourn.values.wire import MAX_ANSWER_CHARS
 
 __all__ = [
     "NUMBER",
-    "Paused",
-    "Resumed",
+    "PauseRequest",
+    "ResumeRequest",
     "idle_fault",
     "is_overtaken",
     "read_pause",
@@ -46,7 +46,7 @@ _MAX_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Paused:
+class PauseRequest:
     """A pause: the run starts nothing new."""
 
     reason: str
@@ -55,7 +55,7 @@ class Paused:
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class ResumeRequest:
     """A resume: the run continues."""
 
     note: str
@@ -70,7 +70,7 @@ class Resumed:
     """
 
 
-def is_overtaken(message: Paused | Resumed, last_steering: int) -> bool:
+def is_overtaken(message: PauseRequest | ResumeRequest, last_steering: int) -> bool:
     """Return whether a later signal of the parent run has already been applied."""
     return message.number is not None and message.number <= last_steering
 
@@ -101,7 +101,7 @@ def refuse_ignored_fields(name: str, values: Sequence[Any]) -> Refused | None:
     return Refused(f"{name} takes one object, not {len(values)}") if len(values) > 1 else None
 
 
-def read_pause(values: Sequence[Any]) -> Paused | Refused:
+def read_pause(values: Sequence[Any]) -> PauseRequest | Refused:
     """Read `{"reason", "by"}`, a text, or nothing at all."""
     if unread := first_undecodable(values):
         return Refused(unread.reason)
@@ -109,10 +109,12 @@ def read_pause(values: Sequence[Any]) -> Paused | Refused:
     by, reason = read_sender(fields), read_text(fields, "reason")
     if isinstance(by, Refused):
         return by
-    return reason if isinstance(reason, Refused) else Paused(reason, by, _number(fields))
+    return reason if isinstance(reason, Refused) else PauseRequest(reason, by, _number(fields))
 
 
-def read_resume(values: Sequence[Any], *, is_paused: bool, tenant: str | None = None) -> Resumed | Refused:
+def read_resume(
+    values: Sequence[Any], *, is_paused: bool, tenant: str | None = None
+) -> ResumeRequest | Refused:
     """Read `{"note", "by", "messages", "principal"}`, a text, or nothing at all.
 
     A parent run's resume may arrive before its pause.
@@ -131,15 +133,17 @@ def read_resume(values: Sequence[Any], *, is_paused: bool, tenant: str | None = 
     messages, principal = _texts(fields.get("messages")), principal_of(fields, tenant)
     if isinstance(messages, Refused):
         return messages
-    return principal if isinstance(principal, Refused) else Resumed(note, by, messages, number, principal)
+    return (
+        principal if isinstance(principal, Refused) else ResumeRequest(note, by, messages, number, principal)
+    )
 
 
-def idle_fault(message: Resumed | Refused) -> Resumed | Refused:
+def idle_fault(message: ResumeRequest | Refused) -> ResumeRequest | Refused:
     """Refuse a resume with messages between two turns of a conversation.
 
     There is no turn that the messages could join.
     """
-    if isinstance(message, Resumed) and message.messages:
+    if isinstance(message, ResumeRequest) and message.messages:
         return Refused(
             "no turn is under way that its messages could join; resume without them, and send them"
         )

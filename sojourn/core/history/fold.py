@@ -129,12 +129,12 @@ class Fold:
         return self._fold.run_id
 
     @property
-    def handed(self) -> tuple[Message, ...]:
+    def moved_messages(self) -> tuple[Message, ...]:
         """The messages that last moved from the state into the transcript.
 
         The last plan, the end of the turn or the end of the run moved them.
         """
-        return self._fold.handed
+        return self._fold.moved_messages
 
     @property
     def chain(self) -> int:
@@ -295,7 +295,7 @@ class Fold:
         # A turn that a plan answered has ended with that plan.
         output, error = record.value, record.error
         yield from self._begin_unrecorded_turn(record)
-        self._fold.handed = ()
+        self._fold.moved_messages = ()
         if self._fold.state.is_idle and record.key == self._fold.state.turn_id:
             return
         if self._fold.state.interrupted is not None:
@@ -303,7 +303,7 @@ class Fold:
             self._cut_sleep(record)
             yield from self._say_partial(record)
         if isinstance(output, RunOutput):
-            self._fold.handed = self._fold.state.new
+            self._fold.moved_messages = self._fold.state.new
             yield self._fold.event(record, AssistantMessageEvent, message=output.final)
             yield self._complete_turn(record, output)
         elif error is not None:
@@ -345,7 +345,7 @@ class Fold:
         if (task.finalize and task.finalize.reason) != (state.limit and state.limit.reason):
             state = state.limited(task.finalize)
         phase = "finalizing" if task.finalize else "planning"
-        self._fold.handed = (*state.new, *state.resume_messages)
+        self._fold.moved_messages = (*state.new, *state.resume_messages)
         self._fold.state = copy_with(state, limit=task.finalize, phase=phase).plan_begun(task.after)
 
     def _read_completed(self, record: HistoryRecord) -> Iterator[Event]:
@@ -570,7 +570,7 @@ class Fold:
         if record.kind == "run_canceled":
             yield from self._say_partial(record)
         if record.kind == "run_completed":
-            self._fold.handed, self._fold.state = self._fold.state.new, self._fold.state.finished()
+            self._fold.moved_messages, self._fold.state = self._fold.state.new, self._fold.state.finished()
         self._fold.state = self._fold.state.ended()
         if record.kind == "run_completed":
             output = record.value if isinstance(record.value, RunOutput) else None

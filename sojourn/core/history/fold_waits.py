@@ -36,8 +36,8 @@ from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import KINDS_BY_NAME, Answer, kind_of
 from sojourn.core.awaits.steering import (
-    Paused,
-    Resumed,
+    PauseRequest,
+    ResumeRequest,
     idle_fault,
     read_pause,
     read_release,
@@ -341,7 +341,7 @@ class WaitFold:
             if name == STOP_ASKING
             else read_resume(values, is_paused=state.paused is not None, tenant=state.opening.tenant)
         )
-        if name == RESUME and state.is_idle and not isinstance(message, (Paused, Released)):
+        if name == RESUME and state.is_idle and not isinstance(message, (PauseRequest, Released)):
             message = idle_fault(message)
         if isinstance(message, Refused):
             yield self._note(record, f"{name} refused: {message.reason}")
@@ -357,9 +357,9 @@ class WaitFold:
             yield self._steering_event(record, message)
         self._fold.state = state
 
-    def _steering_event(self, record: HistoryRecord, message: Paused | Resumed) -> Event:
+    def _steering_event(self, record: HistoryRecord, message: PauseRequest | ResumeRequest) -> Event:
         by = {"by": message.by, "identity": record.identity or None}
-        if isinstance(message, Paused):
+        if isinstance(message, PauseRequest):
             return self._fold.event(record, RunPausedEvent, text=message.reason, **by)
         return self._fold.event(
             record, RunResumedEvent, text=message.note, messages=list(message.messages), **by

@@ -76,7 +76,7 @@ class FoldState:
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.state = RunState.opened(RunInput(agent_id="", messages=[]))
-        self.handed: tuple[Message, ...] = ()
+        self.moved_messages: tuple[Message, ...] = ()
         """The messages that the last plan, or the end of the run or the turn, has moved from the state into the transcript."""
 
     def event(self, record: HistoryRecord, kind: type[Kind], **payload: Any) -> Kind:

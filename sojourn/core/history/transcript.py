@@ -76,7 +76,7 @@ class TranscriptProjection:
 
     def _plan(self, task: PlanTask) -> None:
         # The answer of a discarded plan is left out. The messages of a plan that was cut off before it was recorded are included.
-        known = [*self.messages[: task.after], *self.fold.handed]
+        known = [*self.messages[: task.after], *self.fold.moved_messages]
         if task.new or task.until is None:
             self.messages = [*known[: task.after], *task.new]
         else:
@@ -86,7 +86,7 @@ class TranscriptProjection:
 
     def _end(self, output: RunOutput) -> None:
         # The reason for closing a conversation is left out.
-        self.messages = [*self.messages, *self.fold.handed]
+        self.messages = [*self.messages, *self.fold.moved_messages]
         self._calls, self._results = [], {}
         if output.reason != "closed" and self.messages[-1:] != [output.final]:
             self.messages.append(output.final)

@@ -50,7 +50,7 @@ from sojourn.values.json_value import (
 )
 from sojourn.values.numbers import LongNumber
 
-__all__ = ["Read", "fits_for_certain", "read_payload", "read_text", "wrapper_issues"]
+__all__ = ["PayloadReading", "fits_for_certain", "read_payload", "read_text", "wrapper_issues"]
 
 MAX_RECORDED = 20
 """Most readings of one call that are recorded."""
@@ -84,7 +84,7 @@ _WHOLE = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class PayloadReading:
     """A payload as it was read."""
 
     payload: dict[str, Any]
@@ -141,18 +141,18 @@ def wrapper_issues(validator: Validator, payload: Mapping[str, Any]) -> list[Fie
     ]
 
 
-def read_payload(validator: Validator, payload: dict[str, Any]) -> Read:
+def read_payload(validator: Validator, payload: dict[str, Any]) -> PayloadReading:
     """Return the payload as it is read before validation."""
     exact, digits = _restore_digits(validator, payload)
     fits = validator.is_valid(exact)
     if fits and not _has_whole_floats(validator, exact):
-        return Read(exact, fits=True, readings=digits)
+        return PayloadReading(exact, fits=True, readings=digits)
     with allowance():
         read = _Reading(validator, exact, fits=fits).result()
     if not read.readings:
-        return Read(read.payload, read.fits, digits)
+        return PayloadReading(read.payload, read.fits, digits)
     exact, more = _restore_digits(validator, read.payload)  # numbers inside texts
-    return Read(exact, read.fits, (*digits, *read.readings, *more)[:MAX_RECORDED])
+    return PayloadReading(exact, read.fits, (*digits, *read.readings, *more)[:MAX_RECORDED])
 
 
 def _restore_digits(
@@ -239,10 +239,10 @@ class _Reading:
         self._edits: dict[str, _Edit] = {}
         self._given_up: set[str] = set()
 
-    def result(self) -> Read:
+    def result(self) -> PayloadReading:
         before = faults = self._faults()
         if len(faults) >= MAX_FAULTS and self._has_too_many():
-            return Read(self._sent, fits=self._fits)
+            return PayloadReading(self._sent, fits=self._fits)
         for _ in range(MAX_ROUNDS):
             if not self._round(faults):
                 break
@@ -250,10 +250,10 @@ class _Reading:
         faults = self._undo_vain_edits(faults)
         is_sound = {_key(each) for each in faults} <= {_key(each) for each in before}
         if not self._edits or not is_sound or json_fault(self._payload):
-            return Read(self._sent, fits=self._fits)
+            return PayloadReading(self._sent, fits=self._fits)
         fits = self._fits or not faults or self._validator.is_valid(self._payload)
         readings = [ArgumentReading(kind=edit.kind, field=field) for field, edit in self._edits.items()]
-        return Read(self._payload, fits, tuple(readings[:MAX_RECORDED]))
+        return PayloadReading(self._payload, fits, tuple(readings[:MAX_RECORDED]))
 
     def _has_too_many(self) -> bool:
         most = MAX_FAULTS * MAX_ROUNDS

@@ -72,7 +72,7 @@ def inherit_limits(
         denied_tags=own.denied_tags if own else None,
     )
     whole = passed.tightened(share)
-    return whole if whole.given() else None
+    return whole if whole.set_fields() else None
 
 
 GAVE_UP = "gave_up"

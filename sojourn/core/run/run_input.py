@@ -122,7 +122,7 @@ def opening_fault(run: RunInput) -> str | None:
 
 
 def _policy_fault(run: RunInput) -> str | None:
-    fields = run.policy.given() if run.policy else {}
+    fields = run.policy.set_fields() if run.policy else {}
     durations = {name: value for name, value in fields.items() if isinstance(value, timedelta)}
     for name, duration in durations.items():
         if fault := duration_fault(f"policy.{name}", duration):

@@ -23,7 +23,7 @@ from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.kinds import Answer, PlannerAnswer
 from sojourn.core.awaits.principals import acting_principal, askers_of, is_same
-from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
+from sojourn.core.awaits.steering import PauseRequest, ResumeRequest, is_overtaken
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.payload.memory import MemoryChange, apply_patches, memory_after, memory_fault
 from sojourn.core.payload.unknown_outcome import Doubt, mark_doubts
@@ -131,7 +131,7 @@ class RunState:
     safeguards: SafeguardState = field(default_factory=SafeguardState)
     active: ActiveTime = field(default_factory=ActiveTime)
     waits: Waits = field(default_factory=Waits)
-    paused: Paused | None = None
+    paused: PauseRequest | None = None
     last_steering: int = 0
     """The number of the last pause or resume from a parent run that was applied."""
     limit: Finalize | None = None
@@ -590,16 +590,16 @@ class RunState:
         phase = "planning" if self.phase == "finalizing" else self.phase
         return copy_with(state, limit=None, new=new, phase=phase)
 
-    def steered(self, message: Paused | Resumed, now: datetime) -> tuple["RunState", bool]:
+    def steered(self, message: PauseRequest | ResumeRequest, now: datetime) -> tuple["RunState", bool]:
         """Return the state after a pause or resume, and whether the run applies it."""
         if is_overtaken(message, self.last_steering):
             return self, False
         state = copy_with(self, last_steering=message.number or self.last_steering)
-        if isinstance(message, Resumed) and self.paused is None:
+        if isinstance(message, ResumeRequest) and self.paused is None:
             return state, False
-        paused = message if isinstance(message, Paused) else None
+        paused = message if isinstance(message, PauseRequest) else None
         state = copy_with(state, paused=paused, active=self.active.stopped(now, paused=paused is not None))
-        if isinstance(message, Resumed) and message.messages:
+        if isinstance(message, ResumeRequest) and message.messages:
             resume_messages = (*self.resume_messages, *(Message.user(text) for text in message.messages))
             sender = acting_principal(self.acts_for, message.principal) if message.principal else self.sender
             askers = askers_of(self.askers, message.principal)

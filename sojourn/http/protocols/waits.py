@@ -110,7 +110,7 @@ def chat_text(view: WaitView) -> str:
     The text of a call begins with the tool, all arguments and the files that they name, so that the reader sees them before approving.
     """
     if view.call is None:
-        fields = view.wanted
+        fields = view.fields_in_words
         texts = [visible(each, keep="\n") for each in (view.summary, view.detail) if each]
         return remove_marks("\n\n".join([*texts, *([f"Wanted: {', '.join(fields)}"] if fields else [])]))
     files = [file.line for file in view.attachments]

@@ -35,7 +35,9 @@ async def get_agent(agent_id: AgentId, asking: Asking, service: Serving) -> Resp
     require(asking, "viewer")
     policy = service.agent(agent_id).policy.model_dump(mode="json")
     card = _card(service.app, agent_id).model_dump()
-    left_out = {toolset_id: dict(reasons) for toolset_id, reasons in service.app.left_out(agent_id).items()}
+    left_out = {
+        toolset_id: dict(reasons) for toolset_id, reasons in service.app.unusable_tools(agent_id).items()
+    }
     return json_of(
         WholeAgent(
             **card,

@@ -71,7 +71,7 @@ async def _acknowledge(
 ) -> Response:
     done = await submit_answer(service, asking, WaitRef(run_id, body.await_id), body.submission)
     return json_of(
-        Acknowledgement(run_id=done.run_id, done=done.done, by=asking.subject, await_id=done.await_id)
+        Acknowledgement(run_id=done.run_id, done=done.outcome, by=asking.subject, await_id=done.await_id)
     )
 
 

@@ -20,7 +20,7 @@ from sojourn.core.awaits.principals import (
     without_roles,
     write_principal,
 )
-from sojourn.core.awaits.steering import Paused, Resumed
+from sojourn.core.awaits.steering import PauseRequest, ResumeRequest
 from sojourn.core.run.inbox import Inbox, SentMessage, read_send
 from sojourn.core.run.state import RunState
 from sojourn.core.run.turns import end_turn, join_turn, open_turn, receive_message
@@ -201,12 +201,12 @@ def test_every_sender_of_a_turns_messages_has_asked_for_it():
     assert state.acts_for == ADM
     assert state.also_asked_by == (without_roles(ANA), without_roles(eve))
     bo = Principal(subject="bo", tenant="acme", roles=["operator"])
-    state, _ = state.steered(Paused("", None), NOW)
-    state, _ = state.steered(Resumed("", None, ("and more",), None, bo), NOW)
+    state, _ = state.steered(PauseRequest("", None), NOW)
+    state, _ = state.steered(ResumeRequest("", None, ("and more",), None, bo), NOW)
     assert state.also_asked_by[-1] == without_roles(bo)
-    state, _ = state.steered(Paused("", None), NOW)
+    state, _ = state.steered(PauseRequest("", None), NOW)
     zoe = Principal(subject="zoe", tenant="acme", roles=["operator"])
-    state, _ = state.steered(Resumed("", None, (), None, zoe), NOW)
+    state, _ = state.steered(ResumeRequest("", None, (), None, zoe), NOW)
     assert len(state.also_asked_by) == 3
     assert end_turn(state).also_asked_by == ()
 

@@ -12,8 +12,8 @@ from sojourn.contracts.wire_names import (
 )
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.steering import (
-    Paused,
-    Resumed,
+    PauseRequest,
+    ResumeRequest,
     is_overtaken,
     read_pause,
     read_release,
@@ -37,12 +37,12 @@ def reason(judged: object) -> str:
 def test_a_run_is_paused_for_a_reason_or_none(subtests: pytest.Subtests) -> None:
     """A pause is read from an object, a text or no argument, and unknown fields do not stop it."""
     rows = [
-        ([], Paused("", None)),
-        ([None], Paused("", None)),
-        ([{}], Paused("", None)),
-        (["lunch"], Paused("lunch", None)),
-        ([{"reason": "lunch", "by": "ana", "more": 1}], Paused("lunch", "ana")),
-        ([{"reason": None, "by": ""}, "left out"], Paused("", None)),
+        ([], PauseRequest("", None)),
+        ([None], PauseRequest("", None)),
+        ([{}], PauseRequest("", None)),
+        (["lunch"], PauseRequest("lunch", None)),
+        ([{"reason": "lunch", "by": "ana", "more": 1}], PauseRequest("lunch", "ana")),
+        ([{"reason": None, "by": ""}, "left out"], PauseRequest("", None)),
     ]
     for values, paused in rows:
         with subtests.test(values=values, paused=paused):
@@ -52,13 +52,13 @@ def test_a_run_is_paused_for_a_reason_or_none(subtests: pytest.Subtests) -> None
 def test_a_run_is_resumed_with_or_without_messages(subtests: pytest.Subtests) -> None:
     """A resume takes a note, messages and a name; a single message need not be a list."""
     rows = [
-        ([], Resumed("", None, ())),
-        (["go on"], Resumed("go on", None, ())),
-        ([{"note": "done", "by": "ana"}], Resumed("done", "ana", ())),
-        ([{"messages": ["now Bern", "and hurry"]}], Resumed("", None, ("now Bern", "and hurry"))),
-        ([{"messages": "now Bern"}], Resumed("", None, ("now Bern",))),
-        ([{"messages": []}], Resumed("", None, ())),
-        ([{"messages": ["x"] * 20}], Resumed("", None, ("x",) * 20)),
+        ([], ResumeRequest("", None, ())),
+        (["go on"], ResumeRequest("go on", None, ())),
+        ([{"note": "done", "by": "ana"}], ResumeRequest("done", "ana", ())),
+        ([{"messages": ["now Bern", "and hurry"]}], ResumeRequest("", None, ("now Bern", "and hurry"))),
+        ([{"messages": "now Bern"}], ResumeRequest("", None, ("now Bern",))),
+        ([{"messages": []}], ResumeRequest("", None, ())),
+        ([{"messages": ["x"] * 20}], ResumeRequest("", None, ("x",) * 20)),
     ]
     for values, resumed in rows:
         with subtests.test(values=values, resumed=resumed):
@@ -76,7 +76,7 @@ def test_messages_are_nonempty_texts(subtests: pytest.Subtests) -> None:
 def test_messages_are_bounded_together() -> None:
     """All messages of a resume have at most 64,000 characters together, as an answer has."""
     half = "x" * (MAX_ANSWER_CHARS // 2)
-    assert isinstance(resume({"messages": [half, half]}), Resumed)
+    assert isinstance(resume({"messages": [half, half]}), ResumeRequest)
     assert "together at most 64,000 characters" in reason(resume({"messages": [half, half, "x"]}))
 
 
@@ -181,11 +181,11 @@ def test_who_and_why_are_short_texts(read, text: str) -> None:
 def test_the_later_signal_of_a_parent_run_counts() -> None:
     """A parent run numbers its signals, since they may arrive out of order; an earlier or repeated one is overtaken."""
     paused, resumed = read_pause([{"number": 1}]), read_resume([{"number": 2}], is_paused=False)
-    assert (paused, resumed) == (Paused("", None, 1), Resumed("", None, (), 2))
+    assert (paused, resumed) == (PauseRequest("", None, 1), ResumeRequest("", None, (), 2))
     assert is_overtaken(paused, 2)
     assert is_overtaken(resumed, 2)  # the same signal again
     assert not is_overtaken(resumed, 1)
-    assert not is_overtaken(Paused("", None), 9)
+    assert not is_overtaken(PauseRequest("", None), 9)
 
 
 def test_only_a_positive_integer_numbers_a_signal(subtests: pytest.Subtests) -> None:
@@ -193,5 +193,5 @@ def test_only_a_positive_integer_numbers_a_signal(subtests: pytest.Subtests) -> 
     rows = [0, -1, True, 1.0, "1", None]
     for number in rows:
         with subtests.test(number=number):
-            assert read_pause([{"number": number}]) == Paused("", None)
+            assert read_pause([{"number": number}]) == PauseRequest("", None)
             assert isinstance(read_resume([{"number": number}], is_paused=False), Refused)

@@ -24,8 +24,8 @@ from sojourn.core.awaits.envelope import Channel, Refused
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.factories import input_response
 from sojourn.core.awaits.steering import (
-    Paused,
-    Resumed,
+    PauseRequest,
+    ResumeRequest,
     read_pause,
     read_release,
     read_resume,
@@ -204,8 +204,8 @@ def check_judgement(kind: str, channel: Channel, value: object) -> None:
 def test_whatever_an_operator_sends_is_judged(values: list[object]) -> None:
     """Any arguments of a pause, a resume, a release or what is set aside are read, or refused in one short printable line."""
     for judged, taken in (
-        (read_pause(values), Paused),
-        (read_resume(values, is_paused=True), Resumed),
+        (read_pause(values), PauseRequest),
+        (read_resume(values, is_paused=True), ResumeRequest),
         (read_resume(values, is_paused=False), Refused),
         (read_release(values), Released),
         (read_set_aside(values), SetAsideRequest),
@@ -214,7 +214,7 @@ def test_whatever_an_operator_sends_is_judged(values: list[object]) -> None:
             check_refusal(judged)
             continue
         assert isinstance(judged, taken)
-        said = judged.note if isinstance(judged, Resumed) else judged.reason
+        said = judged.note if isinstance(judged, ResumeRequest) else judged.reason
         encode_readable([said, judged.by, *getattr(judged, "messages", ())])
     for name in (PAUSE, RESUME, STOP_ASKING):
         if rest := refuse_ignored_fields(name, values):

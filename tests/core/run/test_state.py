@@ -11,7 +11,7 @@ from sojourn.contracts.dispatch import CarriedEffect, Dispatch
 from sojourn.contracts.run import CallStatus
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.awaits.clarification import Clarified
-from sojourn.core.awaits.steering import Paused, Resumed
+from sojourn.core.awaits.steering import PauseRequest, ResumeRequest
 from sojourn.core.run.state import MAX_CALLS_CARRIED, MAX_CALLS_SHOWN, MAX_NOTES, RunState, call_status
 from sojourn.core.run.status import status_of
 from sojourn.core.run.totals import MAX_ARTIFACTS
@@ -127,8 +127,8 @@ def test_a_limit_that_is_lifted_leaves_no_notice() -> None:
     """A person's message lifts `max_tool_rounds`: the next planner is not asked to answer at once, nor is the phase `finalizing`."""
     rounds = Finalize(reason="max_tool_rounds", message="Enough.")
     state = settled(begun(), ToolResult(result=1), ToolResult(result=2)).limited(rounds)
-    paused, _ = state.planning().steered(Paused("wait", "ana"), NOW)
-    resumed, _ = paused.steered(Resumed("go", "ana", ("Look at s-2.",)), NOW)
+    paused, _ = state.planning().steered(PauseRequest("wait", "ana"), NOW)
+    resumed, _ = paused.steered(ResumeRequest("go", "ana", ("Look at s-2.",)), NOW)
     assert (paused.phase, resumed.phase, resumed.limit) == ("finalizing", "planning", None)
     assert [message.role for message in resumed.new] == ["tool"]
     money = state.limited(Finalize(reason="max_cost", message="No money.")).planning()
@@ -140,9 +140,9 @@ def test_a_step_of_a_fork_is_another_effect_once_a_person_has_told_it_something(
     """A resume with a message, as an answer, ends that a named step with other arguments is the origin's payment; one without does not."""
     call = ToolRequest(name="a.b.pay", tool_call_id="pay")
     state = replace(begun(), carried=(CarriedEffect(call=call, step=True),))
-    paused, _ = state.steered(Paused("wait", "ana"), NOW)
-    told, _ = paused.steered(Resumed("", "ana", ("Pay B-2.",)), NOW)
-    alone, _ = paused.steered(Resumed("", "ana", ()), NOW)
+    paused, _ = state.steered(PauseRequest("wait", "ana"), NOW)
+    told, _ = paused.steered(ResumeRequest("", "ana", ("Pay B-2.",)), NOW)
+    alone, _ = paused.steered(ResumeRequest("", "ana", ()), NOW)
     assert [each.carried[0].step for each in (paused, told, alone)] == [True, False, True]
 
 
@@ -184,9 +184,9 @@ def test_a_sleep_that_used_up_the_time_makes_the_next_turn_the_last(seconds: int
 
 def test_a_persons_resume_keeps_the_number_of_the_parent_runs_signal() -> None:
     """An earlier signal of the parent run stays overtaken after a person has paused or resumed the run."""
-    state = begun().steered(Paused("", None, 3), NOW)[0].steered(Resumed("", "ana", ()), NOW)[0]
+    state = begun().steered(PauseRequest("", None, 3), NOW)[0].steered(ResumeRequest("", "ana", ()), NOW)[0]
     assert (state.last_steering, state.paused) == (3, None)
-    assert state.steered(Paused("", None, 2), NOW) == (state, False)
+    assert state.steered(PauseRequest("", None, 2), NOW) == (state, False)
 
 
 def test_a_new_turn_resets_only_its_rounds() -> None:
@@ -202,18 +202,18 @@ def test_a_new_turn_resets_only_its_rounds() -> None:
 
 def test_a_parent_runs_signals_are_applied_in_order() -> None:
     """An earlier signal is not applied; a resume of a run that is not paused only stores its number."""
-    paused, is_applied = begun().steered(Paused("wait", "ana", 3), NOW)
+    paused, is_applied = begun().steered(PauseRequest("wait", "ana", 3), NOW)
     assert is_applied
     assert status_of(paused, "r", NOW).status == "paused"
-    assert paused.steered(Resumed("", None, (), 2), NOW) == (paused, False)
-    resumed, is_applied = paused.steered(Resumed("go", "ana", ("Look at s-2.",), 4), NOW)
+    assert paused.steered(ResumeRequest("", None, (), 2), NOW) == (paused, False)
+    resumed, is_applied = paused.steered(ResumeRequest("go", "ana", ("Look at s-2.",), 4), NOW)
     assert is_applied
     assert (resumed.paused, resumed.turn, [message.text for message in resumed.resume_messages]) == (
         None,
         2,
         ["Look at s-2."],
     )
-    idle, is_applied = begun().steered(Resumed("", None, ("Hello",), 5), NOW)
+    idle, is_applied = begun().steered(ResumeRequest("", None, ("Hello",), 5), NOW)
     assert (is_applied, idle.turn, idle.last_steering, idle.resume_messages) == (False, 1, 5, ())
 
 
@@ -251,6 +251,6 @@ def test_an_ended_run_has_no_open_waits() -> None:
 
     state = replace(begun().waiting(), waits=waits)
     assert (status_of(state, "r", NOW).status, state.phase) == ("waiting", "waiting")
-    ended = state.steered(Paused("", None), NOW)[0].ended()
+    ended = state.steered(PauseRequest("", None), NOW)[0].ended()
     status = status_of(ended, "r", NOW)
     assert (status.phase, status.awaits, status.paused) == ("", [], None)
