@@ -96,8 +96,10 @@ def parse_payload(view: WaitView, value: Any, *, declined: bool = False, reason:
     The wait `takes_words`: the value is a text, or has the values by field.
 
     Raises:
-        InvalidInput: It is neither, or the wait takes other answers.
+        InvalidInput: It is neither, or the wait takes other answers, or may not be declined.
     """
+    if declined and not view.may_be_declined:
+        raise InvalidInput(f"{view.await_id}, {view.noun}, cannot be declined: answer it", run_id=view.run_id)
     match view.wait:
         case AwaitClarification() if declined:
             return Declined(reason)

@@ -34,6 +34,7 @@ from sojourn.core.awaits.confirmation import describe_changes, role_options
 from sojourn.core.awaits.deciding import describe_deciders, is_restricted, may_decide, needed_roles, roles_of
 from sojourn.core.awaits.disclosure import Disclosure, disclose, disclose_changes
 from sojourn.core.awaits.envelope import write_json
+from sojourn.core.awaits.kinds import KINDS
 from sojourn.core.run.approval import APPROVE
 from sojourn.values.numbers import is_exact
 from sojourn.values.visible import visible
@@ -272,6 +273,12 @@ class WaitView(_Shape):
     def takes_words(self) -> bool:
         """Whether a person answers it by a text or a form, and does not decide on a call."""
         return self.is_for_people and self.call is None
+
+    @property
+    def may_be_declined(self) -> bool:
+        """Whether a person may decline to answer."""
+        kind = KINDS.get(type(self.wait))
+        return kind is not None and "declined" in kind.fields
 
     @property
     def detail(self) -> str:

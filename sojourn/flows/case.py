@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from sojourn.contracts.attachment import Attachment
-from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.awaits import AwaitClarification, PlannerQuestion
 from sojourn.contracts.plan import Finalize, PlanResult, Turn, TypedTool
 from sojourn.contracts.tool_call import Approval, ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -235,30 +235,30 @@ class Case:
 
     # Questions.
 
-    def ask(self, question: str | AwaitClarification) -> str | None:
+    def ask(self, question: str | PlannerQuestion) -> str | None:
         """Ask a person, and return the answer, or None if there is none in time.
 
         A question is known by its text. The same text a second time is a second question. Check `may_ask`
         if the agent's runs may not ask: there a question fails the run.
         """
         asked = AwaitClarification(question=question) if isinstance(question, str) else question
-        number = self._equal[f"? {asked.question}"]
-        self._equal[f"? {asked.question}"] += 1
-        answer = self._outcomes.answer(asked.question, number)
+        number = self._equal[f"? {asked.summary}"]
+        self._equal[f"? {asked.summary}"] += 1
+        answer = self._outcomes.answer(asked.summary, number)
         if answer is None:
             self.settle()
             self._leave(self._question(asked))
         self._seen = max(self._seen, answer.place)
         return answer.text
 
-    def _question(self, asked: AwaitClarification) -> PlanResult:
+    def _question(self, asked: PlannerQuestion) -> PlanResult:
         if self.may_ask:
             return PlanResult.ask(asked, notes=self.notes)
-        why = f"the flow asks {asked.question[:200]!r}, and the agent's runs may not ask"
+        why = f"the flow asks {asked.summary[:200]!r}, and the agent's runs may not ask"
         remedy = "set interrupts_allowed=True in its RunPolicy"
         return PlanResult.fail(ToolError(message=f"{why}; {remedy}", code="may_not_ask"))
 
-    def ask_yes_no(self, question: str | AwaitClarification) -> bool:
+    def ask_yes_no(self, question: str | PlannerQuestion) -> bool:
         """Ask a person a question with yes or no.
 
         `yes`, `y`, `ok`, `okay` and `true` are a yes, anything else is a no. Anyone who talks to the run

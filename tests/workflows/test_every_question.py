@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from sojourn import PlanResult, RunPolicy
+from sojourn import Case, PlanResult, RunPolicy, flow
 from sojourn.contracts.awaits import PlannerQuestion
 from sojourn.core.awaits.kinds import KINDS
 from sojourn.testing.scripted import ScriptedPlanner
@@ -34,3 +34,21 @@ async def test_a_run_waits_for_what_its_planner_asks(serve, status_when, traces,
         await handle.signal(kind.name, sample.answer)
     answered = [event.text async for event in run.events() if event.type == "await_answered"]
     assert (await run.result()).text == f"user: {answered[0]}"
+
+
+@pytest.mark.parametrize("record", QUESTIONS, ids=lambda record: record.kind)
+async def test_a_flow_asks_for_it(serve, status_when, traces, record):
+    """A flow asks a question of each kind twice, and reads both answers as texts."""
+    sample, kind = SAMPLES[record], KINDS[record]
+
+    @flow
+    def curious(case: Case) -> str:
+        return f"{case.ask(sample.wait)}, {case.ask(sample.wait)}"
+
+    client = await serve(planner=curious, policy=RunPolicy(interrupts_allowed=True))
+    run = await client.start("test.agent", "go")
+    for message, await_id in ((sample.answer, "w"), (sample.other, "w#2")):
+        await status_when(run, lambda status, await_id=await_id: [w.id for w in status.awaits] == [await_id])
+        await traces(run).handle.execute_update(kind.name, {**message, "id": await_id})
+    answered = [event.text async for event in run.events() if event.type == "await_answered"]
+    assert (await run.result()).text == ", ".join(answered)

@@ -38,7 +38,8 @@ def _words_about(wait: WaitView) -> list[str]:
 def _words_commands(wait: WaitView) -> list[str]:
     fields = " ".join(f"--field {shell_word(f'{name}=VALUE')}" for name in wait.missing_fields)
     answer = fields or "'YOUR ANSWER'"
-    return [f"answer {_target(wait)} {answer}", f"answer {_target(wait)} --decline --why WHY"]
+    decline = [f"answer {_target(wait)} --decline --why WHY"] if wait.may_be_declined else []
+    return [f"answer {_target(wait)} {answer}", *decline]
 
 
 def _approval_lines(wait: WaitView, whole: bool) -> list[Line]:

@@ -14,7 +14,7 @@ from sojourn.core.awaits.confirmation import whole_call
 from sojourn.core.awaits.disclosure import disclose, signal_line
 from sojourn.core.awaits.envelope import Refused
 from sojourn.core.awaits.kinds import MAX_SHOWN, Details, kind_of
-from sojourn.core.awaits.steering import Resumed, read_resume
+from sojourn.core.awaits.steering import ResumeRequest, read_resume
 from sojourn.core.awaits.waits import Repeated
 from sojourn.values.visible import visible
 
@@ -295,7 +295,7 @@ def test_the_command_of_a_pause_resumes() -> None:
     """The command that is shown for a paused run resumes it."""
     _, name, value = sent(blocks(details("run-1", paused=""))[0])
     assert name == "resume"
-    assert isinstance(read_resume([value], is_paused=True), Resumed)
+    assert isinstance(read_resume([value], is_paused=True), ResumeRequest)
 
 
 def test_a_run_id_with_invisible_characters_has_no_command() -> None:
