@@ -7,7 +7,9 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
 
+from sojourn.attachments import Attachments, with_files_stored
 from sojourn.authoring.runnable import Runnable
+from sojourn.contracts.message import DocumentPart, Message
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import RetryHint, ToolError
 from sojourn.contracts.tool_result import Artifact, ToolResult
@@ -19,10 +21,24 @@ from sojourn.core.run.ids import artifact_ref
 from sojourn.logs.values import describe_error
 from sojourn.serving.pace import run_in_thread
 from sojourn.storage import StorageDriver, codec_for, store
+from sojourn.values.json_value import is_object
 from sojourn.values.text import count_noun
-from sojourn.values.wire import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES, encode
+from sojourn.values.wire import (
+    MAX_ARTIFACT_BYTES,
+    MAX_INLINE_BYTES,
+    MAX_RESULT_BYTES,
+    MAX_STORED_BYTES,
+    encode,
+)
 
-__all__ = ["WHOLE_RESULT", "accepts_payload", "check_external_result", "drop_unfit_example", "offload"]
+__all__ = [
+    "WHOLE_RESULT",
+    "accepts_payload",
+    "check_external_result",
+    "drop_unfit_example",
+    "offload",
+    "store_files",
+]
 
 
 def accepts_payload(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> bool:
@@ -129,12 +145,40 @@ async def offload(
         return refusal(call, (error_value.model_copy(update={"message": why}), hint))
 
 
+async def store_files(result: ToolResult, stored: Attachments, run_id: str) -> ToolResult:
+    """Return an MCP tool's result with its larger files as attachments of the run.
+
+    A file that is not stored stays as it is, as data of an artifact.
+    """
+    artifacts = [await _store_file(artifact, stored, run_id) for artifact in result.artifacts]
+    return result.model_copy(update={"artifacts": artifacts}) if artifacts else result
+
+
+async def _store_file(artifact: Artifact, stored: Attachments, run_id: str) -> Artifact:
+    fields: Any = artifact.data
+    text: Any = fields.get("base64") if is_object(fields) else None
+    if not isinstance(text, str) or len(text) <= MAX_INLINE_BYTES:
+        return artifact
+    kind = str(fields.get("mime_type") or "")
+    name = str(fields.get("uri") or "").rpartition("/")[2]
+    part = DocumentPart(type="document", media_type=kind, data=text, title=name or None)
+    message = Message(role="user", parts=[part])
+    try:
+        (file,) = (await with_files_stored(stored, message, run_id=run_id.partition("/")[0])).attachments
+    except Exception as error:  # noqa: BLE001 - the tool has run: its result keeps the data
+        _log.warning("file_not_stored", run_id=run_id, raised=describe_error(error))
+        return artifact
+    return artifact.model_copy(update={"data": None, "size": file.size, "attachment": file})
+
+
 def _drop_large(result: ToolResult) -> ToolResult:
     kept: list[Artifact] = []
     remarks: list[str] = []
     room = MAX_ARTIFACT_BYTES
     for artifact in sorted(result.artifacts, key=lambda item: item.size):
-        if artifact.size <= room:
+        if artifact.attachment:
+            kept.append(artifact)
+        elif artifact.size <= room:
             room -= artifact.size
             kept.append(artifact)
         else:
@@ -155,7 +199,9 @@ async def _store(
     artifacts: list[Artifact] = []
     room = MAX_ARTIFACT_BYTES
     for artifact in sorted(over.result.artifacts, key=lambda item: item.size):
-        if artifact.size <= room:
+        if artifact.attachment:
+            artifacts.append(artifact)
+        elif artifact.size <= room:
             room -= artifact.size
             artifacts.append(artifact)
         else:

@@ -19,12 +19,18 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from sojourn.attachments import Attachments, RunAttachments, runs_read_by
+from sojourn.attachments import (
+    Attachments,
+    CallAttachments,
+    RunAttachments,
+    runs_read_by,
+    with_files_attached,
+)
 from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.tool import MalformedResultError
 from sojourn.contracts import safe_exceptions
-from sojourn.contracts.attachment import offering_attachments
+from sojourn.contracts.attachment import AttachmentLimits, offering_attachments
 from sojourn.contracts.dispatch import REPEATED, TIMEOUT_MARGIN
 from sojourn.contracts.memory import read_only
 from sojourn.contracts.tasks import ToolTask
@@ -51,7 +57,7 @@ from sojourn.values.wire import MAX_LOCAL_BYTES
 
 from .heartbeat import send_heartbeats
 from .interception import Injection, idempotency_key
-from .results import accepts_payload, drop_unfit_example, offload
+from .results import accepts_payload, drop_unfit_example, offload, store_files
 from .transcripts import memory_of, storage_of
 
 __all__ = ["ToolExecution"]
@@ -189,7 +195,8 @@ class ToolExecution:
         return result.model_copy(update={"telemetry": own.model_copy(update=filled)})
 
     async def _carry_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
-        meta = await self._knowing(meta)
+        files = CallAttachments(self._stored, self._info.workflow_id or "")
+        meta = (await self._knowing(meta)).model_copy(update={"known_store": files})
         call = await self._injection.prepare(sent, meta)
         work = await self._work(sent, call, meta)
         if isinstance(work, ToolResult):
@@ -203,7 +210,17 @@ class ToolExecution:
         except MalformedResultError as error:
             return boundary.malformed_result(self._spec, self._call, error.why)
         self._is_decided = True
-        return self._tool.deliver(self._call, value)
+        result = self._tool.deliver(self._call, value)
+        if self._spec.kind == "mcp" and storage_of(self._app) is not None:
+            result = await store_files(result, self._stored, self._info.workflow_id or "")
+        if not result.ok or result.input_required:
+            return result
+        return with_files_attached(result, [*files.made.values()])
+
+    @property
+    def _stored(self) -> Attachments:
+        limits = AttachmentLimits(max_bytes=self._app.attachment_limits.max_bytes)
+        return Attachments(activity.client(), storage_of(self._app), limits)
 
     async def _knowing(self, meta: ToolCallMeta) -> ToolCallMeta:
         if not self._spec.memory:
@@ -240,7 +257,7 @@ class ToolExecution:
         if not self._spec.attachments:
             return self._tool.prepare(call.payload, call, meta)
         runs = runs_read_by(self._info.workflow_id or "", self._task.key_run_id)
-        source = RunAttachments(Attachments(activity.client(), storage_of(self._app)), runs)
+        source = RunAttachments(self._stored, runs)
         with offering_attachments(self._task.attachments, source) as offered:
             known = {"known_attachments": [*offered.values()]}
             return self._tool.prepare(call.payload, call, meta.model_copy(update=known))

@@ -9,8 +9,9 @@ and only the run that the manifest names reads it. So a claim that a client make
 import asyncio
 import base64
 import hashlib
+import itertools
 import mimetypes
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Collection, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, TypeGuard
@@ -26,31 +27,38 @@ from temporalio.converter import (
 )
 
 from sojourn.contracts.attachment import (
+    MAX_ATTACHMENTS,
     PICTURE_TYPES,
+    Attachment,
     AttachmentLimits,
     AttachmentRecord,
+    FileContent,
     attachment_id,
     file_name,
     media_type_of,
 )
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part
 from sojourn.contracts.principal import Principal
+from sojourn.contracts.tool_result import Artifact, ToolResult
 from sojourn.contracts.wire_names import AGENT_RUN
 from sojourn.errors import ArtifactNotFound, InvalidInput
-from sojourn.storage import codec_for, load_bytes, store_bytes
+from sojourn.storage import codec_for, held_open, load_bytes, store_bytes
 
 __all__ = [
     "CHUNK_BYTES",
     "Attachments",
+    "CallAttachments",
     "RunAttachments",
     "Upload",
     "attachments_in",
     "comparable",
+    "describe_file",
     "guessed_type",
     "has_large_files",
     "in_chunks",
     "part_of",
     "runs_read_by",
+    "with_files_attached",
     "with_files_stored",
 ]
 
@@ -163,31 +171,38 @@ class Attachments:
             raise InvalidInput(
                 f"{name}: files of type {kind} are not accepted, but {', '.join(self.limits.media_types)}"
             )
-        driver, context_id = self._driver, run_id or UPLOADS
+        context_id = run_id or UPLOADS
         codec = codec_for(self._client.data_converter, self._client.namespace, context_id)
         target = self._target(context_id)
         digest, size, claims = hashlib.sha256(), 0, list[dict[str, str]]()
-        async for chunk in _regrouped(chunks):
-            size += len(chunk)
-            if size > self.limits.max_bytes:
-                raise InvalidInput(f"{name} has more than {self.limits.max_bytes:,} bytes")
-            digest.update(chunk)
-            claims.append(await store_bytes(driver, chunk, target, codec, encoding=_CHUNK))
-        manifest = _Manifest(
-            tenant=principal.tenant if principal else "",
-            subject=principal.subject if principal else "",
-            run_id=run_id,
-            context_id=context_id,
-            name=name,
-            media_type=kind,
-            size=size,
-            sha256=digest.hexdigest(),
-            chunks=claims,
-        )
-        return await self._stored(manifest)
+        async with held_open(self._driver) as driver:
+            async for chunk in _regrouped(chunks):
+                size += len(chunk)
+                if size > self.limits.max_bytes:
+                    raise InvalidInput(f"{name} has more than {self.limits.max_bytes:,} bytes")
+                digest.update(chunk)
+                claims.append(await store_bytes(driver, chunk, target, codec, encoding=_CHUNK))
+            manifest = _Manifest(
+                tenant=principal.tenant if principal else "",
+                subject=principal.subject if principal else "",
+                run_id=run_id,
+                context_id=context_id,
+                name=name,
+                media_type=kind,
+                size=size,
+                sha256=digest.hexdigest(),
+                chunks=claims,
+            )
+            return await self._stored(driver, manifest)
 
     async def store_path(
-        self, path: Path, *, media_type: str = "", principal: Principal | None = None, run_id: str = ""
+        self,
+        path: Path,
+        *,
+        name: str = "",
+        media_type: str = "",
+        principal: Principal | None = None,
+        run_id: str = "",
     ) -> Upload:
         """Store a file of this machine, as `store` does."""
         try:
@@ -197,7 +212,7 @@ class Attachments:
         with file:
             return await self.store(
                 in_chunks(file),
-                name=path.name,
+                name=name or path.name,
                 media_type=media_type,
                 principal=principal,
                 run_id=run_id,
@@ -213,15 +228,16 @@ class Attachments:
         """
         claim = _claim_of(reference) if isinstance(reference, str) else reference.claim
         unknown = "there is no such upload of yours; upload the file again"
-        try:
-            manifest = await self._manifest(claim)
-        except (ArtifactNotFound, ValueError) as error:
-            raise InvalidInput(unknown) from error
         whose = (principal.tenant, principal.subject) if principal else ("", "")
-        if (manifest.tenant, manifest.subject) != whose or manifest.run_id not in ("", run_id):
-            raise InvalidInput(unknown)
-        bound = replace(manifest, run_id=run_id)
-        stored = await self._stored(bound)
+        async with held_open(self._driver) as driver:
+            try:
+                manifest = await self._manifest(driver, claim)
+            except (ArtifactNotFound, ValueError) as error:
+                raise InvalidInput(unknown) from error
+            if (manifest.tenant, manifest.subject) != whose or manifest.run_id not in ("", run_id):
+                raise InvalidInput(unknown)
+            bound = replace(manifest, run_id=run_id)
+            stored = await self._stored(driver, bound)
         return bound.record(stored.claim)
 
     async def read(self, attachment: AttachmentRecord, runs: Collection[str]) -> AsyncGenerator[bytes]:
@@ -230,23 +246,24 @@ class Attachments:
         Raises:
             ArtifactNotFound: It is of another run, was deleted, or cannot be read.
         """
-        manifest = await self._manifest(attachment.claim)
-        if not manifest.run_id or manifest.run_id not in runs:
-            raise ArtifactNotFound(f"no attachment {attachment.id} of this run")
-        codec = codec_for(self._client.data_converter, self._client.namespace, manifest.context_id)
-        for claim in manifest.chunks:
-            yield await self._loaded(claim, _CHUNK, codec)
+        async with held_open(self._driver) as driver:
+            manifest = await self._manifest(driver, attachment.claim)
+            if not manifest.run_id or manifest.run_id not in runs:
+                raise ArtifactNotFound(f"no attachment {attachment.id} of this run")
+            codec = codec_for(self._client.data_converter, self._client.namespace, manifest.context_id)
+            for claim in manifest.chunks:
+                yield await self._loaded(driver, claim, _CHUNK, codec)
 
     async def owner_of(self, attachment: AttachmentRecord) -> str:
         """Return the run that an attachment belongs to, in a fork perhaps its origin."""
-        return (await self._manifest(attachment.claim)).run_id
+        return (await self._manifest(self._driver, attachment.claim)).run_id
 
-    async def _stored(self, manifest: _Manifest) -> Upload:
+    async def _stored(self, driver: StorageDriver, manifest: _Manifest) -> Upload:
         context_id = manifest.run_id or UPLOADS
         # A manifest has names of files, so it is encrypted too. It is read before its run is known.
         codec = codec_for(self._client.data_converter, self._client.namespace, UPLOADS)
         claim = await store_bytes(
-            self._driver,
+            driver,
             _MANIFESTS.dump_json(manifest),
             self._target(context_id),
             codec,
@@ -254,13 +271,15 @@ class Attachments:
         )
         return Upload(**dict(manifest.record(claim)))
 
-    async def _manifest(self, claim: dict[str, str]) -> _Manifest:
+    async def _manifest(self, driver: StorageDriver, claim: dict[str, str]) -> _Manifest:
         codec = codec_for(self._client.data_converter, self._client.namespace, UPLOADS)
-        return _MANIFESTS.validate_json(await self._loaded(claim, _MANIFEST, codec))
+        return _MANIFESTS.validate_json(await self._loaded(driver, claim, _MANIFEST, codec))
 
-    async def _loaded(self, claim: dict[str, str], encoding: bytes, codec: PayloadCodec | None) -> bytes:
+    async def _loaded(
+        self, driver: StorageDriver, claim: dict[str, str], encoding: bytes, codec: PayloadCodec | None
+    ) -> bytes:
         try:
-            return await load_bytes(self._driver, claim, codec, encoding=encoding)
+            return await load_bytes(driver, claim, codec, encoding=encoding)
         except InvalidInput:
             raise
         except Exception as error:  # a driver or a codec may raise anything
@@ -291,6 +310,62 @@ class RunAttachments:
     def read_blocking(self, attachment: AttachmentRecord) -> bytes:
         """Return the content whole, in another thread than that of the event loop."""
         return asyncio.run_coroutine_threadsafe(self.read(attachment), self._loop).result()
+
+
+class CallAttachments:
+    """Stores the files that a call makes, on the event loop that it is made on.
+
+    They belong to the run at the top, so that the runs above the call's read them too.
+    """
+
+    def __init__(self, attachments: Attachments, run_id: str) -> None:
+        self.made: dict[str, AttachmentRecord] = {}
+        """The files by id."""
+        self._attachments = attachments
+        self._run_id = run_id.partition("/")[0]
+        self._loop = asyncio.get_running_loop()
+
+    async def attach(self, name: str, media_type: str, content: FileContent) -> Attachment:
+        """Store a file. Raises as `Attachments.store`."""
+        if len(self.made) >= MAX_ATTACHMENTS:
+            raise InvalidInput(f"{name}: a call makes at most {MAX_ATTACHMENTS} files")
+        stored, run_id = self._attachments, self._run_id
+        if isinstance(content, Path):
+            file = await stored.store_path(content, name=name, media_type=media_type, run_id=run_id)
+        else:
+            file = await stored.store(_pieces(content), name=name, media_type=media_type, run_id=run_id)
+        record = self.made[file.id] = file.as_record()
+        return Attachment(record, RunAttachments(stored, [run_id]))
+
+    def attach_blocking(self, name: str, media_type: str, content: FileContent) -> Attachment:
+        """Store a file, in another thread than that of the event loop."""
+        return asyncio.run_coroutine_threadsafe(self.attach(name, media_type, content), self._loop).result()
+
+
+async def _pieces(content: bytes | Iterable[bytes] | AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
+    if isinstance(content, bytes):
+        content = _sliced(content)
+    if isinstance(content, AsyncIterable):
+        async for piece in content:
+            yield piece
+    else:
+        for piece in content:
+            yield piece
+
+
+def with_files_attached(result: ToolResult, files: Sequence[AttachmentRecord]) -> ToolResult:
+    """Return a result with files as artifacts, which models see."""
+    taken = {artifact.kind for artifact in result.artifacts}
+    kinds = (
+        kind
+        for count in itertools.count(1)
+        if (kind := f"file_{count}" if count > 1 else "file") not in taken
+    )
+    made = [
+        Artifact(kind=kind, size=file.size, media_type=file.media_type, attachment=file)
+        for kind, file in zip(kinds, files, strict=False)
+    ]
+    return result.model_copy(update={"artifacts": [*result.artifacts, *made]}) if made else result
 
 
 def runs_read_by(run_id: str, origin: str = "") -> set[str]:
@@ -384,23 +459,38 @@ async def with_files_stored(
         if not _is_large(part):
             parts.append(part)
             continue
-        name, data = _named(part)
         stored = await attachments.store(
-            _sliced(data), name=name, media_type=part.media_type, principal=principal, run_id=run_id
+            _sliced(_data_of(part)),
+            name=_name_of(part),
+            media_type=part.media_type,
+            principal=principal,
+            run_id=run_id,
         )
         parts.append(part.model_copy(update={"data": None, "attachment": stored.as_record()}))
     return message.model_copy(update={"parts": parts})
 
 
-def _named(part: ImagePart | DocumentPart) -> tuple[str, bytes]:
-    kind = media_type_of(part.media_type)
-    suffix = mimetypes.guess_extension(kind) or ""
+def describe_file(
+    part: ImagePart | DocumentPart, sha256: str, size: int, name: str | None = None
+) -> AttachmentRecord:
+    """Return the record of a part's file, without a claim."""
+    name, kind = file_name(name or _name_of(part)), media_type_of(part.media_type)
+    return AttachmentRecord(
+        id=attachment_id(name, kind, sha256), name=name, media_type=kind, size=size, sha256=sha256
+    )
+
+
+def _name_of(part: ImagePart | DocumentPart) -> str:
     title = part.title if isinstance(part, DocumentPart) else None
+    return title or f"{part.type}{mimetypes.guess_extension(media_type_of(part.media_type)) or ''}"
+
+
+def _data_of(part: ImagePart | DocumentPart) -> bytes:
     try:
-        data = base64.b64decode("".join((part.data or "").split()), validate=True)
+        return base64.b64decode("".join((part.data or "").split()), validate=True)
     except ValueError as error:
+        kind = media_type_of(part.media_type)
         raise InvalidInput(f"the data of a file of type {kind} is not base64") from error
-    return title or f"{part.type}{suffix}", data
 
 
 async def _sliced(data: bytes) -> AsyncGenerator[bytes]:
@@ -409,8 +499,15 @@ async def _sliced(data: bytes) -> AsyncGenerator[bytes]:
         yield bytes(view[begin : begin + CHUNK_BYTES])
 
 
+_OLD_ID = len("att_") + 16
+"""Length of an id in older histories, which begins as today's."""
+
+
 def comparable(message: Message) -> Message:
-    """Return a message with what its files are, and not where they are stored."""
+    """Return a message with only the ids of its files.
+
+    They tell files apart, wherever these are stored.
+    """
     return message.model_copy(update={"parts": [_comparable(part) for part in message.parts]})
 
 
@@ -422,12 +519,10 @@ def _comparable(part: Part) -> Part:
         if not _is_large(part):
             return part
         try:
-            name, data = _named(part)
+            data = _data_of(part)
         except InvalidInput:
             return part
-        name, kind = file_name(name), media_type_of(part.media_type)
-        digest = hashlib.sha256(data).hexdigest()
-        attachment = AttachmentRecord(
-            id=attachment_id(name, kind, digest), name=name, media_type=kind, size=len(data), sha256=digest
-        )
-    return part.model_copy(update={"data": None, "attachment": attachment.model_copy(update={"claim": {}})})
+        attachment = describe_file(part, hashlib.sha256(data).hexdigest(), len(data))
+    known = attachment.id[:_OLD_ID]
+    id_only = AttachmentRecord(id=known, name="", media_type="", size=0, sha256="")
+    return type(part)(type=part.type, media_type="", attachment=id_only)  # pyright: ignore[reportArgumentType]

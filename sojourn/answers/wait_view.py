@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
-from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from sojourn.contracts.attachment import PICTURE_TYPES, file_name, media_type_of
+from sojourn.contracts.attachment import PICTURE_TYPES, attachment_path, file_name, media_type_of
 from sojourn.contracts.awaits import (
     Await,
     AwaitClarification,
@@ -449,14 +448,13 @@ def _agent_of(run_id: str, status: RunStatus | None) -> str:
 
 
 def _attachments(wait: AwaitConfirmation, run_id: str) -> list[AttachmentView]:
-    folder = f"/v1/runs/{quote(run_id)}/attachments"
     return [
         AttachmentView(
             id=file.id,
             name=file_name(file.name),  # of a program that wrote the record itself, perhaps
             media_type=media_type_of(file.media_type),
             size=file.size,
-            path=f"{folder}/{quote(file.id, safe='')}",
+            path=attachment_path(run_id, file.id),
         )
         for file in wait.attachments
     ]

@@ -24,7 +24,7 @@ from sojourn.cli.screen.prompt import CHOICES, UNSEEN, decision_in, is_full
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.waits import lines_of
 from sojourn.client.run import Run
-from sojourn.errors import RunNotFound, SojournError
+from sojourn.errors import InvalidInput, RunNotFound, SojournError
 from sojourn.events import Cursor
 from sojourn.values.text import count_noun
 
@@ -201,8 +201,18 @@ class TerminalChat:
     async def _send(self, text: str, mode: "Mode" = "queue") -> None:
         message_id = uuid.uuid4().hex
         self._view.typed.add(message_id)
-        await self._session.send(text, message_id=message_id, mode=mode, by=self._by, attachments=self._files)
-        self._files = ()
+        files, self._files = self._files, ()
+        try:
+            await self._session.send(text, message_id=message_id, mode=mode, by=self._by, attachments=files)
+        except InvalidInput as error:
+            if not files:
+                raise
+            raise InvalidInput(
+                f"{error}; nothing was sent, and the next message goes without files"
+            ) from error
+        except SojournError:
+            self._files = files
+            raise
         if self._following is None:
             self._following = asyncio.create_task(self._follow(Cursor(self._session.run.id)))
 

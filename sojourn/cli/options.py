@@ -30,6 +30,7 @@ __all__ = [
     "OnlySession",
     "Patient",
     "RunId",
+    "SaveFiles",
     "Target",
     "TaskQueue",
     "Tenant",
@@ -112,6 +113,15 @@ Files = Annotated[
         dir_okay=False,
         readable=True,
         help="A file to send with the message, or the first one; can be given several times.",
+    ),
+]
+SaveFiles = Annotated[
+    Path | None,
+    typer.Option(
+        "--save-files",
+        metavar="DIR",
+        file_okay=False,
+        help="A folder to save the files to that the tools of the run, or of the turn, have made.",
     ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", help="Print the run's id, and do not follow it.")]

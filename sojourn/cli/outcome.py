@@ -1,6 +1,11 @@
 """Print how a run or a turn ended, and what to do next."""
 
+import itertools
+import sys
+from collections.abc import Sequence
 from contextlib import aclosing
+from io import BufferedWriter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sojourn.answers import WaitView, open_waits
@@ -8,18 +13,29 @@ from sojourn.cli.failure import FAILED, OK, WAITING, CommandError
 from sojourn.cli.options import connection_options
 from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.waits import list_waits, to_json
+from sojourn.contracts.attachment import file_name
 from sojourn.contracts.event import TurnFailedEvent, wait_in
 from sojourn.contracts.ids import place_of
 from sojourn.timeline import TurnEnd, is_turn_end
+from sojourn.values.text import count_noun
 from sojourn.values.visible import visible
 
 if TYPE_CHECKING:
     from sojourn.client.access import Access
     from sojourn.client.run import Run
     from sojourn.client.session import SessionTurn
+    from sojourn.contracts.tool_result import Artifact
     from sojourn.timeline import Call, Timeline
 
-__all__ = ["follow_turn", "last_turn", "print_turn", "retry_hint", "retry_line", "waits_error"]
+__all__ = [
+    "follow_turn",
+    "last_turn",
+    "print_turn",
+    "retry_hint",
+    "retry_line",
+    "save_made_files",
+    "waits_error",
+]
 
 
 def print_turn(ended: TurnEnd, *, as_json: bool) -> int:
@@ -87,6 +103,30 @@ async def last_turn(run: "Run", *, patient: bool) -> TurnEnd | list[WaitView] | 
                 after, last = event.event_id or after, event if is_turn_end(event) else last
                 if is_turn_end(event) or wait_in(event) or event.type == "run_stream_end":
                     break
+
+
+async def save_made_files(run: "Run", artifacts: "Sequence[Artifact]", folder: Path) -> None:
+    """Write the files among artifacts to a folder.
+
+    A file gets a number if the folder has another one of its name.
+    """
+    made = {artifact.attachment.id for artifact in artifacts if artifact.attachment}
+    files = [file for file in await run.attachments() if file.id in made] if made else []
+    for file in files:
+        with _new_file(folder, file.name) as out:
+            async for chunk in file.chunks():
+                out.write(chunk)
+        about = f"{plain(file.media_type)}, {count_noun(file.size, 'byte')}"
+        print(f"saved {plain(out.name, 300)} ({about})", file=sys.stderr)
+    if not files:
+        print("no tool has made a file", file=sys.stderr)
+
+
+def _new_file(folder: Path, name: str) -> BufferedWriter:
+    folder.mkdir(parents=True, exist_ok=True)
+    first = folder / file_name(name)  # of a program that wrote the record itself, perhaps
+    numbered = (first.with_stem(f"{first.stem}-{count}") for count in itertools.count(2))
+    return next(path for path in itertools.chain([first], numbered) if not path.exists()).open("xb")
 
 
 _MAX_ORIGINS = 5

@@ -24,8 +24,10 @@ from temporalio.exceptions import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from sojourn.attachments import RunAttachments, attachments_in, runs_read_by
 from sojourn.client.access import Access, backoff
 from sojourn.connection.rpc_errors import OutageRetry, translate_error, unreadable
+from sojourn.contracts.attachment import Attachment
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import Event
 from sojourn.contracts.ids import run_id_fault
@@ -196,6 +198,31 @@ class ReadableRun:
                 workers cannot be decoded here.
         """
         return await transcript_of(self.client.temporal, self.id, self.client.storage)
+
+    async def attachments(self) -> list[Attachment]:
+        """Return the files of messages, and those that tools made, oldest first.
+
+        Their `chunks` and `read` return the content.
+
+        Raises as `transcript`.
+        """
+        files = attachments_in(await self.transcript())
+        source = RunAttachments(self.client.attachments, await self._readable_runs() if files else ())
+        return [Attachment(file, source) for file in files.values()]
+
+    async def _readable_runs(self) -> set[str]:
+        """Return the runs whose files this one has.
+
+        They are those above it, and its origins as a fork.
+        """
+        runs, origin = runs_read_by(self.id), (await self.status()).forked_from
+        while origin is not None and origin.run_id not in runs:
+            runs |= runs_read_by(origin.run_id)
+            try:
+                origin = (await ReadableRun(self.client, origin.run_id).status()).forked_from
+            except RunNotFound:
+                break
+        return runs
 
     async def memory(self) -> SessionMemory:
         """Return the memory of the run, a read-only JSON object.

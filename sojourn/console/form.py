@@ -13,10 +13,10 @@ from starlette.requests import Request
 from sojourn.attachments import Upload
 from sojourn.attachments import part_of as stored_part
 from sojourn.client.listing import parse_labels
-from sojourn.contracts.attachment import PICTURE_TYPES
+from sojourn.contracts.attachment import PICTURE_TYPES, AttachmentRecord
 from sojourn.contracts.message import DocumentPart, ImagePart, Message, Part, TextPart
 from sojourn.contracts.principal import Principal
-from sojourn.http.files import read_files, store_upload
+from sojourn.http.files import RefusedFile, read_files, store_upload
 from sojourn.http.problems import Problem
 from sojourn.http.security.requests import is_multipart
 from sojourn.http.service import Service
@@ -66,15 +66,15 @@ class File:
     body: bytes
 
 
-def attachments_of(message: Message) -> list[AttachedFile]:
+def attachments_of(given: Message | Sequence[AttachmentRecord]) -> list[AttachedFile]:
+    """Return the files of a message, or these, as a page shows them."""
+    if not isinstance(given, Message):
+        return [_stored(file) for file in given]
     found: list[AttachedFile] = []
-    for part in message.parts:
+    for part in given.parts:
         if isinstance(part, ImagePart | DocumentPart):
             if file := part.attachment:
-                is_picture = file.media_type in PICTURE_TYPES
-                found.append(
-                    AttachedFile(file.name, file.media_type, file.size, id=file.id, is_picture=is_picture)
-                )
+                found.append(_stored(file))
                 continue
             data, is_document = part.data or "", isinstance(part, DocumentPart)
             title = (part.title if isinstance(part, DocumentPart) else None) or part.url or ""
@@ -82,6 +82,11 @@ def attachments_of(message: Message) -> list[AttachedFile]:
             picture = f"data:{part.media_type};base64,{data}" if data and is_shown else ""
             found.append(AttachedFile(title, part.media_type, len(data) * 3 // 4, picture))
     return found
+
+
+def _stored(file: AttachmentRecord) -> AttachedFile:
+    is_picture = file.media_type in PICTURE_TYPES
+    return AttachedFile(file.name, file.media_type, file.size, id=file.id, is_picture=is_picture)
 
 
 def part_of(file: File | Upload) -> Part:
@@ -104,8 +109,10 @@ MAX_FIELDS = 1_000
 
 
 class Form:
-    def __init__(self, fields: dict[str, list[str]]) -> None:
+    def __init__(self, fields: dict[str, list[str]], refusal: Problem | None = None) -> None:
         self._fields = fields
+        self.refusal = refusal
+        """Why a file of the form was refused. The page shows it beside what the fields say."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._fields
@@ -144,7 +151,7 @@ async def form_with_files(visit: "FormVisit") -> tuple[Form, list[File | Upload]
     A file field without a chosen file is left out. Without external storage, files stay in memory.
 
     Raises:
-        Problem: The request has no form, or an incomplete one (400), or a file that is refused (413, 415).
+        Problem: The request has no form, or an incomplete one (400).
     """
     request, service = visit.request, visit.service
     if not is_multipart(request.scope):
@@ -153,16 +160,23 @@ async def form_with_files(visit: "FormVisit") -> tuple[Form, list[File | Upload]
     limits = service.app.attachment_limits
     if not has_storage:
         limits = limits.model_copy(update={"max_bytes": min(limits.max_bytes, MOST_BYTES)})
-    given, files = await read_files(request, limits)
-    fields: dict[str, list[str]] = {}
-    for name, value in given:
-        fields.setdefault(_unquote(name), []).append(value)
+    try:
+        given, files = await read_files(request, limits, reads_on=True)
+    except RefusedFile as refused:
+        return Form(_by_name(refused.fields), refused), []
     try:
         read = [await _read(visit, file, has_storage=has_storage) for file in files]
     finally:
         for file in files:
             await file.close()
-    return Form(fields), read
+    return Form(_by_name(given)), read
+
+
+def _by_name(given: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    fields: dict[str, list[str]] = {}
+    for name, value in given:
+        fields.setdefault(_unquote(name), []).append(value)
+    return fields
 
 
 async def _read(visit: "FormVisit", file: UploadFile, *, has_storage: bool) -> File | Upload:
@@ -202,9 +216,11 @@ def message_in(form: Form, files: Sequence[File | Upload]) -> str | Message:
     """Return the message of a form's field `text`, with its files.
 
     Raises:
-        Problem: There is nothing in it, or the files are too large.
+        Problem: There is nothing in it, or a file is refused.
     """
     text = form.text("text")
+    if form.refusal:
+        raise form.refusal
     if sum(len(file.body) for file in files if isinstance(file, File)) > MOST_BYTES:
         raise Problem(
             413,

@@ -2,11 +2,12 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol, Self
+from urllib.parse import quote, unquote
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, NonNegativeInt, PositiveInt
 from pydantic.json_schema import JsonSchemaValue
@@ -24,11 +25,15 @@ __all__ = [
     "AttachmentLimits",
     "AttachmentRecord",
     "AttachmentSource",
+    "AttachmentStore",
+    "FileContent",
     "attachment_fault",
     "attachment_id",
+    "attachment_path",
     "file_name",
     "media_type_of",
     "offering_attachments",
+    "parse_attachment_path",
 ]
 
 MAX_ATTACHMENT_BYTES = 25_000_000
@@ -40,14 +45,19 @@ MAX_ATTACHMENTS = 20
 PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Pictures that models read and every browser shows."""
 
-ATTACHMENT_PATTERN = "^att_[0-9a-f]{16}$"
-"""The rule for ids, in JSON Schema. A tool whose payload has it takes attachments."""
+ATTACHMENT_PATTERN = "^att_[0-9a-f]{16}([0-9a-f]{16})?$"
+"""The rule for ids, in JSON Schema. A tool whose payload has it takes attachments.
 
-ATTACHMENT_ID = re.compile(r"att_[0-9a-f]{16}\Z")
+An id has 128 bits, so that no sender can make two files with one id: the approval of one would be that of the other.
+Ids of older histories have the first 64.
+"""
+
+ATTACHMENT_ID = re.compile(r"att_[0-9a-f]{16}(?:[0-9a-f]{16})?\Z")
 
 UNKNOWN_TYPE = "application/octet-stream"
 
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,100}\Z")
+_PATH = re.compile(r"/v1/runs/([^?#]+)/attachments/(att_[0-9a-f]{16,32})\Z")
 _MAX_NAME = 200
 _MAX_CLAIM = 4_000
 _MAX_LISTED = 5
@@ -89,7 +99,18 @@ class AttachmentLimits(Declaration):
 def attachment_id(name: str, media_type: str, sha256: str) -> str:
     """Return the id of a file."""
     digest = hashlib.sha256(f"{name}\0{media_type}\0{sha256}".encode(errors="surrogatepass")).hexdigest()
-    return f"att_{digest[:16]}"
+    return f"att_{digest[:32]}"
+
+
+def attachment_path(run_id: str, attachment_id: str) -> str:
+    """Return the path of a file's content in the HTTP service."""
+    return f"/v1/runs/{quote(run_id)}/attachments/{quote(attachment_id, safe='')}"
+
+
+def parse_attachment_path(url: str) -> tuple[str, str] | None:
+    """Return the run and the id of the file that a URL or a path names, or None."""
+    found = _PATH.search(url)
+    return (unquote(found[1]), found[2]) if found else None
 
 
 def file_name(given: str) -> str:
@@ -111,7 +132,7 @@ def media_type_of(given: str) -> str:
 def attachment_fault(attachment: AttachmentRecord) -> str | None:
     """Return why a program outside cannot send this attachment, or None."""
     if not ATTACHMENT_ID.match(attachment.id):
-        return "the id of an attachment is `att_` and 16 hexadecimal digits"
+        return "the id of an attachment is `att_` and 32 hexadecimal digits"
     if attachment.name != file_name(attachment.name):
         return "the name of an attachment is that of a file, without a path"
     if attachment.media_type != media_type_of(attachment.media_type):
@@ -129,6 +150,18 @@ class AttachmentSource(Protocol):
     def chunks(self, attachment: AttachmentRecord) -> AsyncIterator[bytes]: ...
 
     def read_blocking(self, attachment: AttachmentRecord) -> bytes: ...
+
+
+FileContent = bytes | Path | Iterable[bytes] | AsyncIterable[bytes]
+"""The content of a file: its bytes, its path, or pieces of it."""
+
+
+class AttachmentStore(Protocol):
+    """Stores the files that a call makes."""
+
+    async def attach(self, name: str, media_type: str, content: FileContent) -> "Attachment": ...
+
+    def attach_blocking(self, name: str, media_type: str, content: FileContent) -> "Attachment": ...
 
 
 _offered: ContextVar["Mapping[str, Attachment] | None"] = ContextVar(
@@ -157,7 +190,7 @@ class Attachment(str):
 
     @property
     def id(self) -> str:
-        """The id, such as `att_3f1c0a9b7d2e4f56`."""
+        """The id, such as `att_3f1c0a9b7d2e4f5681c07d92e6a4b35f`."""
         return self.record.id
 
     @property
@@ -215,7 +248,7 @@ class Attachment(str):
         return {
             "type": "string",
             "pattern": ATTACHMENT_PATTERN,
-            "description": "The id of an attachment of the conversation, such as att_3f1c0a9b7d2e4f56.",
+            "description": "The id of an attachment of the conversation, such as att_3f1c0a9b7d2e4f5681c07d92e6a4b35f.",
         }
 
 
@@ -236,7 +269,9 @@ def _offered_attachment(value: Any) -> Attachment:
     if isinstance(value, Attachment):
         return value
     if not isinstance(value, str) or not ATTACHMENT_ID.match(value):
-        raise PydanticCustomError("attachment_id", "the id of an attachment is as att_3f1c0a9b7d2e4f56")
+        raise PydanticCustomError(
+            "attachment_id", "the id of an attachment is as att_3f1c0a9b7d2e4f5681c07d92e6a4b35f"
+        )
     offered = _offered.get()
     if offered is None:  # only the shape of a payload counts, as for an example
         return Attachment(AttachmentRecord(id=value, name="", media_type="", size=0, sha256=""))

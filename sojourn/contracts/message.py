@@ -234,9 +234,10 @@ class Message(Record):
 
     @property
     def attachments(self) -> list[AttachmentRecord]:
-        """The files of the message that are in external storage."""
-        files = (part.attachment for part in self.parts if isinstance(part, (ImagePart, DocumentPart)))
-        return [file for file in files if file is not None]
+        """The files of the message, and of its results, in external storage."""
+        sent = [part.attachment for part in self.parts if isinstance(part, (ImagePart, DocumentPart))]
+        made = [artifact.attachment for result in self.tool_results for artifact in result.artifacts]
+        return [file for file in (*sent, *made) if file is not None]
 
     @property
     def tool_calls(self) -> list[ToolCallPart]:

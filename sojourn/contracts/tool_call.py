@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
-from sojourn.contracts.attachment import Attachment
+from sojourn.contracts.attachment import Attachment, AttachmentStore, FileContent
 from sojourn.contracts.memory import SessionMemory
 from sojourn.contracts.principal import Principal
 from sojourn.contracts.record import Record
@@ -231,6 +231,8 @@ class ToolCallMeta(Record):
 
     known_attachments: list[Any] | None = Field(default=None, repr=False)
     """The files of the conversation, for a tool that takes attachments; read them as `attachments`."""
+    known_store: Any = Field(default=None, repr=False)
+    """Stores the files that the call makes; use `attach`."""
     known_memory: SessionMemory | None = Field(default=None, repr=False)
     """The memory of the run, for a tool that is declared with `memory=True`; read it as `memory`."""
 
@@ -244,6 +246,33 @@ class ToolCallMeta(Record):
         if self.known_attachments is None:
             raise TypeError("this tool reads meta.attachments; declare it with attachments=True")
         return self.known_attachments
+
+    async def attach(self, name: str, media_type: str, content: FileContent) -> Attachment:
+        """Store a file that the call makes, and return it.
+
+        It becomes an artifact of the call's result. People download it, models see it as they see the files of messages, and later
+        calls get it by its id.
+
+        Args:
+            name: The file's name, without a path.
+            media_type: The MIME type; if empty, the one that the name suggests.
+            content: The bytes, the path of a file of this machine, or pieces of it. A file that comes in pieces is never whole in memory.
+
+        Raises:
+            InvalidInput: The file is too large or cannot be read, or there is no external storage.
+            TypeError: The meta is not that of a call on a worker.
+        """
+        return await self._store.attach(name, media_type, content)
+
+    def attach_blocking(self, name: str, media_type: str, content: FileContent) -> Attachment:
+        """Store a file as `attach` does, in a tool that is no coroutine."""
+        return self._store.attach_blocking(name, media_type, content)
+
+    @property
+    def _store(self) -> AttachmentStore:
+        if self.known_store is None:
+            raise TypeError("a tool attaches files while a worker executes its call")
+        return self.known_store
 
     @property
     def memory(self) -> SessionMemory:

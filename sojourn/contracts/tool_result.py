@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic_core import to_jsonable_python
 
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.record import Record
 from sojourn.contracts.tool_call import InputRequired
@@ -44,11 +45,13 @@ class Artifact(Record):
     run_link: RunLink | None = None
     """The child run whose tool made the artifact."""
     media_type: str = ""
-    """The media type of a picture that models may see, such as `image/png`; empty for data for people only."""
+    """The media type of a picture or a file that models may see, such as `image/png`; empty for data for people only."""
     data: Any = None
     """The data as JSON, or None if the artifact is a reference."""
     claim: dict[str, str] | None = None
     """The reference into external storage, when the data was too large for the history."""
+    attachment: AttachmentRecord | None = None
+    """The file in external storage, of an artifact that is a file; it has no `data`."""
 
 
 R = TypeVar("R")

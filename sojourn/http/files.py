@@ -24,16 +24,29 @@ from sojourn.contracts.principal import Principal
 from sojourn.http.problems import Problem
 from sojourn.http.service import Service
 
-__all__ = ["UploadForm", "download", "read_files", "store_upload"]
+__all__ = ["RefusedFile", "UploadForm", "download", "read_files", "store_upload"]
 
 MAX_FIELDS = 1_000
 MAX_FIELD_BYTES = 2_000_000
 
 
-class UploadForm(MultiPartParser):
-    """Reads a form, and refuses a file before its bytes are read if it can."""
+class RefusedFile(Problem):
+    """A form with a file that is refused, and its fields."""
 
-    def __init__(self, request: Request, limits: AttachmentLimits) -> None:
+    def __init__(self, problem: Problem, fields: list[tuple[str, str]]) -> None:
+        super().__init__(
+            problem.status, problem.code, problem.detail, then=problem.then, headers=problem.headers
+        )
+        self.fields = fields
+
+
+class UploadForm(MultiPartParser):
+    """Reads a form, and refuses a file before its bytes are read if it can.
+
+    With `reads_on`, the rest of the form is read all the same, without its files, for what its fields say.
+    """
+
+    def __init__(self, request: Request, limits: AttachmentLimits, *, reads_on: bool = False) -> None:
         super().__init__(
             request.headers,
             request.stream(),  # pyright: ignore[reportArgumentType] - an async generator, as the type of Starlette's own
@@ -42,8 +55,10 @@ class UploadForm(MultiPartParser):
             max_part_size=MAX_FIELD_BYTES,
         )
         self.is_whole = False
+        self.refusal: Problem | None = None
         self._limits = limits
         self._size = 0
+        self._reads_on = reads_on
 
     def close(self) -> None:
         """Close the files, also one that is not whole, which the parsed form leaves out."""
@@ -59,14 +74,26 @@ class UploadForm(MultiPartParser):
         super().on_headers_finished()
         self._size = 0
         if (file := self._current_part.file) is not None:
-            _check_type(file.content_type or "", self._limits)
+            self._refuse(_type_fault(file.content_type or "", self._limits))
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The fields that were read so far."""
+        return [(name, value) for name, value in self.items if isinstance(value, str)]
+
+    def _refuse(self, problem: Problem | None) -> None:
+        self.refusal = self.refusal or problem
+        if self.refusal and not self._reads_on:
+            raise self.refusal
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         """Refuse a file at its first byte too many (413)."""
         if self._current_part.file is not None:
             self._size += end - start
             if self._size > self._limits.max_bytes:
-                raise too_large(self._limits)
+                self._refuse(too_large(self._limits))
+            if self.refusal:
+                return
         super().on_part_data(data, start, end)
 
 
@@ -80,31 +107,40 @@ def too_large(limits: AttachmentLimits) -> Problem:
     )
 
 
-def _check_type(given: str, limits: AttachmentLimits) -> None:
+def _type_fault(given: str, limits: AttachmentLimits) -> Problem | None:
     kind = media_type_of(given)
-    if not limits.takes(kind):
-        raise Problem(
-            415,
-            "media_type",
-            f"files of type {kind} are not accepted",
-            then=f"Send files of the types {', '.join(limits.media_types)}.",
-            headers={"Connection": "close"},
-        )
+    if limits.takes(kind):
+        return None
+    return Problem(
+        415,
+        "media_type",
+        f"files of type {kind} are not accepted",
+        then=f"Send files of the types {', '.join(limits.media_types)}.",
+        headers={"Connection": "close"},
+    )
 
 
 async def read_files(
-    request: Request, limits: AttachmentLimits
+    request: Request, limits: AttachmentLimits, *, reads_on: bool = False
 ) -> tuple[list[tuple[str, str]], list[UploadFile]]:
     """Return the fields of a form, and its files, which the caller closes.
 
     A field without a chosen file is left out.
 
     Raises:
-        Problem: The form is not whole, a file is too large or of a type that is not accepted, or there are too many.
+        Problem: The form is not whole, a file is too large or of a type that is not accepted, or there are too many. With `reads_on`, a
+            `RefusedFile` has the fields.
     """
-    form = UploadForm(request, limits)
+    form = UploadForm(request, limits, reads_on=reads_on)
     try:
         sent = await form.parse()
+        if form.refusal:
+            raise form.refusal
+    except Problem as problem:
+        form.close()
+        if not reads_on:
+            raise
+        raise RefusedFile(problem, form.fields) from problem
     except (MultiPartException, MultipartParseError) as error:
         raise broken(str(getattr(error, "message", error))) from error
     if not form.is_whole:

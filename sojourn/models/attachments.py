@@ -11,17 +11,18 @@ import io
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai.messages import BinaryContent, BinaryImage
 
 from sojourn.contracts.attachment import PICTURE_TYPES, AttachmentRecord
 from sojourn.contracts.message import Message
+from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import ArtifactNotFound
 from sojourn.models.files import MAX_BYTES, MAX_PICTURES, media_type_of
 from sojourn.serving.artifact_reader import current_attachment_reader
 
-__all__ = ["Shown", "introduction", "load_attachments", "notes_on"]
+__all__ = ["Shown", "introduction", "load_attachments", "notes_on", "with_files_of_result"]
 
 Shown = BinaryContent | str
 """The content of a file that a model gets, or why it gets none."""
@@ -46,10 +47,14 @@ async def load_attachments(messages: Sequence[Message], known: Mapping[str, Show
     """Return what a model gets of each attachment of these messages, by id."""
     read = current_attachment_reader()
     files = {file.id: file for message in messages for file in message.attachments}
+    hidden = _hidden(messages)
     shown: dict[str, Shown] = {}
     room, pictures = MAX_REQUEST_BYTES, MAX_PICTURES
     for file in reversed(files.values()):
         is_picture = file.media_type in PICTURE_TYPES
+        if file.id in hidden:
+            shown[file.id] = hidden[file.id]
+            continue
         if why := _refusal(file, room, pictures if is_picture else 1):
             shown[file.id] = why
             continue
@@ -67,6 +72,37 @@ async def load_attachments(messages: Sequence[Message], known: Mapping[str, Show
             pictures -= is_picture
         shown[file.id] = content
     return shown
+
+
+def _hidden(messages: Sequence[Message]) -> dict[str, str]:
+    """Return why models get only the lines of some files that tools made, by id."""
+    made: list[Any] = [
+        each for message in messages for result in message.tool_results for each in result.artifacts
+    ]
+    found = {
+        artifact.attachment.id: f"a child run made it; {_FOR_TOOLS}"
+        if artifact.run_link
+        else "it is for people"
+        for artifact in made
+        if artifact.attachment and (artifact.run_link or not artifact.media_type)
+    }
+    sent = {file.id for message in messages if message.role == "user" for file in message.attachments}
+    return {id: why for id, why in found.items() if id not in sent}
+
+
+def with_files_of_result(content: Any, result: ToolResult, shown: Mapping[str, Shown]) -> Any:
+    """Return a result's content with the files that the call made.
+
+    Each has a line, and the content that a model gets follows.
+    """
+    files = [artifact.attachment for artifact in result.artifacts if artifact.attachment]
+    if not files:
+        return content
+    text, *rest = cast("list[Any]", content) if isinstance(content, list) else [content]
+    lines = [introduction(file, shown.get(file.id)) for file in files]
+    contents = [each for file in files if isinstance(each := shown.get(file.id), BinaryContent)]
+    made = ["\n".join([str(text), *lines]), *rest, *contents]
+    return made if len(made) > 1 else made[0]
 
 
 def _refusal(file: AttachmentRecord, room: int, pictures: int) -> str | None:

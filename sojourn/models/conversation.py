@@ -8,7 +8,7 @@ from pydantic_ai.messages import BinaryContent, BinaryImage, ModelMessage
 from sojourn.contracts.message import CompactionPart, Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.models.attachments import Shown, load_attachments
+from sojourn.models.attachments import Shown, load_attachments, with_files_of_result
 from sojourn.models.compaction import ResultRead, compact_messages, compaction_of
 from sojourn.models.files import load_pictures, picture_refs, with_pictures
 from sojourn.models.messages import Converter, is_prefix
@@ -105,7 +105,11 @@ class ModelConversation:
         return self._text(self.names.in_result(result), self.names)
 
     def content_of(self, result: ToolResult) -> Any:
-        return with_pictures(self.text_of(result), result, self.pictures)
+        if isinstance(result, ResultRead):
+            return self.text_of(result)
+        return with_files_of_result(
+            with_pictures(self.text_of(result), result, self.pictures), result, self.files
+        )
 
     @property
     def picture_bytes(self) -> int:

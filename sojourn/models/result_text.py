@@ -81,7 +81,7 @@ def _success(result: ToolResult) -> str:
     value = result.result
     text = value if isinstance(value, str) else _json(value)
     text = "\n".join([text, *result.remarks])
-    kept = [artifact for artifact in result.artifacts if not is_seen(artifact)]
+    kept = [each for each in result.artifacts if not (is_seen(each) or each.attachment)]
     if not kept:
         return text
     kinds = ", ".join(f"{artifact.kind} ({count_noun(artifact.size, 'byte')})" for artifact in kept)
@@ -90,7 +90,7 @@ def _success(result: ToolResult) -> str:
 
 def is_seen(artifact: Artifact) -> bool:
     """Check whether models see an artifact: a picture by a tool of this very run."""
-    return bool(artifact.media_type) and artifact.run_link is None
+    return bool(artifact.media_type) and artifact.run_link is None and artifact.attachment is None
 
 
 def _failure(result: ToolResult) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sojourn import ModelPlanner
+from sojourn import Agent, App, Attachment, ModelPlanner, ToolCallMeta, Toolset
 from sojourn.models import attachments
-from sojourn.testing.providers import ProviderServer, says
+from sojourn.testing.providers import ProviderServer, calls, says
 from tests.models.test_pictures_in_runs import PNG
 
 PDF = b"%PDF-1.4 a scan of a bill\n" * 40
@@ -84,3 +84,32 @@ async def test_of_other_files_a_model_reads_a_line(asked, tmp_path, monkeypatch)
     assert len(notes) == 3
     assert has(body, b"%PDF-1.4 the newest\n" * 40)
     assert not any(has(body, each) for each in (PDF, large, b"some bytes of a disk"))
+
+
+makers = Toolset("test.makers")
+
+
+@makers.tool(read_only=True)
+async def draw(meta: ToolCallMeta) -> list[Attachment]:
+    """Draw a chart, and write a bill and a sound."""
+    return [
+        await meta.attach("chart.png", "image/png", base64.b64decode(PNG)),
+        await meta.attach("bill.pdf", "application/pdf", PDF),
+        await meta.attach("beep.wav", "audio/wav", b"RIFF"),
+    ]
+
+
+async def test_a_model_sees_the_files_that_a_tool_made(serve, standin: ProviderServer, protocol):
+    """With the result each has a line with its id, and the content follows as far as the provider takes it."""
+    standin.script = [calls(draw.call()), says("seen")]
+    planner = ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000})
+    client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[makers])]))
+    run = await client.start("test.agent", "draw")
+    assert (await run.result()).text == "seen"
+    body = json.dumps(standin.requests[1].body)
+    assert "'chart.png', image/png, " in body
+    assert "'beep.wav', audio/wav, 4 bytes; not shown to you: models read no audio/wav" in body
+    assert has(body, base64.b64decode(PNG))
+    assert has(body, PDF)
+    assert "kept for the people" not in body
+    assert standin.refusals == []

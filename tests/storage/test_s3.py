@@ -10,6 +10,7 @@ from temporalio.converter import (
 )
 
 from sojourn import Agent, App, Client, PlanResult, Toolset, WithArtifacts
+from sojourn.attachments import CHUNK_BYTES
 from sojourn.checks.application import check_storage
 from sojourn.core.run.continuation import KEY
 from sojourn.errors import ArtifactNotFound, RunUnreadable
@@ -224,3 +225,19 @@ async def test_doctor_tries_the_storage(bucket):
     assert "there is no bucket 'no-such-bucket': create it" in check.found
     app.storage = None
     assert (await check_storage(app)).ok is None
+
+
+async def test_a_file_is_stored_and_read_by_one_client(serve, bucket, monkeypatch):
+    """A file of three chunks opens a client to be stored, and one to be read."""
+    client = await serve(bulk_app(bucket.storage), storage=bucket.storage)
+    opened, open_driver = [], S3Storage.open_driver
+    monkeypatch.setattr(S3Storage, "open_driver", lambda self: opened.append(1) or open_driver(self))
+    content = bytes(2 * CHUNK_BYTES + 5)
+
+    async def pieces():
+        yield content
+
+    file = await client.attachments.store(pieces(), name="a.bin", run_id="r")
+    assert opened == [1]
+    assert b"".join([chunk async for chunk in client.attachments.read(file, {"r"})]) == content
+    assert opened == [1, 1]

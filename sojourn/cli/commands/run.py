@@ -19,6 +19,7 @@ from sojourn.cli.options import (
     Json,
     Patient,
     RunId,
+    SaveFiles,
     Verbose,
     add_connection_options,
     connection_options,
@@ -27,6 +28,8 @@ from sojourn.cli.screen.text import plain, shell_word
 from sojourn.errors import InvalidInput, NoWorker, RunAlreadyExists, RunFailed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sojourn.client.client import Client
     from sojourn.client.run import Run
 
@@ -64,6 +67,7 @@ def run(
         ),
     ] = None,
     files: Files = None,
+    save_files: SaveFiles = None,
     detach: Detach = False,
     patient: Patient = False,
     as_json: Json = False,
@@ -92,8 +96,14 @@ def run(
     """
     from sojourn.cli.arguments import read_labels, read_policy, read_text
     from sojourn.cli.follow import attach
+    from sojourn.cli.outcome import save_made_files
 
     agent, principal = parse_agent(name, by_or_user(None))
+    if save_files and detach:
+        raise CommandError(
+            "--detach does not wait for files; get them later by sojourn result RUN --save-files DIR",
+            exit_code=USAGE,
+        )
     if text == "-" and policy == "-":
         raise CommandError("standard input is either the message or the policy, not both", exit_code=USAGE)
     given: dict[str, Any] = {
@@ -112,7 +122,10 @@ def run(
         )
         run = await _start(client, agent, given)
         if not detach:
-            return await attach(run, as_json=as_json, deltas=deltas, verbose=verbose, patient=patient)
+            code = await attach(run, as_json=as_json, deltas=deltas, verbose=verbose, patient=patient)
+            if save_files and code == OK:
+                await save_made_files(run, (await run.result()).artifacts, save_files)
+            return code
         if as_json:
             started = {"run_id": run.id, "agent_id": agent, "session_id": session_id}
             queue = (await client.temporal.get_workflow_handle(run.id).describe()).task_queue
@@ -236,6 +249,7 @@ async def _place_before(run: "Run", last: int) -> str | None:
 def result(
     run_id: RunId,
     patient: Patient = False,
+    save_files: SaveFiles = None,
     as_json: Json = False,
 ) -> int:
     """Wait for a run's answer, or that of a conversation's last turn, and print its text.
@@ -245,12 +259,13 @@ def result(
     \b
     sojourn result RUN
     sojourn result RUN --json
+    sojourn result RUN --save-files reports
     """
 
     async def wait(client: "Client") -> int:
         run = client.get_run(run_id)
         try:
-            return await _print_result(run, patient=patient, as_json=as_json)
+            return await _print_result(run, patient=patient, as_json=as_json, save_files=save_files)
         except asyncio.CancelledError:
             line = f"sojourn result {shell_word(run_id)}{connection_options()}"
             text = f"interrupted; the run continues; wait for its answer with: {line}"
@@ -259,13 +274,13 @@ def result(
     return with_client(wait)
 
 
-async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
+async def _print_result(run: "Run", *, patient: bool, as_json: bool, save_files: "Path | None") -> int:
     from sojourn.cli.follow import until_end
-    from sojourn.cli.outcome import retry_line
+    from sojourn.cli.outcome import retry_line, save_made_files
     from sojourn.values.visible import visible
 
     if (await run.status()).conversation:
-        return await _print_last_turn(run, patient=patient, as_json=as_json)
+        return await _print_last_turn(run, patient=patient, as_json=as_json, save_files=save_files)
     if not patient:
         await until_end(run, run.events(children=True), lambda _event: None)
     try:
@@ -279,15 +294,20 @@ async def _print_result(run: "Run", *, patient: bool, as_json: bool) -> int:
     else:
         typed = "" if output.result is None else json.dumps(output.result, ensure_ascii=False)
         print(visible(output.text or typed, keep="\n\t"))
+    if save_files:
+        await save_made_files(run, output.artifacts, save_files)
     return OK
 
 
-async def _print_last_turn(run: "Run", *, patient: bool, as_json: bool) -> int:
-    from sojourn.cli.outcome import last_turn, print_turn, waits_error
+async def _print_last_turn(run: "Run", *, patient: bool, as_json: bool, save_files: "Path | None") -> int:
+    from sojourn.cli.outcome import last_turn, print_turn, save_made_files, waits_error
 
     found = await last_turn(run, patient=patient)
     if isinstance(found, list):
         raise waits_error(run, found)
     if found is None:
         raise CommandError(f"{run.id} has had no turn yet", run_id=run.id)
-    return print_turn(found, as_json=as_json)
+    code = print_turn(found, as_json=as_json)
+    if save_files and found.type == "turn_completed":
+        await save_made_files(run, found.output.artifacts, save_files)
+    return code

@@ -158,6 +158,8 @@ def _bounds_line(bounds: Bounds) -> str:
 
 
 def _artifact_line(artifact: Artifact) -> str:
+    if file := artifact.attachment:
+        return f"+ file {plain(file.name)} ({plain(file.media_type)}, {count_noun(file.size, 'byte')}): {file.id}"
     size = f", {count_noun(artifact.size, 'byte')}" if artifact.size else ""
     return f"+ artifact {plain(artifact.kind)}{size}: {plain(artifact.ref)}"
 

@@ -10,6 +10,7 @@ from sojourn.console.views.markdown import MOST, pieces_of
 from sojourn.console.views.text import lines_of
 from sojourn.console.views.values import json_beginning, json_text, line_of
 from sojourn.contracts import event as events
+from sojourn.contracts.attachment import AttachmentRecord
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     AssistantMessageEvent,
@@ -206,6 +207,8 @@ class CallText:
     run_id: str = ""
     """The child run that answers it."""
     artifacts: list[str] = field(default_factory=list[str])
+    files: list[AttachmentRecord] = field(default_factory=list[AttachmentRecord])
+    """The files that the call made."""
 
 
 def request_text(request: ToolRequest, turn: UserTurn) -> CallText:
@@ -231,7 +234,10 @@ def call_text(call: Call) -> CallText:
         progress=_progress(call),
         took=call.duration,
         run_id=call.child.run_id if call.child else "",
-        artifacts=[one_line(each.kind or each.ref, 60) for each in call.artifacts[:10]],
+        artifacts=[
+            one_line(each.kind or each.ref, 60) for each in call.artifacts[:10] if not each.attachment
+        ],
+        files=[each.attachment for each in call.artifacts if each.attachment],
     )
 
 

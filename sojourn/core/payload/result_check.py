@@ -139,7 +139,7 @@ def _measure(result: ToolResult) -> tuple[ToolResult, int]:
     artifacts: list[Artifact] = []
     total = 0
     for artifact in result.artifacts:
-        if artifact.claim is None:
+        if artifact.claim is None and artifact.attachment is None:
             size = len(encode(artifact.data))
             total += size
             artifacts.append(artifact.model_copy(update={"size": size}))

@@ -197,6 +197,21 @@ async def desk_sojourn(desk, command, lines: str | bytes):
 
 
 @pytest.mark.usefixtures("processes")
+async def test_a_file_that_is_refused_is_forgotten(desk, tmp_path):
+    """The line that had it is not sent, and the next one goes without it."""
+    large = tmp_path / "large.bin"
+    with large.open("wb") as file:
+        file.truncate(25_000_001)
+    terminal = await desk.terminal("--file", str(large))
+    terminal.type("hello\r")
+    await terminal.shows("large.bin has more than 25,000,000 bytes; nothing was sent, and the next message")
+    terminal.type("again\r")
+    await terminal.shows("= 1: again")
+    terminal.type("\x04")
+    await terminal.end()
+
+
+@pytest.mark.usefixtures("processes")
 async def test_a_talk_at_a_terminal(desk, tmp_path, status_when):
     """Messages, a call, a question, an approval, commands; Ctrl-D says how to come back, and the talk goes on there."""
     terminal = await desk.terminal()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn import Agent, App, Attachment, PlanResult, RunPolicy, Toolset, Turn
+from sojourn import Agent, App, Attachment, PlanResult, RunPolicy, ToolCallMeta, Toolset, Turn
 
 tools = Toolset("files.tools")
 
@@ -25,8 +25,16 @@ async def delete(file: Attachment) -> str:
     return f"deleted {file.name}"
 
 
+@tools.tool(read_only=True)
+async def draw(meta: ToolCallMeta) -> list[Attachment]:
+    """Make two files of one name."""
+    return [await meta.attach("../chart.csv", "text/csv", text) for text in (b"a;b\n", b"c;d\n")]
+
+
 async def plan(turn: Turn) -> PlanResult:
-    """Read the files of the last message, or delete them if it says so."""
+    """Read the files of the last message, delete them, or make some, as it says."""
+    if turn.messages[-1].text == "draw":
+        return PlanResult.calls(draw.call())
     if turn.messages[-1].role == "tool":
         return PlanResult.final("; ".join(str(result.result) for result in turn.tool_results))
     tool = delete if turn.messages[-1].text == "delete" else digest
@@ -115,3 +123,24 @@ async def test_an_approver_reads_which_file_a_call_names(sojourn, tmp_path):
     (line,) = [line for line in done.out.splitlines() if "sojourn approve" in line]
     done = await sojourn("approve", run_id, line.split()[-1], "--yes")
     assert (done.code, ': "old.txt" (text/plain, 640 bytes)' in done.out) == (0, True), done.err
+
+
+async def test_the_files_that_tools_made_are_saved(sojourn, tmp_path):
+    """`run` and `result` write them to a folder, each under a name that is free there; `-v` names them."""
+    run_id = f"draw-{uuid.uuid4().hex[:8]}"
+    folder = tmp_path / "new" / "charts"
+    done = await sojourn("run", "files.clerk", "draw", "--run-id", run_id, "-v", "--save-files", str(folder))
+    assert (done.code, "+ file chart.csv (text/csv, 4 bytes): att_" in done.out) == (0, True), done.err
+    done = await sojourn("result", run_id, "--save-files", str(folder))
+    assert (done.code, f"saved {folder}/chart-3.csv (text/csv, 4 bytes)" in done.err) == (0, True), done.err
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {
+        "chart.csv": "a;b\n",
+        "chart-2.csv": "c;d\n",
+        "chart-3.csv": "a;b\n",
+        "chart-4.csv": "c;d\n",
+    }
+    done = await sojourn("send", f"files.clerk@{run_id}", "draw", "--wait")
+    done = await sojourn("result", f"files.clerk@{run_id}", "--save-files", str(tmp_path / "turn"))
+    assert (done.code, (tmp_path / "turn" / "chart.csv").read_text()) == (0, "a;b\n"), done.err
+    done = await sojourn("run", "files.clerk", "draw", "--detach", "--save-files", str(folder))
+    assert (done.code, "sojourn result RUN --save-files" in done.err) == (2, True), done.err

@@ -1,0 +1,80 @@
+"""Files that tools make, on the page of a run and in a conversation; and a form whose file is refused."""
+
+import uuid
+
+import httpx2
+import pytest
+from playwright.async_api import expect
+
+from sojourn import Agent, App, Attachment, AttachmentLimits, PlanResult, ToolCallMeta, Toolset, Turn
+from sojourn.asgi import create_app
+from sojourn.network import http_client
+from sojourn.storage import FolderStorage
+from tests.console.test_talk import PICTURE
+from tests.http.conftest import listening
+
+tools = Toolset("post.made")
+
+
+@tools.tool(read_only=True)
+async def draw(meta: ToolCallMeta) -> Attachment:
+    """Draw a picture, and write a page."""
+    await meta.attach("page.html", "text/html", b"<script>hacked = 1</script>")
+    return await meta.attach("dot.png", "image/png", PICTURE)
+
+
+async def plan(turn: Turn) -> PlanResult:
+    """Draw, and answer."""
+    drawn = turn.messages[-1].role == "tool"
+    return PlanResult.final("drawn") if drawn else PlanResult.calls(draw.call())
+
+
+@pytest.fixture
+async def post(serve, tmp_path):
+    """The URL of the service of an agent that draws, and a client."""
+    storage = FolderStorage(tmp_path / "storage")
+    limits = AttachmentLimits(max_bytes=100_000, media_types=["image/*"])
+    app = App(agents=[Agent("post.clerk", planner=plan, uses=[tools])], storage=storage, attachments=limits)
+    client = await serve(app, storage=storage, attachment_limits=limits)
+    async with listening(create_app(app, client=client)) as url:
+        yield url, client
+
+
+async def test_files_that_a_tool_made_are_shown(post, visit):
+    """A picture and a link, in the conversation without a click and in the call of the run's page; the page runs nothing."""
+    url, client = post
+    session = client.session("post.clerk", uuid.uuid4().hex)
+    await (await session.send("draw")).result()
+    for path, opens in ((f"/talk/post.clerk/{session.session_id}", False), (f"/runs/{session.run.id}", True)):
+        page = await visit(f"{url}{path}")
+        if opens:
+            await page.locator("details", has_text="draw").first.locator("summary").first.click()
+        files = page.locator(".attached li")
+        await expect(files).to_have_count(2)
+        await expect(files.first).to_contain_text("page.html")
+        await expect(files.nth(1).locator("img")).to_have_js_property("naturalWidth", 1)
+        async with http_client() as http:
+            found = await http.get(f"{url}{await files.first.locator('a').get_attribute('href')}")
+        assert found.headers["content-type"] == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "status"),
+    [("large.png", bytes(1_000_000), "image/png", 413), ("a.exe", b"MZ", "application/x-msdownload", 415)],
+)
+@pytest.mark.parametrize("path", ["/talk/new", "/start", "/talk/post.clerk/KNOWN"])
+async def test_a_form_whose_file_is_refused_keeps_its_text(post, path, name, content, kind, status):
+    """The page says why, and has the text, whether it stood before the file or after it."""
+    url, client = post
+    known = client.session("post.clerk", uuid.uuid4().hex)
+    await (await known.send("hello")).result()
+    path = path.replace("KNOWN", known.session_id)
+    fields = {"agent": "post.clerk", "session": "s-1", "do": "send"}
+    parts = [*((field, (None, value)) for field, value in fields.items())]
+    file, text = ("file", (name, content, kind)), ("text", (None, "a long <text>"))
+    async with httpx2.AsyncClient(base_url=url, headers={"Origin": url}, timeout=60) as http:
+        for order in ([text, file], [file, text]):
+            answer = await http.post(path, files=[*parts, *order])
+            assert answer.status_code == status, answer.text
+            assert "a long &lt;text&gt;</textarea>" in answer.text
+            assert ("100,000 bytes" if status == 413 else "are not accepted") in answer.text
